@@ -643,7 +643,6 @@ struct na_ofi_class {
     int guard;       /* shm: what keeps the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
-    bool delivery;       /* puts may ask for FI_DELIVERY_COMPLETE */
     size_t message_size; /* of the largest, header included */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count; /* that were opened since the class was */
@@ -840,12 +839,15 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 
 /* #include "plug/net.h" */
 
+#define NA_OFI_SHM "/dev/shm/" /* where libfabric's shm keeps its memory */
+
 /* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
  * is; behind its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
 #define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
+#define NA_OFI_CLOSED 1024 /* names that a process remembers */
 
 /* What an application may call a provider, and those that serve it: the first
  * that is here is taken. The native RDM provider over TCP is "net" in libfabric
@@ -889,14 +891,10 @@ static const struct na_ofi_protocol *na_ofi_protocol(
     return NULL;
 }
 
-/* `from_peer`, here and below: as in plug/net.h. Names that peers gave are
- * counted. */
+/* `from_peer`, here and below: as in plug/net.h. */
 static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
-    if (from_peer)
-        self->base.core->count(
-            (struct na_class *) (uintptr_t) &self->base, "ofi_malformed", 1);
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
@@ -1028,6 +1026,38 @@ static bool na_ofi_is_str_name(const char *name)
     return at > name && at - name <= NA_OFI_STR_MAX;
 }
 
+/* Names that this process had and closed, as hashes: libfabric's shm keeps them,
+ * pointing to memory that is gone, and looks there when it is told such a name
+ * again. The latest of them; without a lock. */
+static _Atomic uint64_t na_ofi_closed[NA_OFI_CLOSED];
+static _Atomic unsigned na_ofi_closed_count;
+
+static uint64_t na_ofi_hash(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char) *name) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+static void na_ofi_was_closed(const char *name)
+{
+    atomic_store(&na_ofi_closed[atomic_fetch_add(&na_ofi_closed_count, 1) %
+                     NA_OFI_CLOSED],
+        na_ofi_hash(name));
+}
+
+static bool na_ofi_had(const char *name)
+{
+    uint64_t hash = na_ofi_hash(name);
+    size_t i = 0;
+
+    while (i < NA_OFI_CLOSED && atomic_load(&na_ofi_closed[i]) != hash)
+        i++;
+    return i < NA_OFI_CLOSED;
+}
+
 static na_return_t na_ofi_raw_of_str(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
 {
@@ -1121,6 +1151,20 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
+/* Whether an endpoint can be at that address: libfabric's shm never tells that
+ * nobody is there, and crashes when this process had that name and closed it. */
+static bool na_ofi_is_there(
+    const struct na_ofi_class *self, const unsigned char *raw)
+{
+    const char *name = (const char *) raw + strlen(NA_OFI_STR);
+    char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
+
+    if (!na_ofi_is_str(self))
+        return true;
+    (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
+    return access(path, F_OK) == 0 && !na_ofi_had(name);
+}
+
 /* Whether bytes that a peer sent may be given to the provider, and to
  * na_ofi_name_of, as an address. */
 static bool na_ofi_raw_ok(
@@ -1171,7 +1215,6 @@ struct na_ofi_question {
     const char *node; /* an address of ours, with `service` its port */
     const char *service;
     uint32_t format;
-    bool delivery;
     const void *key;
     size_t key_size;
 };
@@ -1185,7 +1228,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. */
+/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is in
+ * the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -1203,7 +1247,7 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
         FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW;
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
-    hints->tx_attr->op_flags = question->delivery ? FI_DELIVERY_COMPLETE : 0;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     /* Borrowed: taken back before the hints are freed. */
     hints->fabric_attr->prov_name = (char *) (uintptr_t) question->provider;
     hints->ep_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
@@ -1252,24 +1296,8 @@ static struct fi_info *na_ofi_offer(
     if (at != NULL)
         info = fi_dupinfo(at);
     fi_freeinfo(list);
-    return info;
-}
-
-/* The same, with FI_DELIVERY_COMPLETE if the provider has it. It is not the
- * default of an operation: puts ask for it one by one. */
-static struct fi_info *na_ofi_best_offer(
-    struct na_ofi_question *question, const char *domain, bool *delivery_p)
-{
-    struct fi_info *info;
-
-    question->delivery = true;
-    info = na_ofi_offer(question, domain);
-    *delivery_p = info != NULL;
-    question->delivery = false;
-    if (info == NULL)
-        info = na_ofi_offer(question, domain);
     if (info != NULL)
-        info->tx_attr->op_flags = 0;
+        info->tx_attr->op_flags = 0; /* puts ask for it, messages do not */
     return info;
 }
 
@@ -1300,8 +1328,7 @@ static void na_ofi_list_providers(char *text, size_t size)
     fi_freeinfo(list);
 }
 
-static void na_ofi_list_domains(
-    const char *provider, char *text, size_t size)
+static void na_ofi_list_domains(const char *provider, char *text, size_t size)
 {
     struct na_ofi_question question;
     struct fi_info *list;
@@ -1390,7 +1417,7 @@ static bool na_ofi_is_wanted(
  * of rounds. *matched_p: at least one is wanted. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
-    const char *domain, bool *delivery_p, bool *matched_p)
+    const char *domain, bool *matched_p)
 {
     int family = wanted->family != 0 ? wanted->family : AF_INET;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
@@ -1399,8 +1426,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     int turn;
 
     question->node = numeric;
-    question->format =
-        family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+    question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     for (turn = 0; turn < 3 && info == NULL; turn++) {
         for (at = all; at != NULL && info == NULL; at = at->ifa_next) {
             if (!na_ofi_is_wanted(at, wanted, family) ||
@@ -1408,7 +1434,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
                 !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
                 continue;
             *matched_p = true;
-            info = na_ofi_best_offer(question, domain, delivery_p);
+            info = na_ofi_offer(question, domain);
         }
     }
     question->node = NULL;
@@ -1492,12 +1518,12 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     if (ret == NA_SUCCESS)
         ret = na_ofi_read_host(self, all, name, &wanted);
     if (ret == NA_SUCCESS)
-        self->info = na_ofi_try_interfaces(
-            all, &wanted, question, domain, &self->delivery, &matched);
+        self->info =
+            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
     if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
         wanted.family = AF_INET6;
-        self->info = na_ofi_try_interfaces(
-            all, &wanted, question, domain, &self->delivery, &matched);
+        self->info =
+            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
     }
     if (ret == NA_INVALID_ARG)
         return ret;
@@ -1514,8 +1540,8 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 /* ---- Other providers ---- */
 
 /* Keep a name of shared memory for ourselves while the class is open: when
- * libfabric's shm finds a name in use, it removes the other's memory. The kernel
- * frees a name in the abstract namespace when its process ends. */
+ * libfabric's shm finds a name in use, it removes the memory of its owner. The
+ * kernel frees a name in the abstract namespace when its process ends. */
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
@@ -1524,8 +1550,8 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 
     memset(&name, 0, sizeof(name));
     name.sun_family = AF_UNIX;
-    n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s",
-        host);
+    n = snprintf(
+        name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s", host);
     assert(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
     self->guard = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (self->guard < 0 ||
@@ -1533,11 +1559,14 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) +
                 (socklen_t) n) != 0)
         return na_ofi_failed(self, "cannot listen on", host, errno);
-#else
-    (void) self;
-    (void) host;
 #endif
-    return NA_SUCCESS;
+    if (!na_ofi_had(host))
+        return NA_SUCCESS;
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+        "ofi+shm://%s: libfabric's shm cannot open a name again in the process "
+        "that closed it: take another",
+        host);
+    return NA_ADDRINUSE;
 }
 
 /* From a name, or nothing. */
@@ -1558,12 +1587,11 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     }
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_best_offer(question, NULL, &self->delivery);
+    self->info = na_ofi_offer(question, NULL);
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
-    return na_ofi_raw_of_str(
-        self, host, NA_FALSE, self->src, &self->src_size);
+    return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
 }
 
 /* From "domain:port" or less, in the provider's own format of addresses. */
@@ -1575,13 +1603,12 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     char here[512];
     unsigned number = 0;
     struct fi_info *first;
-    bool delivery;
-    na_return_t ret = na_plug_split(
-        &self->base, "ofi", NA_FALSE, host, domain, &number);
+    na_return_t ret =
+        na_plug_split(&self->base, "ofi", NA_FALSE, host, domain, &number);
 
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_best_offer(question, domain, &self->delivery);
+    self->info = na_ofi_offer(question, domain);
     if (self->info == NULL) {
         na_ofi_list_domains(question->provider, here, sizeof(here));
         self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
@@ -1594,7 +1621,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     (void) snprintf(port, sizeof(port), "%u", number);
     question->node = domain[0] != '\0' ? domain : NULL;
     question->service = port;
-    first = na_ofi_best_offer(question, domain, &delivery);
+    first = na_ofi_offer(question, domain);
     if (first == NULL || first->src_addr == NULL ||
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
@@ -1667,6 +1694,7 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
 {
     const struct na_core *core = self->base.core;
     struct fi_info *info;
+    const char *filter = getenv("FI_PROVIDER");
     char here[512];
     na_return_t ret;
 
@@ -1675,14 +1703,15 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (question->provider == NULL) {
         na_ofi_list_providers(here, sizeof(here));
         core->log(HG_LOG_LEVEL_ERROR, "ofi",
-            "ofi+%s: libfabric %u.%u has no provider %s that works here, "
-            "only: %s",
+            "ofi+%s: libfabric %u.%u has no provider %s with "
+            "FI_DELIVERY_COMPLETE here; here: %s%s%s",
             protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-            protocol->providers[0], here[0] != '\0' ? here : "none");
+            protocol->providers[0], here[0] != '\0' ? here : "none",
+            filter != NULL ? "; FI_PROVIDER is " : "",
+            filter != NULL ? filter : "");
         return NA_PROTONOSUPPORT;
     }
-    ret =
-        na_ofi_read_key(self, question->provider, key, &question->key_size);
+    ret = na_ofi_read_key(self, question->provider, key, &question->key_size);
     if (ret != NA_SUCCESS || question->key_size == 0)
         return ret;
     question->key = key;
@@ -1842,8 +1871,10 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
     na_ofi_close_object(
         self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
     self->fabric = NULL;
-    if (self->guard >= 0)
+    if (self->guard >= 0) {
+        na_ofi_was_closed((const char *) self->src + strlen(NA_OFI_STR));
         (void) close(self->guard);
+    }
     self->guard = -1;
     fi_freeinfo(self->info);
     self->info = NULL;
@@ -1881,7 +1912,7 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
 }
 
 /* Where the endpoint is to be: the first one where the class was asked for, the
- * others on the same interface, or by a name of their own. */
+ * others on the same interface, or by a name of their own that none had. */
 static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
     unsigned char src[NA_OFI_RAW_MAX])
 {
@@ -1893,8 +1924,9 @@ static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
     info->src_addr = src;
     info->src_addrlen = self->src_size;
     if (end->id != 0)
-        info->src_addrlen += (size_t) snprintf((char *) src + self->src_size - 1,
-            NA_OFI_RAW_MAX - self->src_size, ":%u", end->id);
+        info->src_addrlen += (size_t) snprintf(
+            (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
+            ":%u", atomic_load(&self->end_count));
 }
 
 static int na_ofi_open_endpoint(struct na_ofi_end *end)
@@ -2573,8 +2605,7 @@ static na_return_t na_ofi_rma_post(
     part->request.work = NA_OFI_RMA;
     msg.context = &part->request.provider;
     if (op->base.type == NA_CB_PUT)
-        rc = fi_writemsg(
-            op->end->ep, &msg, self->delivery ? FI_DELIVERY_COMPLETE : 0);
+        rc = fi_writemsg(op->end->ep, &msg, FI_DELIVERY_COMPLETE);
     else
         rc = fi_readmsg(op->end->ep, &msg, 0);
     if (rc == -FI_EAGAIN)
@@ -3072,7 +3103,9 @@ static struct na_ofi_addr *na_ofi_slot_find(
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
-    int n = fi_av_insert(self->av, raw, 1, at_p, 0, NULL);
+    int n = na_ofi_is_there(self, raw)
+        ? fi_av_insert(self->av, raw, 1, at_p, 0, NULL)
+        : -FI_ENOENT;
 
     if (n == 1)
         return NA_SUCCESS;

@@ -91,7 +91,9 @@ static struct na_ofi_addr *na_ofi_slot_find(
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
-    int n = fi_av_insert(self->av, raw, 1, at_p, 0, NULL);
+    int n = na_ofi_is_there(self, raw)
+        ? fi_av_insert(self->av, raw, 1, at_p, 0, NULL)
+        : -FI_ENOENT;
 
     if (n == 1)
         return NA_SUCCESS;

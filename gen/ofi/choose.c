@@ -21,7 +21,6 @@ struct na_ofi_question {
     const char *node; /* an address of ours, with `service` its port */
     const char *service;
     uint32_t format;
-    bool delivery;
     const void *key;
     size_t key_size;
 };
@@ -35,7 +34,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. */
+/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is in
+ * the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -53,7 +53,7 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
         FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW;
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
-    hints->tx_attr->op_flags = question->delivery ? FI_DELIVERY_COMPLETE : 0;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     /* Borrowed: taken back before the hints are freed. */
     hints->fabric_attr->prov_name = (char *) (uintptr_t) question->provider;
     hints->ep_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
@@ -102,24 +102,8 @@ static struct fi_info *na_ofi_offer(
     if (at != NULL)
         info = fi_dupinfo(at);
     fi_freeinfo(list);
-    return info;
-}
-
-/* The same, with FI_DELIVERY_COMPLETE if the provider has it. It is not the
- * default of an operation: puts ask for it one by one. */
-static struct fi_info *na_ofi_best_offer(
-    struct na_ofi_question *question, const char *domain, bool *delivery_p)
-{
-    struct fi_info *info;
-
-    question->delivery = true;
-    info = na_ofi_offer(question, domain);
-    *delivery_p = info != NULL;
-    question->delivery = false;
-    if (info == NULL)
-        info = na_ofi_offer(question, domain);
     if (info != NULL)
-        info->tx_attr->op_flags = 0;
+        info->tx_attr->op_flags = 0; /* puts ask for it, messages do not */
     return info;
 }
 
@@ -150,8 +134,7 @@ static void na_ofi_list_providers(char *text, size_t size)
     fi_freeinfo(list);
 }
 
-static void na_ofi_list_domains(
-    const char *provider, char *text, size_t size)
+static void na_ofi_list_domains(const char *provider, char *text, size_t size)
 {
     struct na_ofi_question question;
     struct fi_info *list;
@@ -240,7 +223,7 @@ static bool na_ofi_is_wanted(
  * of rounds. *matched_p: at least one is wanted. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
-    const char *domain, bool *delivery_p, bool *matched_p)
+    const char *domain, bool *matched_p)
 {
     int family = wanted->family != 0 ? wanted->family : AF_INET;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
@@ -249,8 +232,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     int turn;
 
     question->node = numeric;
-    question->format =
-        family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+    question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     for (turn = 0; turn < 3 && info == NULL; turn++) {
         for (at = all; at != NULL && info == NULL; at = at->ifa_next) {
             if (!na_ofi_is_wanted(at, wanted, family) ||
@@ -258,7 +240,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
                 !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
                 continue;
             *matched_p = true;
-            info = na_ofi_best_offer(question, domain, delivery_p);
+            info = na_ofi_offer(question, domain);
         }
     }
     question->node = NULL;
@@ -342,12 +324,12 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     if (ret == NA_SUCCESS)
         ret = na_ofi_read_host(self, all, name, &wanted);
     if (ret == NA_SUCCESS)
-        self->info = na_ofi_try_interfaces(
-            all, &wanted, question, domain, &self->delivery, &matched);
+        self->info =
+            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
     if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
         wanted.family = AF_INET6;
-        self->info = na_ofi_try_interfaces(
-            all, &wanted, question, domain, &self->delivery, &matched);
+        self->info =
+            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
     }
     if (ret == NA_INVALID_ARG)
         return ret;
@@ -364,8 +346,8 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 /* ---- Other providers ---- */
 
 /* Keep a name of shared memory for ourselves while the class is open: when
- * libfabric's shm finds a name in use, it removes the other's memory. The kernel
- * frees a name in the abstract namespace when its process ends. */
+ * libfabric's shm finds a name in use, it removes the memory of its owner. The
+ * kernel frees a name in the abstract namespace when its process ends. */
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
@@ -374,8 +356,8 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 
     memset(&name, 0, sizeof(name));
     name.sun_family = AF_UNIX;
-    n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s",
-        host);
+    n = snprintf(
+        name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s", host);
     assert(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
     self->guard = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (self->guard < 0 ||
@@ -383,11 +365,14 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) +
                 (socklen_t) n) != 0)
         return na_ofi_failed(self, "cannot listen on", host, errno);
-#else
-    (void) self;
-    (void) host;
 #endif
-    return NA_SUCCESS;
+    if (!na_ofi_had(host))
+        return NA_SUCCESS;
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+        "ofi+shm://%s: libfabric's shm cannot open a name again in the process "
+        "that closed it: take another",
+        host);
+    return NA_ADDRINUSE;
 }
 
 /* From a name, or nothing. */
@@ -408,12 +393,11 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     }
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_best_offer(question, NULL, &self->delivery);
+    self->info = na_ofi_offer(question, NULL);
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
-    return na_ofi_raw_of_str(
-        self, host, NA_FALSE, self->src, &self->src_size);
+    return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
 }
 
 /* From "domain:port" or less, in the provider's own format of addresses. */
@@ -425,13 +409,12 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     char here[512];
     unsigned number = 0;
     struct fi_info *first;
-    bool delivery;
-    na_return_t ret = na_plug_split(
-        &self->base, "ofi", NA_FALSE, host, domain, &number);
+    na_return_t ret =
+        na_plug_split(&self->base, "ofi", NA_FALSE, host, domain, &number);
 
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_best_offer(question, domain, &self->delivery);
+    self->info = na_ofi_offer(question, domain);
     if (self->info == NULL) {
         na_ofi_list_domains(question->provider, here, sizeof(here));
         self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
@@ -444,7 +427,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     (void) snprintf(port, sizeof(port), "%u", number);
     question->node = domain[0] != '\0' ? domain : NULL;
     question->service = port;
-    first = na_ofi_best_offer(question, domain, &delivery);
+    first = na_ofi_offer(question, domain);
     if (first == NULL || first->src_addr == NULL ||
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
@@ -517,6 +500,7 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
 {
     const struct na_core *core = self->base.core;
     struct fi_info *info;
+    const char *filter = getenv("FI_PROVIDER");
     char here[512];
     na_return_t ret;
 
@@ -525,14 +509,15 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (question->provider == NULL) {
         na_ofi_list_providers(here, sizeof(here));
         core->log(HG_LOG_LEVEL_ERROR, "ofi",
-            "ofi+%s: libfabric %u.%u has no provider %s that works here, "
-            "only: %s",
+            "ofi+%s: libfabric %u.%u has no provider %s with "
+            "FI_DELIVERY_COMPLETE here; here: %s%s%s",
             protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-            protocol->providers[0], here[0] != '\0' ? here : "none");
+            protocol->providers[0], here[0] != '\0' ? here : "none",
+            filter != NULL ? "; FI_PROVIDER is " : "",
+            filter != NULL ? filter : "");
         return NA_PROTONOSUPPORT;
     }
-    ret =
-        na_ofi_read_key(self, question->provider, key, &question->key_size);
+    ret = na_ofi_read_key(self, question->provider, key, &question->key_size);
     if (ret != NA_SUCCESS || question->key_size == 0)
         return ret;
     question->key = key;

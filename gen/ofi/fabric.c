@@ -81,8 +81,10 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
     na_ofi_close_object(
         self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
     self->fabric = NULL;
-    if (self->guard >= 0)
+    if (self->guard >= 0) {
+        na_ofi_was_closed((const char *) self->src + strlen(NA_OFI_STR));
         (void) close(self->guard);
+    }
     self->guard = -1;
     fi_freeinfo(self->info);
     self->info = NULL;
@@ -120,7 +122,7 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
 }
 
 /* Where the endpoint is to be: the first one where the class was asked for, the
- * others on the same interface, or by a name of their own. */
+ * others on the same interface, or by a name of their own that none had. */
 static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
     unsigned char src[NA_OFI_RAW_MAX])
 {
@@ -132,8 +134,9 @@ static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
     info->src_addr = src;
     info->src_addrlen = self->src_size;
     if (end->id != 0)
-        info->src_addrlen += (size_t) snprintf((char *) src + self->src_size - 1,
-            NA_OFI_RAW_MAX - self->src_size, ":%u", end->id);
+        info->src_addrlen += (size_t) snprintf(
+            (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
+            ":%u", atomic_load(&self->end_count));
 }
 
 static int na_ofi_open_endpoint(struct na_ofi_end *end)

@@ -12,12 +12,15 @@
 
 #include "plug/net.h"
 
+#define NA_OFI_SHM "/dev/shm/" /* where libfabric's shm keeps its memory */
+
 /* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
  * is; behind its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
 #define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
+#define NA_OFI_CLOSED 1024 /* names that a process remembers */
 
 /* What an application may call a provider, and those that serve it: the first
  * that is here is taken. The native RDM provider over TCP is "net" in libfabric
@@ -61,14 +64,10 @@ static const struct na_ofi_protocol *na_ofi_protocol(
     return NULL;
 }
 
-/* `from_peer`, here and below: as in plug/net.h. Names that peers gave are
- * counted. */
+/* `from_peer`, here and below: as in plug/net.h. */
 static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
-    if (from_peer)
-        self->base.core->count(
-            (struct na_class *) (uintptr_t) &self->base, "ofi_malformed", 1);
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
@@ -200,6 +199,38 @@ static bool na_ofi_is_str_name(const char *name)
     return at > name && at - name <= NA_OFI_STR_MAX;
 }
 
+/* Names that this process had and closed, as hashes: libfabric's shm keeps them,
+ * pointing to memory that is gone, and looks there when it is told such a name
+ * again. The latest of them; without a lock. */
+static _Atomic uint64_t na_ofi_closed[NA_OFI_CLOSED];
+static _Atomic unsigned na_ofi_closed_count;
+
+static uint64_t na_ofi_hash(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char) *name) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+static void na_ofi_was_closed(const char *name)
+{
+    atomic_store(&na_ofi_closed[atomic_fetch_add(&na_ofi_closed_count, 1) %
+                     NA_OFI_CLOSED],
+        na_ofi_hash(name));
+}
+
+static bool na_ofi_had(const char *name)
+{
+    uint64_t hash = na_ofi_hash(name);
+    size_t i = 0;
+
+    while (i < NA_OFI_CLOSED && atomic_load(&na_ofi_closed[i]) != hash)
+        i++;
+    return i < NA_OFI_CLOSED;
+}
+
 static na_return_t na_ofi_raw_of_str(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
 {
@@ -291,6 +322,20 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     if (na_ofi_is_str(self))
         return na_ofi_raw_of_str(self, rest, from_peer, raw, size_p);
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
+}
+
+/* Whether an endpoint can be at that address: libfabric's shm never tells that
+ * nobody is there, and crashes when this process had that name and closed it. */
+static bool na_ofi_is_there(
+    const struct na_ofi_class *self, const unsigned char *raw)
+{
+    const char *name = (const char *) raw + strlen(NA_OFI_STR);
+    char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
+
+    if (!na_ofi_is_str(self))
+        return true;
+    (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
+    return access(path, F_OK) == 0 && !na_ofi_had(name);
 }
 
 /* Whether bytes that a peer sent may be given to the provider, and to

@@ -256,7 +256,6 @@ struct na_ofi_class {
     int guard;       /* shm: what keeps the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
-    bool delivery;       /* puts may ask for FI_DELIVERY_COMPLETE */
     size_t message_size; /* of the largest, header included */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count; /* that were opened since the class was */

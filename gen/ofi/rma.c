@@ -175,8 +175,7 @@ static na_return_t na_ofi_rma_post(
     part->request.work = NA_OFI_RMA;
     msg.context = &part->request.provider;
     if (op->base.type == NA_CB_PUT)
-        rc = fi_writemsg(
-            op->end->ep, &msg, self->delivery ? FI_DELIVERY_COMPLETE : 0);
+        rc = fi_writemsg(op->end->ep, &msg, FI_DELIVERY_COMPLETE);
     else
         rc = fi_readmsg(op->end->ep, &msg, 0);
     if (rc == -FI_EAGAIN)

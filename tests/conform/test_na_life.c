@@ -18,7 +18,7 @@ HG_TEST(bad_init_strings_are_refused)
         {"nothing-speaks-this://",
             "no transport here speaks nothing-speaks-this; here: "},
         {"nobody+self://", "no transport here speaks nobody+self"},
-        {"bmi+tcp://", "no transport here speaks bmi+tcp"},
+        {"bmi+ipc://", "no transport here speaks bmi+ipc"},
         {"+self://", "'+self://' is not"},
         {"self+://", "'self+://' is not"},
         {"a b://", "'a b://' is not"},
