@@ -42,6 +42,13 @@
 #define RAW_OFI_NAME_MAX 256
 #define RAW_OFI_KEY 1 /* where the application chooses it */
 
+struct raw_ofi {
+    const char *protocol;
+    const char *host;
+    int socket;
+    pid_t peer; /* 0: this is the peer */
+};
+
 /* What an end tells the other before a round; name_size 0: it failed. */
 struct raw_ofi_card {
     uint64_t base;
@@ -61,7 +68,7 @@ struct raw_ofi_slot {
  * transfers comes first in it, then the messages. */
 struct raw_ofi_end {
     struct raw_ofi_round round;
-    int socket;
+    const struct raw_ofi *raw;
     int sleeps;  /* 0: it spins, or yields instead of sleeping */
     double stop; /* of the client: when it gives up; 0: not waiting */
     unsigned turn;
@@ -77,13 +84,6 @@ struct raw_ofi_end {
     struct raw_ofi_slot slots[3 * RAW_OFI_WINDOW_MAX];
     fi_addr_t other;
     struct raw_ofi_card card; /* of the other end */
-};
-
-struct raw_ofi {
-    const char *protocol;
-    const char *host;
-    int socket;
-    pid_t peer; /* 0: this is the peer */
 };
 
 /* `rc` is a negative error code, as libfabric returns it. */
@@ -261,7 +261,7 @@ static int raw_ofi_open_end(const struct raw_ofi *raw,
 
     memset(end, 0, sizeof(*end));
     end->round = *round;
-    end->socket = raw->socket;
+    end->raw = raw;
     end->info = raw_ofi_find(raw->protocol, raw->host);
     rc = end->info == NULL ? raw_ofi_fail(raw->protocol, -FI_ENODATA)
                            : raw_ofi_open_ep(end);
@@ -276,8 +276,8 @@ static int raw_ofi_open_end(const struct raw_ofi *raw,
         rc = raw_ofi_write_card(end);
     if (rc != 0)
         end->card.name_size = 0;
-    if (write(end->socket, &end->card, sizeof(end->card)) < 0 ||
-        read(end->socket, &end->card, sizeof(end->card)) <= 0)
+    if (write(end->raw->socket, &end->card, sizeof(end->card)) < 0 ||
+        read(end->raw->socket, &end->card, sizeof(end->card)) <= 0)
         rc = raw_ofi_fail("no other process", -EPIPE);
     if (rc == 0 &&
         (end->card.name_size == 0 ||
@@ -295,7 +295,7 @@ static int raw_ofi_open_end(const struct raw_ofi *raw,
  * gone, or the time is over. */
 static int raw_ofi_is_over(struct raw_ofi_end *end)
 {
-    struct pollfd fd = {end->socket, POLLIN, 0};
+    struct pollfd fd = {end->raw->socket, POLLIN, 0};
     double now;
 
     if (!end->sleeps && ++end->turn % RAW_OFI_TURNS != 0)
@@ -306,7 +306,7 @@ static int raw_ofi_is_over(struct raw_ofi_end *end)
     return poll(&fd, 1, 0) > 0 || now > end->stop;
 }
 
-/* Waits for completions; 0: the round is over. */
+/* Waits for completions; 0, of the peer: the round is over. */
 static ssize_t raw_ofi_wait(
     struct raw_ofi_end *end, struct fi_cq_msg_entry *entries)
 {
@@ -330,7 +330,9 @@ static ssize_t raw_ofi_wait(
         if (end->round.sleeps && !end->sleeps)
             (void) sched_yield();
     } while (!raw_ofi_is_over(end));
-    return 0;
+    return end->raw->peer == 0
+        ? 0
+        : raw_ofi_fail("the peer is gone or silent", -ETIMEDOUT);
 }
 
 /* Whether to try again, after progress. */
@@ -404,8 +406,8 @@ static int raw_ofi_echo(
     }
     while (flying > 0) {
         n = raw_ofi_wait(end, entries);
-        if (n <= 0)
-            return n < 0 ? -1 : raw_ofi_fail("no echo", -ETIMEDOUT);
+        if (n < 0)
+            return -1;
         for (i = 0; i < n; i++) {
             struct raw_ofi_slot *slot =
                 (struct raw_ofi_slot *) entries[i].op_context;
@@ -481,8 +483,8 @@ static int raw_ofi_pull_once(struct raw_ofi_end *end)
             at += size;
         }
         n = raw_ofi_wait(end, entries);
-        if (n <= 0)
-            return n < 0 ? -1 : raw_ofi_fail("no end of fi_read", -ETIMEDOUT);
+        if (n < 0)
+            return -1;
         flying -= n;
     }
     return 0;
