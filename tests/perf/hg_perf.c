@@ -336,6 +336,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
     client.options = options;
     if (perf_start_server(url, PERF_OURS, options, &ours) != 0)
         return -1;
+    perf_pin(options, 1); /* for the process that is forked now */
     rc = perf_open_raw(url, &client, &raw);
     if (rc != 0)
         goto stop_ours;
