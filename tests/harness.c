@@ -303,7 +303,8 @@ static const struct {
     {"ofi+rxd", "ofi+udp;ofi_rxd", NULL},
     /* What providers of hardware demand, and more. */
     {"ofi-hard", "ofi+tcp",
-        "local,provkey,virt,allocated,inject=0,iov=1,msg=65536,order,again=20"},
+        "local,provkey,virt,allocated,inject=0,iov=1,msg=65536,order,"
+        "again=20"},
     {"ofi-cxi", "ofi+tcp",
         "provkey,endpoint,allocated,inject=192,iov=1,mriov=1,manual,order,"
         "authkey"},
