@@ -309,7 +309,7 @@ static const struct {
         "provkey,endpoint,allocated,inject=192,iov=1,mriov=1,manual,order,"
         "authkey"},
     {"ofi-raw", "ofi+tcp",
-        "local,rawkey,virt,allocated,context,mriov=1,cqagain=4,nowait,nodc"},
+        "local,rawkey,virt,allocated,context,mriov=1,cqagain=4,nowait"},
 };
 
 /* A variable that the library or the hook reads. setenv takes a lock, which a
