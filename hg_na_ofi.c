@@ -3517,9 +3517,10 @@ static struct na_ofi_addr *na_ofi_sent(
 {
     struct na_ofi_buffer *buffer =
         NA_OFI_OF(request, struct na_ofi_buffer, request);
-    struct na_ofi_addr *addr = buffer->addr;
+    struct na_ofi_addr *addr;
 
     na_ofi_lock(&end->lock);
+    addr = buffer->addr; /* set by na_ofi_post, maybe after the completion */
     na_ofi_buffer_put(end, buffer);
     na_ofi_unlock(&end->lock);
     return addr;
