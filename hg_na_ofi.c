@@ -461,6 +461,7 @@ static inline bool na_plug_is_within(
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
+#define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
 #define NA_OFI_MS ((uint64_t) 1000000)
 
 #define NA_OFI_OF(ptr, type, member) \
@@ -544,6 +545,7 @@ struct na_ofi_addr {
     _Atomic uint64_t incarnation; /* 0: unknown yet */
     _Atomic uint64_t heard;       /* last in this turn of the clock */
     _Atomic uint8_t context;      /* endpoint that its last message came from */
+    unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;     /* asked, accepted: turn in which it is given up */
     uint64_t patience;     /* turns of silence that it survives */
@@ -3227,6 +3229,7 @@ static void na_ofi_lost(
     na_plug_list_remove(&addr->link);
     na_plug_list_remove(&addr->due);
     addr->hello = false;
+    addr->tries = 0;
     if (!failed)
         na_plug_list_remove(&addr->named);
     na_plug_list_move(&lookups, &addr->lookups);
@@ -3563,11 +3566,15 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->hello)
+    if (addr->hello) {
         rc = na_ofi_say(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
-    if (rc == 0)
+        addr->tries++;
+    }
+    if (rc == 0) {
         addr->hello = false;
+        addr->tries = 0;
+    }
     while (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY &&
         !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
@@ -3581,6 +3588,16 @@ static ssize_t na_ofi_flush_addr(
     if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
         atomic_store(&addr->open, true);
     return rc;
+}
+
+/* Whether what did not go is tried again in a millisecond. A HELLO or WELCOME
+ * waits for the next turn of the clock when there probably is nobody: each try
+ * costs system calls, and strangers can name any number of addresses. */
+static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
+{
+    return addr->tries < NA_OFI_TRIES ||
+        (atomic_load(&addr->state) == NA_OFI_READY &&
+            !na_plug_list_empty(&addr->sends));
 }
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
@@ -3603,7 +3620,8 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         ssize_t rc = na_ofi_flush_addr(self, addr, &sent);
 
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
-            na_plug_list_push(&again, link);
+            if (na_ofi_flush_soon(addr))
+                na_plug_list_push(&again, link);
         } else if (rc != 0) {
             lost = addr;
             self->base.core->addr_ref(&addr->base);
@@ -3923,7 +3941,8 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         addr->reached = true;
         addr->patience = na_ofi_patience(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
-        na_ofi_push_due(self, addr); /* its sends, and to open it */
+        addr->hello = true;          /* with the token: it proves us */
+        na_ofi_push_due(self, addr); /* its sends, too, and to open it */
         if (intro->incarnation == self->base.incarnation)
             result = self->base.self_addr; /* by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
@@ -4412,10 +4431,10 @@ static na_return_t na_ofi_judge(
         break;
     default: return NA_SUCCESS;
     }
-    if (!addr->accepted && !addr->hello && self->turn > addr->asked + often) {
+    if (!addr->accepted && self->turn > addr->asked + often)
         addr->hello = true;
+    if (addr->hello)
         na_ofi_push_due(self, addr);
-    }
     return NA_SUCCESS;
 }
 

@@ -215,6 +215,7 @@ static void na_ofi_lost(
     na_plug_list_remove(&addr->link);
     na_plug_list_remove(&addr->due);
     addr->hello = false;
+    addr->tries = 0;
     if (!failed)
         na_plug_list_remove(&addr->named);
     na_plug_list_move(&lookups, &addr->lookups);

@@ -37,10 +37,10 @@ static na_return_t na_ofi_judge(
         break;
     default: return NA_SUCCESS;
     }
-    if (!addr->accepted && !addr->hello && self->turn > addr->asked + often) {
+    if (!addr->accepted && self->turn > addr->asked + often)
         addr->hello = true;
+    if (addr->hello)
         na_ofi_push_due(self, addr);
-    }
     return NA_SUCCESS;
 }
 

@@ -239,7 +239,8 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         addr->reached = true;
         addr->patience = na_ofi_patience(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
-        na_ofi_push_due(self, addr); /* its sends, and to open it */
+        addr->hello = true;          /* with the token: it proves us */
+        na_ofi_push_due(self, addr); /* its sends, too, and to open it */
         if (intro->incarnation == self->base.incarnation)
             result = self->base.self_addr; /* by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)

@@ -74,6 +74,7 @@
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
+#define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
 #define NA_OFI_MS ((uint64_t) 1000000)
 
 #define NA_OFI_OF(ptr, type, member) \
@@ -157,6 +158,7 @@ struct na_ofi_addr {
     _Atomic uint64_t incarnation; /* 0: unknown yet */
     _Atomic uint64_t heard;       /* last in this turn of the clock */
     _Atomic uint8_t context;      /* endpoint that its last message came from */
+    unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;     /* asked, accepted: turn in which it is given up */
     uint64_t patience;     /* turns of silence that it survives */

@@ -193,11 +193,15 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->hello)
+    if (addr->hello) {
         rc = na_ofi_say(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
-    if (rc == 0)
+        addr->tries++;
+    }
+    if (rc == 0) {
         addr->hello = false;
+        addr->tries = 0;
+    }
     while (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY &&
         !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
@@ -211,6 +215,16 @@ static ssize_t na_ofi_flush_addr(
     if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
         atomic_store(&addr->open, true);
     return rc;
+}
+
+/* Whether what did not go is tried again in a millisecond. A HELLO or WELCOME
+ * waits for the next turn of the clock when there probably is nobody: each try
+ * costs system calls, and strangers can name any number of addresses. */
+static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
+{
+    return addr->tries < NA_OFI_TRIES ||
+        (atomic_load(&addr->state) == NA_OFI_READY &&
+            !na_plug_list_empty(&addr->sends));
 }
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
@@ -233,7 +247,8 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         ssize_t rc = na_ofi_flush_addr(self, addr, &sent);
 
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
-            na_plug_list_push(&again, link);
+            if (na_ofi_flush_soon(addr))
+                na_plug_list_push(&again, link);
         } else if (rc != 0) {
             lost = addr;
             self->base.core->addr_ref(&addr->base);
