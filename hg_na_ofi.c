@@ -613,9 +613,10 @@ struct na_ofi_end {
     uint8_t id;
     struct fid_ep *ep;
     struct fid_cq *cq;
-    int fd;              /* of the queue, or NA_POLL_FD_NONE */
-    unsigned contexts;   /* that use it; guarded by class->lock */
-    _Atomic bool polled; /* since the clock's last turn */
+    int fd;                    /* of the queue, or NA_POLL_FD_NONE */
+    unsigned contexts;         /* that use it; guarded by class->lock */
+    _Atomic bool polled;       /* since the clock's last turn */
+    _Atomic unsigned sleepers; /* contexts, on its descriptor */
     pthread_mutex_t poll_lock;
     pthread_mutex_t lock;
     struct na_ofi_buffer *all;
@@ -672,6 +673,7 @@ struct na_ofi_class {
 struct na_ofi_context {
     struct na_context base;
     struct na_ofi_end *end;
+    bool sleeps; /* counted in end->sleepers */
 };
 
 static struct na_ofi_class *na_ofi_of(const struct na_class *na_class)
@@ -1838,12 +1840,8 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
-    sigset_t before;
-    int rc;
+    int rc = na_ofi_open_objects(self);
 
-    na_ofi_block_signals(&before);
-    rc = na_ofi_open_objects(self);
-    na_ofi_restore_signals(&before);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
                          self->info->domain_attr->name, rc);
@@ -1884,6 +1882,52 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
+/* Once a completion was there, the descriptor of a queue of libfabric 1.17's net
+ * stays readable: its fi_trywait does not reset a signal. But a queue with
+ * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
+ * epoll of the domain's sockets: see na_ofi_poll_fd. */
+static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
+{
+    return strcmp(self->info->fabric_attr->prov_name, "net") == 0;
+}
+
+#if FI_MAJOR_VERSION > 1 || FI_MINOR_VERSION >= 12
+static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+{
+    struct pollfd fds[8];
+    struct fi_wait_pollfd wait;
+    struct fi_cq_data_entry none;
+    char path[32];
+    char what[32];
+    ssize_t size;
+    int rc;
+
+    /* The new queue is empty. To wait for it enters the descriptors. */
+    (void) fi_cq_sread(cq, &none, 1, NULL, 1);
+    memset(&wait, 0, sizeof(wait));
+    wait.nfds = sizeof(fds) / sizeof(fds[0]);
+    wait.fd = fds;
+    rc = fi_control(&cq->fid, FI_GETWAIT, &wait);
+    if (rc != 0 || wait.nfds == 0)
+        return rc != 0 ? rc : -FI_ENODATA;
+    *fd_p = fds[wait.nfds - 1].fd;
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd_p);
+    size = readlink(path, what, sizeof(what));
+    return size == 22 && memcmp(what, "anon_inode:[eventpoll]", 22) == 0
+        ? 0
+        : -FI_ENODATA;
+}
+#define NA_OFI_WAIT_POLLFD FI_WAIT_POLLFD
+#else
+static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+{
+    (void) cq;
+    (void) fd_p;
+    return -FI_ENOSYS;
+}
+#define NA_OFI_WAIT_POLLFD FI_WAIT_FD
+#endif
+
 /* The completion queue, with a descriptor where the provider has one: some
  * refuse to open such a queue, udp;ofi_rxd to hand the descriptor out. */
 static int na_ofi_open_queue(struct na_ofi_end *end)
@@ -1897,10 +1941,13 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     if (attr.size < NA_OFI_QUEUE_MIN)
         attr.size = NA_OFI_QUEUE_MIN;
     attr.format = FI_CQ_FORMAT_DATA;
-    attr.wait_obj = FI_WAIT_FD;
+    attr.wait_obj =
+        na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     rc = fi_cq_open(self->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
-        rc = fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
+        rc = na_ofi_has_broken_fd(self)
+            ? na_ofi_get_epoll(end->cq, &end->fd)
+            : fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
         if (rc == 0) {
             (void) fcntl(end->fd, F_SETFD, FD_CLOEXEC);
             return 0;
@@ -3330,10 +3377,17 @@ static void na_ofi_addr_release(struct na_addr *base)
 /* The slot: nobody believes in this peer any more. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    bool asked;
 
-    if (atomic_load(&addr->state) != NA_OFI_ASKED)
-        na_ofi_lost(na_ofi_of(base->na_class), addr, NA_DISCONNECT);
+    na_ofi_lock(&self->lock);
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
+        (void) na_ofi_say(self, addr, NA_OFI_BYE); /* it may live */
+    na_ofi_unlock(&self->lock);
+    if (!asked)
+        na_ofi_lost(self, addr, NA_DISCONNECT);
 }
 
 /* The slot: the same process is the same peer, by whatever name. */
@@ -4492,6 +4546,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL || (atomic_exchange(&end->polled, false) && !all) ||
+            (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
         while (na_ofi_poll_end(end) > 0)
@@ -4576,14 +4631,8 @@ static void *na_ofi_clock(void *arg)
 
 static na_return_t na_ofi_clock_start(struct na_ofi_class *self)
 {
-    sigset_t all;
-    sigset_t before;
-    int rc;
+    int rc = pthread_create(&self->clock, NULL, na_ofi_clock, self);
 
-    (void) sigfillset(&all);
-    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&self->clock, NULL, na_ofi_clock, self);
-    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return na_ofi_failed(self, "cannot start", "a thread", -rc);
     self->ticking = true;
@@ -4660,15 +4709,20 @@ static void na_ofi_unprepare(struct na_ofi_class *self)
  */
 /* #include "ofi/ofi.h" */
 
-static unsigned na_ofi_poll(struct na_context *context)
+/* Whether somebody polls an endpoint, or sleeps on its descriptor. */
+static bool na_ofi_is_attended(struct na_ofi_end *end)
 {
-    struct na_ofi_end *end = na_ofi_end_of(context);
+    return atomic_load_explicit(&end->polled, memory_order_relaxed) ||
+        atomic_load_explicit(&end->sleepers, memory_order_relaxed) > 0;
+}
+
+/* Nothing, if another thread polls it. */
+static unsigned na_ofi_try_poll(struct na_ofi_end *end)
+{
     unsigned n;
 
-    if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
-        atomic_store_explicit(&end->polled, true, memory_order_relaxed);
     if (pthread_mutex_trylock(&end->poll_lock) != 0)
-        return 0; /* the clock, or a context of the library, does */
+        return 0;
     n = na_ofi_poll_end(end);
     if (atomic_load_explicit(&end->na_class->hurry, memory_order_relaxed)) {
         n += na_ofi_flush(end->na_class);
@@ -4678,21 +4732,60 @@ static unsigned na_ofi_poll(struct na_context *context)
     return n;
 }
 
-static int na_ofi_poll_fd(struct na_context *context)
-{
-    return na_ofi_end_of(context)->fd;
-}
-
-/* Whoever polls the endpoint now may leave completions behind. */
-static na_bool_t na_ofi_wait_begin(struct na_context *context)
+/* The slot. Peers that name no context send to the first endpoint: whoever
+ * makes progress polls it, if its own context does not. */
+static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_end *first = end->na_class->ends[0];
+    unsigned n = na_ofi_try_poll(end);
+
+    if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
+        atomic_store_explicit(&end->polled, true, memory_order_relaxed);
+    if (end != first && !na_ofi_is_attended(first))
+        n += na_ofi_try_poll(first);
+    return n;
+}
+
+/* The slot. A context that has to poll the first endpoint as well needs no
+ * descriptor of its own. Nor does one whose descriptor tells of sockets only,
+ * where another context's poll may have read them: net serves all endpoints of
+ * a domain at a time. */
+static int na_ofi_poll_fd(struct na_context *context)
+{
+    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_class *self = end->na_class;
+
+    if (atomic_load(&self->end_count) > 1 &&
+        (na_ofi_has_broken_fd(self) ||
+            (end->id != 0 && !na_ofi_is_attended(self->ends[0]))))
+        return NA_POLL_FD_NONE;
+    return end->fd;
+}
+
+/* The slot, which may be called several times. */
+static na_bool_t na_ofi_wait_begin(struct na_context *base)
+{
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+    struct na_ofi_end *end = context->end;
     struct fid *fids[1];
 
     if (end->fd < 0)
         return NA_TRUE;
+    if (!context->sleeps)
+        atomic_fetch_add(&end->sleepers, 1);
+    context->sleeps = true;
     fids[0] = &end->cq->fid;
     return fi_trywait(end->na_class->fabric, fids, 1) == 0 ? NA_TRUE : NA_FALSE;
+}
+
+static void na_ofi_wait_end(struct na_context *base)
+{
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+
+    if (context->sleeps)
+        atomic_fetch_sub(&context->end->sleepers, 1);
+    context->sleeps = false;
 }
 
 /* A lookup or a send that waits for its address can be taken back. */
@@ -4935,40 +5028,49 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
+/* What is left of na_ofi_open once the class is prepared. */
+static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
-    struct na_ofi_class *self = na_ofi_of(na_class);
     struct na_ofi_end *end;
     struct na_ofi_addr *addr;
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
-    if (!na_ofi_prepare(self))
-        return NA_NOMEM;
     ret = na_ofi_choose(self, host);
     if (ret == NA_SUCCESS)
         ret = na_ofi_fabric_open(self);
     if (ret == NA_SUCCESS)
         ret = na_ofi_end_take(self, 0, &end);
     if (ret != NA_SUCCESS)
-        goto close;
+        return ret;
     end->contexts = 0;
     na_ofi_name_of(self, end->raw, end->raw_size, name);
     addr = na_ofi_addr_self(self, name);
-    if (addr == NULL) {
-        ret = NA_NOMEM;
-        goto close;
-    }
-    na_class->self_addr = &addr->base;
-    na_class->max_tag = UINT32_MAX;
+    if (addr == NULL)
+        return NA_NOMEM;
+    self->base.self_addr = &addr->base;
+    self->base.max_tag = UINT32_MAX;
     ret = na_ofi_clock_start(self);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    na_class->core->addr_unref(&addr->base);
-    na_class->self_addr = NULL;
+    self->base.core->addr_unref(&addr->base);
+    self->base.self_addr = NULL;
+    return ret;
+}
 
-close:
-    na_ofi_close(na_class, 0);
+static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+    sigset_t before;
+    na_return_t ret;
+
+    if (!na_ofi_prepare(self))
+        return NA_NOMEM;
+    na_ofi_block_signals(&before);
+    ret = na_ofi_open_all(self, host);
+    na_ofi_restore_signals(&before);
+    if (ret != NA_SUCCESS)
+        na_ofi_close(na_class, 0);
     return ret;
 }
 
@@ -5011,5 +5113,6 @@ const struct na_plugin hg_na_ofi_plugin = {
     .poll = na_ofi_poll,
     .poll_fd = na_ofi_poll_fd,
     .wait_begin = na_ofi_wait_begin,
+    .wait_end = na_ofi_wait_end,
     .cancel = na_ofi_cancel,
 };

@@ -316,10 +316,17 @@ static void na_ofi_addr_release(struct na_addr *base)
 /* The slot: nobody believes in this peer any more. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    bool asked;
 
-    if (atomic_load(&addr->state) != NA_OFI_ASKED)
-        na_ofi_lost(na_ofi_of(base->na_class), addr, NA_DISCONNECT);
+    na_ofi_lock(&self->lock);
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
+        (void) na_ofi_say(self, addr, NA_OFI_BYE); /* it may live */
+    na_ofi_unlock(&self->lock);
+    if (!asked)
+        na_ofi_lost(self, addr, NA_DISCONNECT);
 }
 
 /* The slot: the same process is the same peer, by whatever name. */

@@ -98,6 +98,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL || (atomic_exchange(&end->polled, false) && !all) ||
+            (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
         while (na_ofi_poll_end(end) > 0)
@@ -182,14 +183,8 @@ static void *na_ofi_clock(void *arg)
 
 static na_return_t na_ofi_clock_start(struct na_ofi_class *self)
 {
-    sigset_t all;
-    sigset_t before;
-    int rc;
+    int rc = pthread_create(&self->clock, NULL, na_ofi_clock, self);
 
-    (void) sigfillset(&all);
-    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&self->clock, NULL, na_ofi_clock, self);
-    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return na_ofi_failed(self, "cannot start", "a thread", -rc);
     self->ticking = true;

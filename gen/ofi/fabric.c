@@ -46,12 +46,8 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
-    sigset_t before;
-    int rc;
+    int rc = na_ofi_open_objects(self);
 
-    na_ofi_block_signals(&before);
-    rc = na_ofi_open_objects(self);
-    na_ofi_restore_signals(&before);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
                          self->info->domain_attr->name, rc);
@@ -92,6 +88,52 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
+/* Once a completion was there, the descriptor of a queue of libfabric 1.17's net
+ * stays readable: its fi_trywait does not reset a signal. But a queue with
+ * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
+ * epoll of the domain's sockets: see na_ofi_poll_fd. */
+static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
+{
+    return strcmp(self->info->fabric_attr->prov_name, "net") == 0;
+}
+
+#if FI_MAJOR_VERSION > 1 || FI_MINOR_VERSION >= 12
+static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+{
+    struct pollfd fds[8];
+    struct fi_wait_pollfd wait;
+    struct fi_cq_data_entry none;
+    char path[32];
+    char what[32];
+    ssize_t size;
+    int rc;
+
+    /* The new queue is empty. To wait for it enters the descriptors. */
+    (void) fi_cq_sread(cq, &none, 1, NULL, 1);
+    memset(&wait, 0, sizeof(wait));
+    wait.nfds = sizeof(fds) / sizeof(fds[0]);
+    wait.fd = fds;
+    rc = fi_control(&cq->fid, FI_GETWAIT, &wait);
+    if (rc != 0 || wait.nfds == 0)
+        return rc != 0 ? rc : -FI_ENODATA;
+    *fd_p = fds[wait.nfds - 1].fd;
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd_p);
+    size = readlink(path, what, sizeof(what));
+    return size == 22 && memcmp(what, "anon_inode:[eventpoll]", 22) == 0
+        ? 0
+        : -FI_ENODATA;
+}
+#define NA_OFI_WAIT_POLLFD FI_WAIT_POLLFD
+#else
+static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+{
+    (void) cq;
+    (void) fd_p;
+    return -FI_ENOSYS;
+}
+#define NA_OFI_WAIT_POLLFD FI_WAIT_FD
+#endif
+
 /* The completion queue, with a descriptor where the provider has one: some
  * refuse to open such a queue, udp;ofi_rxd to hand the descriptor out. */
 static int na_ofi_open_queue(struct na_ofi_end *end)
@@ -105,10 +147,13 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     if (attr.size < NA_OFI_QUEUE_MIN)
         attr.size = NA_OFI_QUEUE_MIN;
     attr.format = FI_CQ_FORMAT_DATA;
-    attr.wait_obj = FI_WAIT_FD;
+    attr.wait_obj =
+        na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     rc = fi_cq_open(self->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
-        rc = fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
+        rc = na_ofi_has_broken_fd(self)
+            ? na_ofi_get_epoll(end->cq, &end->fd)
+            : fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
         if (rc == 0) {
             (void) fcntl(end->fd, F_SETFD, FD_CLOEXEC);
             return 0;

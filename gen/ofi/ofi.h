@@ -226,9 +226,10 @@ struct na_ofi_end {
     uint8_t id;
     struct fid_ep *ep;
     struct fid_cq *cq;
-    int fd;              /* of the queue, or NA_POLL_FD_NONE */
-    unsigned contexts;   /* that use it; guarded by class->lock */
-    _Atomic bool polled; /* since the clock's last turn */
+    int fd;                    /* of the queue, or NA_POLL_FD_NONE */
+    unsigned contexts;         /* that use it; guarded by class->lock */
+    _Atomic bool polled;       /* since the clock's last turn */
+    _Atomic unsigned sleepers; /* contexts, on its descriptor */
     pthread_mutex_t poll_lock;
     pthread_mutex_t lock;
     struct na_ofi_buffer *all;
@@ -285,6 +286,7 @@ struct na_ofi_class {
 struct na_ofi_context {
     struct na_context base;
     struct na_ofi_end *end;
+    bool sleeps; /* counted in end->sleepers */
 };
 
 static struct na_ofi_class *na_ofi_of(const struct na_class *na_class)

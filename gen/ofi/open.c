@@ -107,40 +107,49 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
+/* What is left of na_ofi_open once the class is prepared. */
+static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
-    struct na_ofi_class *self = na_ofi_of(na_class);
     struct na_ofi_end *end;
     struct na_ofi_addr *addr;
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
-    if (!na_ofi_prepare(self))
-        return NA_NOMEM;
     ret = na_ofi_choose(self, host);
     if (ret == NA_SUCCESS)
         ret = na_ofi_fabric_open(self);
     if (ret == NA_SUCCESS)
         ret = na_ofi_end_take(self, 0, &end);
     if (ret != NA_SUCCESS)
-        goto close;
+        return ret;
     end->contexts = 0;
     na_ofi_name_of(self, end->raw, end->raw_size, name);
     addr = na_ofi_addr_self(self, name);
-    if (addr == NULL) {
-        ret = NA_NOMEM;
-        goto close;
-    }
-    na_class->self_addr = &addr->base;
-    na_class->max_tag = UINT32_MAX;
+    if (addr == NULL)
+        return NA_NOMEM;
+    self->base.self_addr = &addr->base;
+    self->base.max_tag = UINT32_MAX;
     ret = na_ofi_clock_start(self);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    na_class->core->addr_unref(&addr->base);
-    na_class->self_addr = NULL;
+    self->base.core->addr_unref(&addr->base);
+    self->base.self_addr = NULL;
+    return ret;
+}
 
-close:
-    na_ofi_close(na_class, 0);
+static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+    sigset_t before;
+    na_return_t ret;
+
+    if (!na_ofi_prepare(self))
+        return NA_NOMEM;
+    na_ofi_block_signals(&before);
+    ret = na_ofi_open_all(self, host);
+    na_ofi_restore_signals(&before);
+    if (ret != NA_SUCCESS)
+        na_ofi_close(na_class, 0);
     return ret;
 }
 
@@ -183,5 +192,6 @@ const struct na_plugin hg_na_ofi_plugin = {
     .poll = na_ofi_poll,
     .poll_fd = na_ofi_poll_fd,
     .wait_begin = na_ofi_wait_begin,
+    .wait_end = na_ofi_wait_end,
     .cancel = na_ofi_cancel,
 };

@@ -6,15 +6,20 @@
  */
 #include "ofi/ofi.h"
 
-static unsigned na_ofi_poll(struct na_context *context)
+/* Whether somebody polls an endpoint, or sleeps on its descriptor. */
+static bool na_ofi_is_attended(struct na_ofi_end *end)
 {
-    struct na_ofi_end *end = na_ofi_end_of(context);
+    return atomic_load_explicit(&end->polled, memory_order_relaxed) ||
+        atomic_load_explicit(&end->sleepers, memory_order_relaxed) > 0;
+}
+
+/* Nothing, if another thread polls it. */
+static unsigned na_ofi_try_poll(struct na_ofi_end *end)
+{
     unsigned n;
 
-    if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
-        atomic_store_explicit(&end->polled, true, memory_order_relaxed);
     if (pthread_mutex_trylock(&end->poll_lock) != 0)
-        return 0; /* the clock, or a context of the library, does */
+        return 0;
     n = na_ofi_poll_end(end);
     if (atomic_load_explicit(&end->na_class->hurry, memory_order_relaxed)) {
         n += na_ofi_flush(end->na_class);
@@ -24,21 +29,60 @@ static unsigned na_ofi_poll(struct na_context *context)
     return n;
 }
 
-static int na_ofi_poll_fd(struct na_context *context)
-{
-    return na_ofi_end_of(context)->fd;
-}
-
-/* Whoever polls the endpoint now may leave completions behind. */
-static na_bool_t na_ofi_wait_begin(struct na_context *context)
+/* The slot. Peers that name no context send to the first endpoint: whoever
+ * makes progress polls it, if its own context does not. */
+static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_end *first = end->na_class->ends[0];
+    unsigned n = na_ofi_try_poll(end);
+
+    if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
+        atomic_store_explicit(&end->polled, true, memory_order_relaxed);
+    if (end != first && !na_ofi_is_attended(first))
+        n += na_ofi_try_poll(first);
+    return n;
+}
+
+/* The slot. A context that has to poll the first endpoint as well needs no
+ * descriptor of its own. Nor does one whose descriptor tells of sockets only,
+ * where another context's poll may have read them: net serves all endpoints of
+ * a domain at a time. */
+static int na_ofi_poll_fd(struct na_context *context)
+{
+    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_class *self = end->na_class;
+
+    if (atomic_load(&self->end_count) > 1 &&
+        (na_ofi_has_broken_fd(self) ||
+            (end->id != 0 && !na_ofi_is_attended(self->ends[0]))))
+        return NA_POLL_FD_NONE;
+    return end->fd;
+}
+
+/* The slot, which may be called several times. */
+static na_bool_t na_ofi_wait_begin(struct na_context *base)
+{
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+    struct na_ofi_end *end = context->end;
     struct fid *fids[1];
 
     if (end->fd < 0)
         return NA_TRUE;
+    if (!context->sleeps)
+        atomic_fetch_add(&end->sleepers, 1);
+    context->sleeps = true;
     fids[0] = &end->cq->fid;
     return fi_trywait(end->na_class->fabric, fids, 1) == 0 ? NA_TRUE : NA_FALSE;
+}
+
+static void na_ofi_wait_end(struct na_context *base)
+{
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+
+    if (context->sleeps)
+        atomic_fetch_sub(&context->end->sleepers, 1);
+    context->sleeps = false;
 }
 
 /* A lookup or a send that waits for its address can be taken back. */

@@ -198,7 +198,7 @@ HG_TEST(cb_addr_set_remove_ends_calls_and_is_looked_up_anew)
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
     cb_one_t one = {1};
-    hg_addr_t again;
+    hg_addr_t before, again;
     hg_return_t want;
     unsigned turns = 0;
     unsigned i;
@@ -215,15 +215,17 @@ HG_TEST(cb_addr_set_remove_ends_calls_and_is_looked_up_anew)
     HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
     HG_CHECK_EQ_INT(again == end.target, end.peer == NULL);
-    HG_CHECK(HG_Addr_cmp(end.hg_class, again, end.target));
     if (end.peer != NULL) {
         for (i = 0; i < COUNT; i++)
             HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_DISCONNECT);
         HG_CHECK_OK(cb_forward(&late, calls[0].handle, &one));
         HG_CHECK_RET(cb_wait(&end, &late), HG_DISCONNECT);
     }
-    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    before = end.target;
     end.target = again;
+    HG_CHECK_OK(cb_call(&end, addr_inc_id, &one, &one));
+    HG_CHECK(HG_Addr_cmp(end.hg_class, again, before));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, before));
     /* Over there nobody waits for them either. */
     do {
         one.value = end.peer != NULL ? COUNT : 0;
