@@ -652,8 +652,7 @@ struct na_ofi_class {
     struct na_link addrs;       /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
-    struct na_link dead; /* still in the address vector, in this order */
-    _Atomic bool hurry;  /* something did not go at once: the clock ticks each
+    _Atomic bool hurry; /* something did not go at once: the clock ticks each
                            millisecond */
     struct na_ofi_slot *slots;
     uint32_t slot_count;
@@ -3301,31 +3300,8 @@ static void na_ofi_lost(
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);
-    if (!adopted)
-        return;
-    if (failed) {
+    if (adopted)
         core->addr_unref(&addr->base);
-        return;
-    }
-    na_ofi_lock(&self->lock);
-    addr->deadline = self->turn + 1;
-    na_plug_list_push(&self->dead, &addr->link);
-    na_ofi_unlock(&self->lock);
-}
-
-/* Take the endpoints of a peer out of the address vector. */
-static void na_ofi_forget(struct na_ofi_class *self, struct na_ofi_addr *addr)
-{
-    struct na_ofi_far *far = atomic_load(&addr->far);
-
-    if (addr->at != FI_ADDR_UNSPEC)
-        (void) fi_av_remove(self->av, &addr->at, 1, 0);
-    addr->at = FI_ADDR_UNSPEC;
-    for (; far != NULL; far = far->next) {
-        if (far->at != FI_ADDR_UNSPEC)
-            (void) fi_av_remove(self->av, &far->at, 1, 0);
-        far->at = FI_ADDR_UNSPEC;
-    }
 }
 
 /* The class's own address. Messages, puts and gets to it go through the
@@ -3353,7 +3329,8 @@ static struct na_ofi_addr *na_ofi_addr_self(
     return NULL;
 }
 
-/* The slot: the last reference is gone. */
+/* The slot: the last reference is gone, and so is every operation with this
+ * peer: each has one. */
 static void na_ofi_addr_release(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -3363,12 +3340,15 @@ static void na_ofi_addr_release(struct na_addr *base)
     if (self->av != NULL) {
         na_ofi_lock(&self->lock);
         na_plug_list_remove(&addr->named);
-        na_ofi_forget(self, addr);
+        if (addr->at != FI_ADDR_UNSPEC)
+            (void) fi_av_remove(self->av, &addr->at, 1, 0);
         na_ofi_unlock(&self->lock);
     }
     while (far != NULL) {
         struct na_ofi_far *next = far->next;
 
+        if (self->av != NULL)
+            (void) fi_av_remove(self->av, &far->at, 1, 0);
         self->base.core->free(far);
         far = next;
     }
@@ -3407,7 +3387,6 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
 
-    na_plug_list_move(&self->addrs, &self->dead);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
@@ -4492,34 +4471,13 @@ static na_return_t na_ofi_judge(
     return NA_SUCCESS;
 }
 
-/* Take those who died some time ago out of the address vector, when no thread
- * uses their places there any more: a provider that has connections (tcp) then
- * ends puts and gets that are in flight. The class's lock is held, and is not
- * meanwhile, as below. */
-static void na_ofi_clear(struct na_ofi_class *self)
-{
-    while (!na_plug_list_empty(&self->dead)) {
-        struct na_ofi_addr *addr =
-            NA_OFI_OF(self->dead.next, struct na_ofi_addr, link);
-
-        if (self->turn <= addr->deadline)
-            return;
-        na_plug_list_remove(&addr->link);
-        na_ofi_forget(self, addr);
-        na_ofi_unlock(&self->lock);
-        self->base.core->addr_unref(&addr->base);
-        na_ofi_lock(&self->lock);
-    }
-}
-
-/* One turn. */
+/* One turn. The class's lock is held, and is not meanwhile. */
 static void na_ofi_turn(struct na_ofi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
 
     self->turn++;
-    na_ofi_clear(self);
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
         na_return_t fate = na_ofi_judge(self, addr);
@@ -4662,7 +4620,6 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
-    na_plug_list_init(&self->dead);
     self->period = (death < lookup ? death : lookup) / 8;
     if (self->period > NA_OFI_TURN_MAX)
         self->period = NA_OFI_TURN_MAX;

@@ -240,31 +240,8 @@ static void na_ofi_lost(
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);
-    if (!adopted)
-        return;
-    if (failed) {
+    if (adopted)
         core->addr_unref(&addr->base);
-        return;
-    }
-    na_ofi_lock(&self->lock);
-    addr->deadline = self->turn + 1;
-    na_plug_list_push(&self->dead, &addr->link);
-    na_ofi_unlock(&self->lock);
-}
-
-/* Take the endpoints of a peer out of the address vector. */
-static void na_ofi_forget(struct na_ofi_class *self, struct na_ofi_addr *addr)
-{
-    struct na_ofi_far *far = atomic_load(&addr->far);
-
-    if (addr->at != FI_ADDR_UNSPEC)
-        (void) fi_av_remove(self->av, &addr->at, 1, 0);
-    addr->at = FI_ADDR_UNSPEC;
-    for (; far != NULL; far = far->next) {
-        if (far->at != FI_ADDR_UNSPEC)
-            (void) fi_av_remove(self->av, &far->at, 1, 0);
-        far->at = FI_ADDR_UNSPEC;
-    }
 }
 
 /* The class's own address. Messages, puts and gets to it go through the
@@ -292,7 +269,8 @@ static struct na_ofi_addr *na_ofi_addr_self(
     return NULL;
 }
 
-/* The slot: the last reference is gone. */
+/* The slot: the last reference is gone, and so is every operation with this
+ * peer: each has one. */
 static void na_ofi_addr_release(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -302,12 +280,15 @@ static void na_ofi_addr_release(struct na_addr *base)
     if (self->av != NULL) {
         na_ofi_lock(&self->lock);
         na_plug_list_remove(&addr->named);
-        na_ofi_forget(self, addr);
+        if (addr->at != FI_ADDR_UNSPEC)
+            (void) fi_av_remove(self->av, &addr->at, 1, 0);
         na_ofi_unlock(&self->lock);
     }
     while (far != NULL) {
         struct na_ofi_far *next = far->next;
 
+        if (self->av != NULL)
+            (void) fi_av_remove(self->av, &far->at, 1, 0);
         self->base.core->free(far);
         far = next;
     }
@@ -346,7 +327,6 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
 
-    na_plug_list_move(&self->addrs, &self->dead);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 

@@ -44,34 +44,13 @@ static na_return_t na_ofi_judge(
     return NA_SUCCESS;
 }
 
-/* Take those who died some time ago out of the address vector, when no thread
- * uses their places there any more: a provider that has connections (tcp) then
- * ends puts and gets that are in flight. The class's lock is held, and is not
- * meanwhile, as below. */
-static void na_ofi_clear(struct na_ofi_class *self)
-{
-    while (!na_plug_list_empty(&self->dead)) {
-        struct na_ofi_addr *addr =
-            NA_OFI_OF(self->dead.next, struct na_ofi_addr, link);
-
-        if (self->turn <= addr->deadline)
-            return;
-        na_plug_list_remove(&addr->link);
-        na_ofi_forget(self, addr);
-        na_ofi_unlock(&self->lock);
-        self->base.core->addr_unref(&addr->base);
-        na_ofi_lock(&self->lock);
-    }
-}
-
-/* One turn. */
+/* One turn. The class's lock is held, and is not meanwhile. */
 static void na_ofi_turn(struct na_ofi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
 
     self->turn++;
-    na_ofi_clear(self);
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
         na_return_t fate = na_ofi_judge(self, addr);
@@ -214,7 +193,6 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
-    na_plug_list_init(&self->dead);
     self->period = (death < lookup ? death : lookup) / 8;
     if (self->period > NA_OFI_TURN_MAX)
         self->period = NA_OFI_TURN_MAX;

@@ -265,8 +265,7 @@ struct na_ofi_class {
     struct na_link addrs;       /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
-    struct na_link dead; /* still in the address vector, in this order */
-    _Atomic bool hurry;  /* something did not go at once: the clock ticks each
+    _Atomic bool hurry; /* something did not go at once: the clock ticks each
                            millisecond */
     struct na_ofi_slot *slots;
     uint32_t slot_count;
