@@ -262,6 +262,11 @@ unsigned hg_test_patience(unsigned ms)
     return scale != NULL ? ms * (unsigned) strtoul(scale, NULL, 10) : ms;
 }
 
+unsigned hg_test_lookup_ms(void)
+{
+    return hg_test_is_ofi() ? hg_test_patience(2000) : 0;
+}
+
 uint64_t hg_test_seed(void)
 {
     static uint64_t seed;

@@ -146,6 +146,10 @@ unsigned hg_test_log_count(const char *part);
  * the runner's -s times as many. For what must come, not for what must not. */
 unsigned hg_test_patience(unsigned ms);
 
+/* For the option lookup_ms: libfabric does not tell that nobody listens at an
+ * address, so a lookup there takes all of it. 0: the default. */
+unsigned hg_test_lookup_ms(void);
+
 /* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
 uint64_t hg_test_seed(void);
 

@@ -226,7 +226,9 @@ static void na_ofi_lost(
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
-    else if (failed)
+    else if (failed && !asked) /* only a peer gave the address */
+        core->count(&self->base, "bad_names", 1);
+    if (failed && !addr->reached)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
             fate == NA_PROTOCOL_ERROR

@@ -51,6 +51,7 @@ static inline void cb_start(struct cb_end *end, unsigned contexts)
 
     memset(end, 0, sizeof(*end));
     na_info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    na_info.lookup_ms = hg_test_lookup_ms();
     end->na_class = NA_Initialize_opt(string, NA_TRUE, &na_info);
     HG_CHECK(end->na_class != NULL);
     free(string);

@@ -115,6 +115,7 @@ static inline void conform_info(struct na_init_info *info)
 
     *info = fresh;
     info->force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    info->lookup_ms = hg_test_lookup_ms();
 }
 
 static inline na_class_t *conform_class(const struct na_init_info *info)

@@ -40,6 +40,7 @@ static inline na_class_t *rpc_open_class(na_bool_t listen)
     na_class_t *na_class;
 
     info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    info.lookup_ms = hg_test_lookup_ms();
     end = strstr(string, "://");
     HG_CHECK(end != NULL);
     if (!listen) /* the scheme alone */

@@ -675,7 +675,7 @@ HG_TEST_WHERE(lookup_of_a_server_that_starts_later, hg_test_crosses_processes)
     HG_CHECK_OK(HG_Bulk_free(own));
     cb_end(&other);
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < (hg_test_is_ofi() ? 1 : 3); i++) { /* it takes its time */
         HG_CHECK_RET(cb_call(&end, lookup_inc_id, &one, &one), HG_HOSTUNREACH);
         HG_CHECK_RET(
             lookup_pull(&end, NULL, end.target, remote), HG_HOSTUNREACH);
