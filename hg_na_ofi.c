@@ -453,6 +453,9 @@ static inline bool na_plug_is_within(
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
+/* Of a message over ofi_rxm, whose receiver fetches what is larger: when the
+ * sender dies meanwhile, libfabric 1.17 loses the receive buffer. */
+#define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
@@ -1732,11 +1735,15 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
-    size_t limit = self->info->ep_attr->max_msg_size - NA_OFI_HEADER;
+    bool is_rxm = strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
+    size_t limit = self->info->ep_attr->max_msg_size;
     size_t unexpected = info->max_unexpected_size;
     size_t expected = info->max_expected_size;
 
-    assert(self->info->ep_attr->max_msg_size > NA_OFI_HEADER);
+    if (is_rxm && limit > NA_OFI_RXM_MAX)
+        limit = NA_OFI_RXM_MAX;
+    assert(limit > NA_OFI_HEADER);
+    limit -= NA_OFI_HEADER;
     if (unexpected > limit)
         unexpected = limit;
     if (expected > limit)

@@ -199,7 +199,8 @@ struct na_init_info {
                                         NULL, "": only the same user. Both
                                         ends must allow. Others: NULL or "" */
     size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
-                                        64 KiB. sm has at most 32 KiB */
+                                        64 KiB. sm has at most 32 KiB,
+                                        libfabric's ofi_rxm 16 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* zmq+tcp: the family of a host name,

@@ -66,6 +66,9 @@
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
+/* Of a message over ofi_rxm, whose receiver fetches what is larger: when the
+ * sender dies meanwhile, libfabric 1.17 loses the receive buffer. */
+#define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
