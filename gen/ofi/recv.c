@@ -262,12 +262,10 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
             struct na_ofi_buffer *buffer =
                 NA_OFI_OF(request, struct na_ofi_buffer, request);
 
-            if (error.err == FI_ETRUNC)
-                na_ofi_refuse(self, NULL, error.len + error.olen,
-                    "it is larger than the largest message");
-            else
-                (void) na_ofi_failed(
-                    self, "receiving", "a message", -error.err);
+            /* Or its sender died meanwhile. */
+            na_ofi_refuse(self, NULL, error.len,
+                error.err == FI_ETRUNC ? "it is larger than the largest message"
+                                       : fi_strerror(error.err));
             if ((error.flags & FI_MULTI_RECV) != 0) {
                 buffer->next = end->used;
                 end->used = buffer;
