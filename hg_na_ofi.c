@@ -518,6 +518,16 @@ struct na_ofi_buffer {
     unsigned char *bytes;
 };
 
+/* An entry of the address vector. A provider may give one entry for all
+ * insertions of an address and remove it with the first removal (shm does), so
+ * we count ourselves. */
+struct na_ofi_entry {
+    struct na_link link; /* class->entries */
+    unsigned uses;
+    fi_addr_t at;
+    unsigned char raw[NA_OFI_RAW_MAX];
+};
+
 /* A further endpoint of a peer, for its context `id`. */
 struct na_ofi_far {
     struct na_ofi_far *next;
@@ -646,6 +656,7 @@ struct na_ofi_class {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *av;
+    struct na_link entries;
     int guard;       /* shm: what keeps the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
@@ -3154,21 +3165,64 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Enter the address of an endpoint into the address vector. */
+/* Enter an address into the address vector, which must be one that
+ * na_ofi_raw_ok likes. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
-    int n = na_ofi_is_there(self, raw)
-        ? fi_av_insert(self->av, raw, 1, at_p, 0, NULL)
-        : -FI_ENOENT;
+    const struct na_core *core = self->base.core;
+    size_t size = na_ofi_is_str(self) ? strlen((const char *) raw) + 1
+                                      : self->ends[0]->raw_size;
+    struct na_ofi_entry *entry;
+    struct na_link *link;
+    int n;
 
-    if (n == 1)
-        return NA_SUCCESS;
     *at_p = FI_ADDR_UNSPEC;
-    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
-        "cannot enter a peer's address: %s",
+    for (link = self->entries.next; link != &self->entries; link = link->next) {
+        entry = NA_OFI_OF(link, struct na_ofi_entry, link);
+        if (memcmp(entry->raw, raw, size) == 0) {
+            entry->uses++;
+            *at_p = entry->at;
+            return NA_SUCCESS;
+        }
+    }
+    entry = (struct na_ofi_entry *) core->alloc(sizeof(*entry));
+    if (entry == NULL)
+        return NA_NOMEM;
+    memset(entry, 0, sizeof(*entry));
+    entry->uses = 1;
+    memcpy(entry->raw, raw, size);
+    n = na_ofi_is_there(self, raw)
+        ? fi_av_insert(self->av, raw, 1, &entry->at, 0, NULL)
+        : -FI_ENOENT;
+    if (n == 1) {
+        na_plug_list_init(&entry->link);
+        na_plug_list_push(&self->entries, &entry->link);
+        *at_p = entry->at;
+        return NA_SUCCESS;
+    }
+    core->free(entry);
+    core->log(HG_LOG_LEVEL_WARNING, "ofi", "cannot enter a peer's address: %s",
         n < 0 ? fi_strerror(-n) : "the provider refuses it");
     return NA_HOSTUNREACH;
+}
+
+/* Undo na_ofi_insert; FI_ADDR_UNSPEC is allowed. */
+static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
+{
+    struct na_link *link = self->entries.next;
+
+    while (link != &self->entries) {
+        struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
+
+        link = link->next;
+        if (entry->at != *at || --entry->uses > 0)
+            continue;
+        (void) fi_av_remove(self->av, at, 1, 0);
+        na_plug_list_remove(&entry->link);
+        self->base.core->free(entry);
+    }
+    *at = FI_ADDR_UNSPEC;
 }
 
 /* Learn where a peer's endpoints are; those known stay. */
@@ -3344,22 +3398,19 @@ static void na_ofi_addr_release(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(base);
-    struct na_ofi_far *far = atomic_load(&addr->far);
+    struct na_ofi_far *far;
 
     if (self->av != NULL) {
         na_ofi_lock(&self->lock);
         na_plug_list_remove(&addr->named);
-        if (addr->at != FI_ADDR_UNSPEC)
-            (void) fi_av_remove(self->av, &addr->at, 1, 0);
+        na_ofi_remove(self, &addr->at);
+        for (far = addr->far; far != NULL; far = far->next)
+            na_ofi_remove(self, &far->at);
         na_ofi_unlock(&self->lock);
     }
-    while (far != NULL) {
-        struct na_ofi_far *next = far->next;
-
-        if (self->av != NULL)
-            (void) fi_av_remove(self->av, &far->at, 1, 0);
+    while ((far = addr->far) != NULL) {
+        addr->far = far->next;
         self->base.core->free(far);
-        far = next;
     }
 }
 
@@ -3404,6 +3455,8 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
         na_plug_list_remove(&addr->due);
         self->base.core->addr_unref(&addr->base);
     }
+    while ((link = na_plug_list_pop(&self->entries)) != NULL)
+        self->base.core->free(NA_OFI_OF(link, struct na_ofi_entry, link));
     self->base.core->free(self->slots);
     self->slots = NULL;
     self->slot_count = 0;
@@ -3804,12 +3857,11 @@ static na_return_t na_ofi_ask(
 {
     na_return_t ret;
 
-    if (addr->at == FI_ADDR_UNSPEC) {
-        ret = na_ofi_insert(self, addr->raw, &addr->at);
-        if (ret != NA_SUCCESS)
-            return ret;
-    }
-    ret = na_ofi_slot_take(self, addr);
+    /* Anew, since the name may be another process's by now. */
+    na_ofi_remove(self, &addr->at);
+    ret = na_ofi_insert(self, addr->raw, &addr->at);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_slot_take(self, addr);
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;
@@ -4624,6 +4676,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     uint64_t lookup = info->lookup_ms * NA_OFI_MS;
     pthread_condattr_t attr;
 
+    na_plug_list_init(&self->entries);
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);

@@ -190,6 +190,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     uint64_t lookup = info->lookup_ms * NA_OFI_MS;
     pthread_condattr_t attr;
 
+    na_plug_list_init(&self->entries);
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);

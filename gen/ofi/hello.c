@@ -60,12 +60,11 @@ static na_return_t na_ofi_ask(
 {
     na_return_t ret;
 
-    if (addr->at == FI_ADDR_UNSPEC) {
-        ret = na_ofi_insert(self, addr->raw, &addr->at);
-        if (ret != NA_SUCCESS)
-            return ret;
-    }
-    ret = na_ofi_slot_take(self, addr);
+    /* Anew, since the name may be another process's by now. */
+    na_ofi_remove(self, &addr->at);
+    ret = na_ofi_insert(self, addr->raw, &addr->at);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_slot_take(self, addr);
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;

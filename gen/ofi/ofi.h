@@ -131,6 +131,16 @@ struct na_ofi_buffer {
     unsigned char *bytes;
 };
 
+/* An entry of the address vector. A provider may give one entry for all
+ * insertions of an address and remove it with the first removal (shm does), so
+ * we count ourselves. */
+struct na_ofi_entry {
+    struct na_link link; /* class->entries */
+    unsigned uses;
+    fi_addr_t at;
+    unsigned char raw[NA_OFI_RAW_MAX];
+};
+
 /* A further endpoint of a peer, for its context `id`. */
 struct na_ofi_far {
     struct na_ofi_far *next;
@@ -259,6 +269,7 @@ struct na_ofi_class {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *av;
+    struct na_link entries;
     int guard;       /* shm: what keeps the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
