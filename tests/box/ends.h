@@ -72,11 +72,12 @@ static inline void ends_open(
 static inline void ends_open_client(struct conform_end *client,
     const struct conform_end *server, const struct na_init_info *info)
 {
-    char scheme[32];
+    char name[NA_MAX_ADDR_LEN];
+    na_size_t size = sizeof(name);
 
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(server->na_class));
-    ends_open_info(client, scheme, NA_FALSE, info);
+    HG_CHECK_OK(NA_Addr_to_string(server->na_class, name, size, server->self));
+    *(strstr(name, "://") + 3) = '\0';
+    ends_open_info(client, name, NA_FALSE, info);
 }
 
 /* Turn two wheels in one process until `call` has ended. */

@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The libfabric transport and peers that die, stop, compute or were never
+ * there, on the native tcp provider, on tcp;ofi_rxm and on shm.
+ */
+#include "ends.h"
+
+static const char *const death_schemes[] = {
+    "ofi+tcp", "ofi+tcp;ofi_rxm", "ofi+shm"};
+enum { DEATH_SCHEMES = 3, DEATH_TCP = 0, DEATH_MS = 1000 };
+
+HG_TEST_ROLE(peer)
+{
+    HG_CHECK_EQ_INT(argc, 2);
+    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+}
+
+/* Where a server listens: never the same twice. */
+static void death_string(unsigned scheme, char *string, size_t size)
+{
+    static unsigned count;
+
+    if (strcmp(death_schemes[scheme], "ofi+shm") == 0)
+        (void) snprintf(string, size, "ofi+shm://hg-death-%ld-%u",
+            (long) getpid(), ++count);
+    else
+        (void) snprintf(
+            string, size, "%s://127.0.0.1:0", death_schemes[scheme]);
+}
+
+/* Our end, not listening, and a process that it has looked up. */
+struct death_pair {
+    struct conform_end end;
+    struct hg_test_peer *process;
+    na_addr_t addr;
+    char name[NA_MAX_ADDR_LEN];
+};
+
+static void death_open_end(
+    struct conform_end *end, unsigned scheme, unsigned death_ms)
+{
+    char string[64];
+
+    (void) snprintf(string, sizeof(string), "%s://", death_schemes[scheme]);
+    ends_open(end, string, death_ms);
+}
+
+/* Start a server at `string`; its name. */
+static struct hg_test_peer *death_spawn(
+    const char *string, const char *death_ms, char name[NA_MAX_ADDR_LEN])
+{
+    struct hg_test_peer *process =
+        hg_test_spawn("peer", string, death_ms, (char *) NULL);
+    char *line = hg_test_hear(process);
+
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", line);
+    free(line);
+    return process;
+}
+
+static void death_open(struct death_pair *pair, unsigned scheme,
+    unsigned death_ms, const char *their_death_ms)
+{
+    char string[64];
+
+    death_open_end(&pair->end, scheme, death_ms);
+    death_string(scheme, string, sizeof(string));
+    pair->process = death_spawn(string, their_death_ms, pair->name);
+    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &pair->addr));
+}
+
+static void death_close(struct death_pair *pair)
+{
+    HG_CHECK_OK(NA_Addr_free(pair->end.na_class, pair->addr));
+    conform_close(&pair->end);
+}
+
+static void death_kill(struct death_pair *pair)
+{
+    hg_test_signal(pair->process, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(pair->process)));
+}
+
+/* ---- Never there ---- */
+
+HG_TEST(who_is_not_there_is_unreachable)
+{
+    static const char *const names[] = {"ofi+tcp://127.0.0.1:2",
+        "ofi+tcp;ofi_rxm://127.0.0.1:2", "ofi+shm://hg-death-nobody"};
+    enum { LOOKUP_MS = 300 };
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64];
+    unsigned i;
+
+    hg_test_expect_log("cannot be reached");
+    for (i = 0; i < DEATH_SCHEMES; i++) {
+        uint64_t start = ends_ms();
+
+        (void) snprintf(string, sizeof(string), "%s://", death_schemes[i]);
+        ends_open_with(&end, string, DEATH_MS, LOOKUP_MS);
+        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+        HG_CHECK(ends_ms() - start < 20 * LOOKUP_MS);
+        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+        conform_close(&end);
+    }
+    HG_CHECK(addr == NA_ADDR_NULL);
+}
+
+/* An address that could not be reached is asked anew by its next use. */
+HG_TEST(who_comes_later_is_reached)
+{
+    struct conform_end end;
+    struct hg_test_peer *process;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], again[NA_MAX_ADDR_LEN], got[8];
+
+    hg_test_expect_log("cannot be reached");
+    /* A port that was somebody's. */
+    process = death_spawn("ofi+tcp://127.0.0.1:0", "1000", name);
+    hg_test_stop(process);
+    ends_open_with(&end, "ofi+tcp://", DEATH_MS, 300);
+    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    process = death_spawn(name, "1000", again);
+    HG_CHECK_EQ_STR(again, name);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    hg_test_stop(process);
+    conform_close(&end);
+}
+
+/* ---- Killed ---- */
+
+static void death_idle(unsigned scheme)
+{
+    struct death_pair pair;
+    struct conform_call recv, lookup;
+    char got[8];
+    uint64_t start;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
+    start = ends_ms();
+    death_kill(&pair);
+    HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
+    HG_CHECK(ends_ms() - start < 20 * DEATH_MS);
+    HG_CHECK_RET(
+        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_RET(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1),
+        NA_DISCONNECT);
+    memset(&lookup, 0, sizeof(lookup));
+    HG_CHECK_OK(NA_Addr_lookup(pair.end.na_class, pair.end.context,
+        conform_ended, &lookup, pair.name, &lookup.id));
+    HG_CHECK_RET(conform_wait(&pair.end, &lookup), NA_HOSTUNREACH);
+    death_close(&pair);
+}
+
+HG_TEST(a_killed_process_is_dead)
+{
+    death_idle(DEATH_TCP);
+}
+
+HG_TEST(a_killed_process_is_dead_on_rxm)
+{
+    death_idle(1);
+}
+
+HG_TEST(a_killed_process_is_dead_on_shm)
+{
+    death_idle(2);
+}
+
+/* Messages and their answers are under way. */
+static void death_in_calls(unsigned scheme)
+{
+    enum { CALLS = 64 };
+    struct death_pair pair;
+    struct conform_call sends[CALLS], recvs[CALLS];
+    char got[CALLS][8];
+    unsigned i, lost = 0;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    for (i = 0; i < CALLS; i++) {
+        memset(&sends[i], 0, sizeof(sends[i]));
+        HG_CHECK_OK(ends_post(
+            &pair.end, &recvs[i], got[i], sizeof(got[i]), pair.addr, 1000 + i));
+        HG_CHECK_OK(NA_Msg_send_unexpected(pair.end.na_class, pair.end.context,
+            conform_ended, &sends[i], "?", 2, pair.addr,
+            i < CALLS / 2 ? 1000 + i : 1, &sends[i].id));
+    }
+    HG_CHECK_OK(conform_wait(&pair.end, &recvs[0]));
+    death_kill(&pair);
+    for (i = 0; i < CALLS; i++) {
+        na_return_t ret = conform_wait(&pair.end, &recvs[i]);
+
+        HG_CHECK(ret == NA_SUCCESS || ret == NA_DISCONNECT);
+        lost += ret == NA_DISCONNECT;
+        ret = conform_wait(&pair.end, &sends[i]);
+        HG_CHECK(ret == NA_SUCCESS || ret == NA_DISCONNECT);
+    }
+    HG_CHECK(lost >= CALLS / 2);
+    death_close(&pair);
+}
+
+HG_TEST(calls_to_a_killed_process_end)
+{
+    death_in_calls(DEATH_TCP);
+}
+
+HG_TEST(calls_to_a_killed_process_end_on_rxm)
+{
+    death_in_calls(1);
+}
+
+HG_TEST(calls_to_a_killed_process_end_on_shm)
+{
+    death_in_calls(2);
+}
+
+static void death_in_transfer(unsigned scheme, bool put)
+{
+    struct death_pair pair;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    memset(&call, 0, sizeof(call));
+    hg_test_signal(pair.process, SIGSTOP); /* so that it cannot be done */
+    HG_CHECK_OK((put ? NA_Put : NA_Get)(pair.end.na_class, pair.end.context,
+        conform_ended, &call, local, 0, remote, 0, ENDS_MEMORY, pair.addr,
+        &call.id));
+    (void) conform_turn(pair.end.na_class, pair.end.context, 0);
+    death_kill(&pair);
+    HG_CHECK_RET(conform_wait(&pair.end, &call), NA_DISCONNECT);
+    HG_CHECK_RET(
+        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    death_close(&pair);
+}
+
+HG_TEST(a_get_from_a_killed_process_ends)
+{
+    death_in_transfer(DEATH_TCP, false);
+    death_in_transfer(1, false);
+}
+
+HG_TEST(a_put_to_a_killed_process_ends)
+{
+    death_in_transfer(DEATH_TCP, true);
+    death_in_transfer(1, true);
+}
+
+/* Sends its largest messages to who writes to it, until it is killed. */
+HG_TEST_ROLE(flood)
+{
+    static char bytes[65536];
+    struct conform_end end;
+    struct conform_call recv;
+    na_size_t size;
+    char name[NA_MAX_ADDR_LEN], got[8];
+
+    HG_CHECK_EQ_INT(argc, 1);
+    hg_test_allow_log("");
+    ends_open(&end, argv[0], DEATH_MS);
+    size = NA_Msg_get_max_expected_size(end.na_class);
+    size = size < sizeof(bytes) ? size : sizeof(bytes);
+    ends_name(&end, end.self, name);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    hg_test_say_parent(name);
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    for (;;)
+        (void) ends_send(&end, recv.addr, true, bytes, size, 9);
+}
+
+/* A message breaks off: what receives it, receives those of others. */
+static void death_in_message(unsigned scheme)
+{
+    struct death_pair pair;
+    char string[64], name[NA_MAX_ADDR_LEN], got[8];
+    unsigned round;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    death_string(scheme, string, sizeof(string));
+    for (round = 0; round < 8; round++) {
+        static char bytes[65536];
+        struct hg_test_peer *flood =
+            hg_test_spawn("flood", string, (char *) NULL);
+        struct conform_call recv;
+        na_addr_t addr = NA_ADDR_NULL;
+        char *line = hg_test_hear(flood);
+        unsigned i;
+
+        (void) snprintf(name, sizeof(name), "%s", line);
+        free(line);
+        HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
+        HG_CHECK_OK(ends_send(&pair.end, addr, false, "go", 3, 1));
+        for (i = 0; i < 20 + round; i++) {
+            HG_CHECK_OK(
+                ends_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 9));
+            HG_CHECK_OK(conform_wait(&pair.end, &recv));
+        }
+        HG_CHECK_OK(ends_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 8));
+        hg_test_signal(flood, SIGKILL);
+        HG_CHECK(WIFSIGNALED(hg_test_wait(flood)));
+        HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
+        HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
+        HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    }
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(a_process_killed_while_it_sends_stops_nobody_else)
+{
+    death_in_message(DEATH_TCP);
+}
+
+HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_shm)
+{
+    death_in_message(2);
+}
+
+/* ---- Started anew at the same address ---- */
+
+static void death_restart(unsigned scheme, bool at_once)
+{
+    struct death_pair pair;
+    struct conform_call dead;
+    na_addr_t again = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], got[8], late[8];
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(
+        ends_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
+    death_kill(&pair);
+    if (!at_once)
+        HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
+    pair.process = death_spawn(pair.name, "1000", name);
+    HG_CHECK_EQ_STR(name, pair.name);
+    /* The answer would come from the new one. */
+    (void) NA_Msg_send_unexpected(pair.end.na_class, pair.end.context, NULL,
+        NULL, "?", 2, pair.addr, 1000, NA_OP_ID_IGNORE);
+    HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
+    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK(again != pair.addr);
+    HG_CHECK(NA_Addr_cmp(pair.end.na_class, again, pair.addr) == NA_FALSE);
+    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_RET(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
+        NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(a_server_started_anew_is_another_peer)
+{
+    death_restart(DEATH_TCP, false);
+    death_restart(1, false);
+}
+
+HG_TEST(a_server_started_anew_at_once_is_another_peer)
+{
+    death_restart(DEATH_TCP, true);
+}
+
+HG_TEST(a_server_started_anew_at_once_is_another_peer_on_rxm)
+{
+    death_restart(1, true);
+}
+
+HG_TEST(a_server_started_anew_at_once_is_another_peer_on_shm)
+{
+    death_restart(2, true);
+}
+
+/* ---- One of two ---- */
+
+static void death_of_another(unsigned scheme)
+{
+    struct death_pair pair;
+    struct hg_test_peer *other;
+    struct conform_call move, lost, recv;
+    na_mem_handle_t local, remote, remote_lost;
+    unsigned char *memory = ends_map(2 * ENDS_MEMORY);
+    unsigned char *want = ends_map(ENDS_MEMORY);
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], name[NA_MAX_ADDR_LEN], got[8];
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    death_string(scheme, string, sizeof(string));
+    other = death_spawn(string, "1000", name);
+    HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
+    local = ends_register(&pair.end, memory, 2 * ENDS_MEMORY);
+    remote = ends_remote(&pair.end, addr);
+    remote_lost = ends_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), addr, 1));
+    memset(&move, 0, sizeof(move));
+    memset(&lost, 0, sizeof(lost));
+    hg_test_signal(pair.process, SIGSTOP);
+    HG_CHECK_OK(
+        NA_Get(pair.end.na_class, pair.end.context, conform_ended, &lost, local,
+            ENDS_MEMORY, remote_lost, 0, ENDS_MEMORY, pair.addr, &lost.id));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &move, local, 0, remote, 0, ENDS_MEMORY, addr, &move.id));
+    (void) conform_turn(pair.end.na_class, pair.end.context, 0);
+    death_kill(&pair);
+    HG_CHECK_RET(conform_wait(&pair.end, &lost), NA_DISCONNECT);
+    HG_CHECK_OK(conform_wait(&pair.end, &move));
+    conform_fill(want, ENDS_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    HG_CHECK_EQ_INT(recv.ends, 0);
+    HG_CHECK_OK(ends_send(&pair.end, addr, false, "?", 2, 1));
+    HG_CHECK_OK(conform_wait(&pair.end, &recv));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote_lost));
+    ends_unmap(memory, 2 * ENDS_MEMORY);
+    ends_unmap(want, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
+    hg_test_stop(other);
+    death_close(&pair);
+}
+
+HG_TEST(the_death_of_one_does_not_touch_another)
+{
+    death_of_another(DEATH_TCP);
+    death_of_another(1);
+}
+
+/* ---- Stopped ---- */
+
+/* The peer is dead after death_ms. Going on, it may be looked up anew. */
+static void death_stopped(unsigned scheme, bool put)
+{
+    struct death_pair pair;
+    struct conform_call recv, move;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    na_addr_t again = NA_ADDR_NULL;
+    char got[8], late[8];
+    uint64_t start;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(ends_post(&pair.end, &recv, late, sizeof(late), pair.addr, 1));
+    hg_test_signal(pair.process, SIGSTOP);
+    start = ends_ms();
+    /* It will answer this when it goes on; the answer must not arrive. */
+    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
+    memset(&move, 0, sizeof(move));
+    if (put)
+        HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
+            &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
+    HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
+    HG_CHECK(ends_ms() - start < 20 * DEATH_MS);
+    if (put)
+        HG_CHECK_RET(conform_wait(&pair.end, &move), NA_DISCONNECT);
+    hg_test_signal(pair.process, SIGCONT);
+    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK(again != pair.addr);
+    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(a_stopped_process_is_dead)
+{
+    death_stopped(DEATH_TCP, false);
+}
+
+HG_TEST(a_stopped_process_is_dead_on_rxm)
+{
+    death_stopped(1, false);
+}
+
+HG_TEST(a_stopped_process_is_dead_on_shm)
+{
+    death_stopped(2, false);
+}
+
+/* Asks what it is told to, for each line heard; says the code. */
+HG_TEST_ROLE(asker)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], got[8];
+    char *line;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    hg_test_allow_log("");
+    (void) snprintf(string, sizeof(string), "%.*s",
+        (int) (strstr(argv[0], "://") + 3 - argv[0]), argv[0]);
+    ends_open(&end, string, DEATH_MS);
+    while ((line = hg_test_hear_parent()) != NULL) {
+        na_return_t ret = NA_SUCCESS;
+
+        if (strcmp(line, "lookup") == 0) {
+            if (addr != NA_ADDR_NULL)
+                HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+            ret = ends_lookup(&end, argv[0], &addr);
+        } else
+            ret = ends_ask(&end, addr, 1, got, sizeof(got), NULL);
+        free(line);
+        hg_test_say_parent(ret == NA_SUCCESS ? "good"
+                : ret == NA_DISCONNECT       ? "lost"
+                                             : "other");
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
+/* Tell the asker what to do, and answer it. */
+static void death_tell(struct hg_test_peer *asker, struct conform_end *end,
+    const char *line, const char *want)
+{
+    struct conform_call recv;
+    char got[8];
+    char *heard;
+
+    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
+    hg_test_say(asker, line);
+    if (strcmp(line, "ask") == 0 && strcmp(want, "good") == 0) {
+        HG_CHECK_OK(conform_wait(end, &recv));
+        HG_CHECK_OK(ends_send(end, recv.addr, true, "!", 2, 1));
+        conform_free_addr(end, &recv);
+    }
+    heard = hg_test_hear(asker);
+    HG_CHECK_EQ_STR(heard, want);
+    free(heard);
+    if (recv.ends == 0)
+        HG_CHECK_OK(NA_Cancel(end->na_class, end->context, recv.id));
+    while (recv.ends == 0)
+        (void) conform_turn(end->na_class, end->context, 1);
+}
+
+/* A client is stopped until it counts as dead. When it goes on, it does not
+ * keep an address that nobody answers by. */
+static void death_of_a_client(unsigned scheme)
+{
+    struct conform_end end;
+    struct hg_test_peer *asker;
+    struct conform_call recv, dead;
+    char string[64], name[NA_MAX_ADDR_LEN], got[8], never[8];
+    char *line;
+
+    hg_test_allow_log("");
+    death_string(scheme, string, sizeof(string));
+    ends_open(&end, string, DEATH_MS);
+    ends_name(&end, end.self, name);
+    asker = hg_test_spawn("asker", name, (char *) NULL);
+    hg_test_say(asker, "lookup");
+    line = hg_test_hear(asker); /* the clock answers HELLO */
+    HG_CHECK_EQ_STR(line, "good");
+    free(line);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    hg_test_say(asker, "ask");
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    HG_CHECK_OK(ends_send(&end, recv.addr, true, "!", 2, 1));
+    line = hg_test_hear(asker);
+    HG_CHECK_EQ_STR(line, "good");
+    free(line);
+    HG_CHECK_OK(ends_post(&end, &dead, never, sizeof(never), recv.addr, 3));
+    hg_test_signal(asker, SIGSTOP);
+    HG_CHECK_RET(conform_wait(&end, &dead), NA_DISCONNECT);
+    hg_test_signal(asker, SIGCONT);
+    death_tell(asker, &end, "ask", "lost");
+    death_tell(asker, &end, "lookup", "good");
+    death_tell(asker, &end, "ask", "good");
+    hg_test_stop(asker);
+    conform_free_addr(&end, &recv);
+    conform_close(&end);
+}
+
+HG_TEST(a_stopped_client_finds_itself_dead)
+{
+    death_of_a_client(DEATH_TCP);
+}
+
+HG_TEST(a_stopped_client_finds_itself_dead_on_rxm)
+{
+    death_of_a_client(1);
+}
+
+HG_TEST(a_stopped_client_finds_itself_dead_on_shm)
+{
+    death_of_a_client(2);
+}
+
+/* ---- Alive, only busy ---- */
+
+/* A server that computes answers keep-alives and lookups, and serves its
+ * memory, and then the calls. So does a client that computes. */
+static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
+{
+    struct death_pair pair;
+    struct conform_end other;
+    struct conform_call recv, move;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *want = ends_map(ENDS_MEMORY);
+    na_addr_t addr = NA_ADDR_NULL;
+    char got[8], line[32];
+    unsigned busy_ms = 3 * death_ms + 1000;
+    uint64_t start;
+
+    (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);
+    death_open(&pair, scheme, death_ms, theirs);
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
+    hg_test_say(pair.process, line);
+    free(hg_test_hear(pair.process));
+    start = ends_ms();
+    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
+    death_open_end(&other, scheme, death_ms);
+    HG_CHECK_OK(ends_lookup(&other, pair.name, &addr));
+    HG_CHECK_OK(NA_Addr_free(other.na_class, addr));
+    conform_close(&other);
+    memset(&move, 0, sizeof(move));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
+    HG_CHECK_OK(conform_wait(&pair.end, &move));
+    conform_fill(want, ENDS_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    HG_CHECK_EQ_INT(recv.ends, 0); /* it still computes */
+    HG_CHECK_OK(conform_wait(&pair.end, &recv));
+    HG_CHECK(ends_ms() - start > 3 * death_ms);
+    ends_sleep(3 * death_ms); /* it is our turn */
+    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    ends_unmap(memory, ENDS_MEMORY);
+    ends_unmap(want, ENDS_MEMORY);
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(who_computes_for_long_is_alive)
+{
+    death_busy(DEATH_TCP, 500, "500");
+}
+
+HG_TEST(who_computes_for_long_is_alive_on_rxm)
+{
+    death_busy(1, 500, "500");
+}
+
+HG_TEST(who_computes_for_long_is_alive_on_shm)
+{
+    death_busy(2, 500, "500");
+}
+
+/* A class with a long death_ms seldom looks at an endpoint that is not polled.
+ * Its peer waits for as long. */
+HG_TEST(who_computes_is_alive_for_a_peer_in_a_hurry)
+{
+    death_busy(DEATH_TCP, 100, "8000");
+}
+
+/* ---- Closed ---- */
+
+/* A class that closes says so: no peer waits for death_ms. What it sent before
+ * is received. */
+static void death_closed(unsigned scheme)
+{
+    enum { COUNT = 200, LONG_MS = 600000 };
+    struct conform_end server, client;
+    struct conform_call sends[COUNT], recv, dead;
+    char string[64], name[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t addr;
+    unsigned i;
+
+    hg_test_allow_log("the source is gone"); /* it may be known by then */
+    death_string(scheme, string, sizeof(string));
+    ends_open(&server, string, LONG_MS);
+    death_open_end(&client, scheme, LONG_MS);
+    ends_name(&server, server.self, name);
+    addr = ends_lookup_both(&client, &server, name);
+    for (i = 0; i < COUNT; i++) {
+        memset(&sends[i], 0, sizeof(sends[i]));
+        HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+            conform_ended, &sends[i], "x", 1, addr, i, &sends[i].id));
+    }
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+        HG_CHECK_OK(conform_wait(&server, &recv));
+        HG_CHECK_EQ_INT(recv.tag, i);
+        if (i + 1 < COUNT)
+            conform_free_addr(&server, &recv);
+    }
+    memset(&dead, 0, sizeof(dead));
+    if (ends_post(&server, &dead, got, sizeof(got), recv.addr, 1) == NA_SUCCESS)
+        HG_CHECK_RET(conform_wait(&server, &dead), NA_DISCONNECT);
+    conform_free_addr(&server, &recv);
+    /* And the other way. */
+    death_open_end(&client, scheme, LONG_MS);
+    addr = ends_lookup_both(&client, &server, name);
+    HG_CHECK_OK(ends_post(&client, &dead, got, sizeof(got), addr, 1));
+    HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+    conform_close(&server);
+    HG_CHECK_RET(conform_wait(&client, &dead), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+}
+
+HG_TEST(a_closed_class_is_dead_at_once)
+{
+    death_closed(DEATH_TCP);
+}
+
+HG_TEST(a_closed_class_is_dead_at_once_on_rxm)
+{
+    death_closed(1);
+}
+
+HG_TEST(a_closed_class_is_dead_at_once_on_shm)
+{
+    death_closed(2);
+}

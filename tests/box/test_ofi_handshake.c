@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The libfabric transport and messages that are wrong in one place: each is
+ * refused, counted and logged, and a good client is served. Then answers to a
+ * lookup that are wrong.
+ */
+#include "ofi_stranger.h"
+
+#define SHAKE_UNEXPECTED 2048u /* bytes of the largest message */
+#define SHAKE_EXPECTED 6144u
+#define SHAKE_SIZE (HEADER + INTRO + 1 + RAW) /* of a HELLO */
+
+static void shake_open(struct besieged *server, struct stranger *stranger)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* so that every line is written */
+    info.death_ms = 2000;
+    info.max_unexpected_size = SHAKE_UNEXPECTED;
+    info.max_expected_size = SHAKE_EXPECTED;
+    besieged_open_info(server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(stranger, besieged_turn, server);
+    stranger_dial(stranger, server->name);
+}
+
+static void shake_close(struct besieged *server, struct stranger *stranger)
+{
+    besieged_serve(server);
+    stranger_fini(stranger);
+    besieged_close(server);
+}
+
+/* Receive the next unexpected message, which must be this one. */
+static void shake_expect(struct besieged *server, struct stranger *stranger,
+    const void *bytes, size_t size)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    struct conform_call recv;
+    char got[SHAKE_UNEXPECTED];
+
+    HG_CHECK_OK(conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
+    while (recv.ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        stranger_turn(stranger);
+    }
+    HG_CHECK_OK(recv.ret);
+    HG_CHECK_EQ_U64(recv.size, size);
+    HG_CHECK_EQ_MEM(got, bytes, size);
+    conform_free_addr(&server->end, &recv);
+}
+
+/* ---- Headers ---- */
+
+HG_TEST(a_message_without_a_header_is_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[128];
+    unsigned i;
+
+    hg_test_expect_log("it is no message of this transport");
+    shake_open(&server, &stranger);
+    for (i = 1; i < HEADER; i++) {
+        (void) stranger_make(&stranger, bytes, KIND_MESSAGE);
+        stranger_send_refused(&stranger, &server, bytes, i, "a short header");
+    }
+    for (i = 0; i < 2; i++) {
+        (void) stranger_make(&stranger, bytes, KIND_HELLO);
+        bytes[i] ^= 1;
+        stranger_send_refused(
+            &stranger, &server, bytes, SHAKE_SIZE, "another magic");
+    }
+    for (i = 0; i < 256; i++) {
+        (void) stranger_make(&stranger, bytes, KIND_HELLO);
+        bytes[3] = (unsigned char) i;
+        if (i == 0 || i >= KIND_END)
+            stranger_send_refused(
+                &stranger, &server, bytes, SHAKE_SIZE, "an unknown kind");
+    }
+    shake_close(&server, &stranger);
+}
+
+HG_TEST(a_message_of_a_stranger_is_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[128];
+    unsigned i;
+
+    hg_test_expect_log("from a stranger: its sender is no peer");
+    shake_open(&server, &stranger);
+    for (i = 0; i < 64; i++) {
+        stranger.token = i == 0 ? 0 : stranger_random(&stranger);
+        if (i >= 32) /* the low bits are a place in a table */
+            stranger.token = (stranger.token << 24) | (i - 32);
+        (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+        stranger_send_refused(
+            &stranger, &server, bytes, HEADER, "a stranger's message");
+    }
+    stranger.token = 0;
+    stranger_greet(&stranger);
+    for (i = 0; i < 64; i++) { /* one bit is enough */
+        (void) stranger_header(
+            bytes, KIND_MESSAGE, stranger.token ^ UINT64_C(1) << i);
+        stranger_send_refused(
+            &stranger, &server, bytes, HEADER, "a message with a wrong token");
+    }
+    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+    bytes[HEADER] = 'y';
+    stranger_send(&stranger, bytes, HEADER + 1);
+    shake_expect(&server, &stranger, "y", 1);
+    HG_CHECK_EQ_U64(stranger_refused(&server), 128);
+    shake_close(&server, &stranger);
+}
+
+HG_TEST(a_message_of_a_wrong_plane_or_size_is_refused)
+{
+    static const unsigned limits[] = {
+        SHAKE_UNEXPECTED, SHAKE_EXPECTED, SHAKE_UNEXPECTED};
+    static unsigned char bytes[HEADER + SHAKE_EXPECTED + 1];
+    struct besieged server;
+    struct stranger stranger;
+    unsigned plane;
+
+    hg_test_expect_log("its size or plane is wrong");
+    shake_open(&server, &stranger);
+    stranger_greet(&stranger);
+    memset(bytes, 7, sizeof(bytes));
+    for (plane = 0; plane < 256; plane++) {
+        (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+        bytes[4] = (unsigned char) plane;
+        if (plane >= 3)
+            stranger_send_refused(
+                &stranger, &server, bytes, HEADER, "an unknown plane");
+        else
+            stranger_send_refused(&stranger, &server, bytes,
+                HEADER + limits[plane] + 1, "a message over its plane's limit");
+    }
+    bytes[4] = 0;
+    stranger_send(&stranger, bytes, HEADER + SHAKE_UNEXPECTED);
+    shake_expect(&server, &stranger, bytes + HEADER, SHAKE_UNEXPECTED);
+    shake_close(&server, &stranger);
+}
+
+/* The provider cuts it, and may end the connection. That takes no receive
+ * buffer away. */
+HG_TEST(a_message_over_every_limit_is_refused)
+{
+    static unsigned char bytes[STRANGER_LARGE];
+    struct besieged server;
+    struct stranger stranger;
+    unsigned i;
+
+    hg_test_expect_log("it is larger than the largest message");
+    shake_open(&server, &stranger);
+    for (i = 0; i < 20; i++) {
+        stranger_fini(&stranger);
+        stranger_init(&stranger, besieged_turn, &server);
+        stranger_dial(&stranger, server.name);
+        (void) stranger_header(bytes, KIND_MESSAGE, 0);
+        stranger_send_refused(
+            &stranger, &server, bytes, sizeof(bytes), "a very large message");
+        besieged_serve(&server);
+    }
+    shake_close(&server, &stranger);
+}
+
+/* ---- Introductions ---- */
+
+/* A HELLO with one thing wrong is refused. Then it is right. */
+static void shake_wrong(struct besieged *server, struct stranger *stranger,
+    unsigned at, unsigned size, uint64_t value, const char *what)
+{
+    unsigned char bytes[128];
+
+    (void) stranger_make(stranger, bytes, KIND_HELLO);
+    stranger_put(bytes + HEADER + at, size, value);
+    stranger_send_refused(stranger, server, bytes, SHAKE_SIZE, what);
+}
+
+HG_TEST(an_introduction_with_a_wrong_field_is_refused)
+{
+    static unsigned char bytes[HEADER + SHAKE_EXPECTED];
+    struct besieged server;
+    struct stranger stranger;
+    unsigned i;
+
+    hg_test_expect_log("its introduction is malformed");
+    shake_open(&server, &stranger);
+    shake_wrong(&server, &stranger, 0, 8, 0, "incarnation 0");
+    shake_wrong(&server, &stranger, 8, 8, 0, "token 0");
+    shake_wrong(&server, &stranger, 20, 2, 0, "size 0");
+    shake_wrong(&server, &stranger, 20, 2, RAW - 1, "a size that is small");
+    shake_wrong(&server, &stranger, 20, 2, RAW + 1, "a size that is large");
+    shake_wrong(&server, &stranger, 20, 2, 0xffff, "the largest size");
+    shake_wrong(&server, &stranger, 22, 2, 0, "no endpoint");
+    shake_wrong(&server, &stranger, 22, 2, 2, "an endpoint too many");
+    shake_wrong(&server, &stranger, 22, 2, 0xffff, "the largest count");
+    shake_wrong(
+        &server, &stranger, 24, 1, 1, "another endpoint than the first");
+    shake_wrong(&server, &stranger, 25, 2, AF_INET6, "a family of IPv6");
+    shake_wrong(&server, &stranger, 25, 2, AF_UNSPEC, "no family");
+    shake_wrong(&server, &stranger, 27, 2, 0, "port 0");
+    shake_wrong(&server, &stranger, 29, 4, 0, "address 0.0.0.0");
+    /* Sizes that do not fit what is written: shorter, longer. */
+    for (i = HEADER; i < SHAKE_SIZE; i++) {
+        (void) stranger_make(&stranger, bytes, KIND_HELLO);
+        stranger_send_refused(
+            &stranger, &server, bytes, i, "a short introduction");
+    }
+    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    for (i = SHAKE_SIZE + 1; i < SHAKE_SIZE + 40; i++)
+        stranger_send_refused(
+            &stranger, &server, bytes, i, "an introduction and more");
+    /* No endpoint, and nothing behind. */
+    stranger_put(bytes + HEADER + 22, 2, 0);
+    stranger_send_refused(
+        &stranger, &server, bytes, HEADER + INTRO, "an empty introduction");
+    stranger_greet(&stranger);
+    shake_close(&server, &stranger);
+}
+
+/* Further endpoints, as many as there can be, are read, and one more is not. */
+HG_TEST(an_introduction_with_too_many_endpoints_is_refused)
+{
+    static unsigned char bytes[HEADER + INTRO + 257 * (1 + RAW)];
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char heard[STRANGER_ROOM];
+    unsigned char *ends = bytes + HEADER + INTRO;
+    unsigned i;
+
+    hg_test_expect_log("its introduction is malformed");
+    shake_open(&server, &stranger);
+    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    for (i = 1; i < 257; i++) {
+        ends[i * (1 + RAW)] = (unsigned char) i;
+        stranger_raw(ends + i * (1 + RAW) + 1, 1);
+    }
+    stranger_put(bytes + HEADER + 22, 2, 257);
+    stranger_send_refused(
+        &stranger, &server, bytes, sizeof(bytes), "257 endpoints");
+    stranger_put(bytes + HEADER + 22, 2, 256);
+    stranger_raw(ends + 255 * (1 + RAW) + 1, 0);
+    stranger_send_refused(&stranger, &server, bytes, sizeof(bytes) - 1 - RAW,
+        "a last endpoint of port 0");
+    stranger_raw(ends + 255 * (1 + RAW) + 1, 1);
+    stranger_send(&stranger, bytes, sizeof(bytes) - 1 - RAW);
+    (void) stranger_hear_kind(&stranger, KIND_WELCOME, heard);
+    shake_close(&server, &stranger);
+}
+
+/* ---- HELLO again, BYE, WELCOME ---- */
+
+/* Whether it is answered late, or was sent twice: the answer is the same, and
+ * the peer remains one. */
+HG_TEST(a_hello_that_comes_again_has_the_same_answer)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recvs[2];
+    char got[2][8];
+    uint64_t token;
+    unsigned i;
+
+    shake_open(&server, &stranger);
+    stranger_greet(&stranger);
+    token = stranger.token;
+    stranger.token = 0;
+    stranger_greet(&stranger);
+    HG_CHECK_EQ_U64(stranger.token, token);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(conform_recv(
+            &server.end, &recvs[i], false, got[i], sizeof(got[i]), 0));
+    stranger_word(&stranger);
+    while (recvs[0].ends == 0)
+        stranger_turn(&stranger);
+    stranger.token = 0; /* one that was overtaken by the message */
+    stranger_greet(&stranger);
+    HG_CHECK_EQ_U64(stranger.token, token);
+    stranger_greet(&stranger); /* a keep-alive */
+    HG_CHECK_EQ_U64(stranger.token, token);
+    stranger_word(&stranger);
+    while (recvs[1].ends == 0)
+        stranger_turn(&stranger);
+    HG_CHECK(recvs[0].addr == recvs[1].addr);
+    for (i = 0; i < 2; i++)
+        conform_free_addr(&server.end, &recvs[i]);
+    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    shake_close(&server, &stranger);
+}
+
+HG_TEST(a_bye_of_nobody_or_with_a_body_is_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv, dead;
+    unsigned char bytes[128];
+    char got[8], never[8];
+
+    hg_test_expect_log("a BYE of nobody, or with a body");
+    shake_open(&server, &stranger);
+    (void) stranger_header(bytes, KIND_BYE, 0);
+    stranger_send_refused(&stranger, &server, bytes, HEADER, "a BYE of nobody");
+    (void) stranger_header(bytes, KIND_BYE, stranger_random(&stranger));
+    stranger_send_refused(&stranger, &server, bytes, HEADER, "a BYE of nobody");
+    stranger_greet(&stranger);
+    (void) stranger_header(bytes, KIND_BYE, stranger.token);
+    stranger_send_refused(
+        &stranger, &server, bytes, HEADER + 1, "a BYE with a body");
+    /* Its sender is still a peer. Then it says a good one. */
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    stranger_word(&stranger);
+    while (recv.ends == 0)
+        stranger_turn(&stranger);
+    HG_CHECK_OK(
+        ends_post(&server.end, &dead, never, sizeof(never), recv.addr, 1));
+    stranger_send(&stranger, bytes, HEADER);
+    while (dead.ends == 0)
+        stranger_turn(&stranger);
+    HG_CHECK_RET(dead.ret, NA_DISCONNECT);
+    HG_CHECK_EQ_U64(stranger_refused(&server), 3);
+    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+    stranger_send_refused(
+        &stranger, &server, bytes, HEADER, "a message after BYE");
+    conform_free_addr(&server.end, &recv);
+    shake_close(&server, &stranger);
+}
+
+HG_TEST(a_welcome_that_nobody_asked_for_is_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[128];
+
+    hg_test_expect_log("it does not answer a HELLO of ours");
+    shake_open(&server, &stranger);
+    (void) stranger_make(&stranger, bytes, KIND_WELCOME);
+    stranger_send_refused(
+        &stranger, &server, bytes, SHAKE_SIZE, "a stranger's WELCOME");
+    stranger_greet(&stranger);
+    (void) stranger_make(&stranger, bytes, KIND_WELCOME);
+    stranger_send_refused(
+        &stranger, &server, bytes, SHAKE_SIZE, "the WELCOME of a client");
+    stranger_word(&stranger);
+    stranger_send_refused(
+        &stranger, &server, bytes, SHAKE_SIZE, "the WELCOME of a client");
+    shake_close(&server, &stranger);
+}
+
+/* ---- Another version ---- */
+
+HG_TEST(a_message_of_another_version_is_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[STRANGER_ROOM];
+    unsigned kind;
+
+    hg_test_expect_log("it has another version of the protocol");
+    shake_open(&server, &stranger);
+    for (kind = KIND_WELCOME; kind < KIND_END; kind++) {
+        size_t size = stranger_make(&stranger, bytes, kind);
+
+        bytes[2] = 2;
+        stranger_send_refused(
+            &stranger, &server, bytes, size, "another version");
+    }
+    /* A HELLO is told ours. */
+    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    bytes[2] = 77;
+    stranger_send_refused(
+        &stranger, &server, bytes, SHAKE_SIZE, "a HELLO of another version");
+    (void) stranger_hear_kind(&stranger, KIND_WELCOME, bytes);
+    HG_CHECK_EQ_INT(bytes[2], 1);
+    HG_CHECK_EQ_U64(stranger_get(bytes + 8, 8), stranger.ours);
+    /* One that cannot be read has no answer. */
+    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    bytes[2] = 77;
+    stranger_send_refused(&stranger, &server, bytes, SHAKE_SIZE - 1,
+        "a short HELLO of another version");
+    stranger_greet(&stranger);
+    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+    bytes[2] = 0;
+    stranger_send_refused(
+        &stranger, &server, bytes, HEADER, "a peer's message of version 0");
+    (void) stranger_header(bytes, KIND_BYE, stranger.token);
+    bytes[2] = 2;
+    stranger_send_refused(
+        &stranger, &server, bytes, HEADER, "a peer's BYE of version 2");
+    bytes[2] = 1;
+    bytes[3] = KIND_MESSAGE;
+    stranger_send(&stranger, bytes, HEADER);
+    shake_expect(&server, &stranger, "", 0);
+    shake_close(&server, &stranger);
+}
+
+/* ---- Who is looked up, and answers wrongly ---- */
+
+enum { ASK_DEATH_MS = 400, ASK_LOOKUP_MS = 600 };
+
+struct asked {
+    struct besieged server; /* only `end` is open */
+    struct stranger stranger;
+    struct conform_call lookup;
+    unsigned char hello[STRANGER_ROOM];
+};
+
+/* A class looks a stranger up, and its HELLO has come. */
+static void asked_open(struct asked *asked)
+{
+    struct stranger *stranger = &asked->stranger;
+    struct conform_end *end = &asked->server.end;
+    char name[NA_MAX_ADDR_LEN];
+
+    memset(asked, 0, sizeof(*asked));
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    ends_open_with(end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
+    ends_name(end, end->self, name);
+    stranger_init(stranger, besieged_turn, &asked->server);
+    stranger_dial(stranger, name);
+    stranger_name(stranger, name);
+    HG_CHECK_OK(NA_Addr_lookup(end->na_class, end->context, conform_ended,
+        &asked->lookup, name, &asked->lookup.id));
+    HG_CHECK_EQ_U64(
+        stranger_hear_kind(stranger, KIND_HELLO, asked->hello), SHAKE_SIZE);
+    HG_CHECK_EQ_U64(stranger_get(asked->hello + 8, 8), 0);
+    stranger->token = stranger_get(asked->hello + HEADER + 8, 8);
+}
+
+static void asked_close(struct asked *asked)
+{
+    stranger_fini(&asked->stranger);
+    conform_close(&asked->server.end);
+}
+
+static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (call->ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        stranger_turn(&asked->stranger);
+    }
+    return call->ret;
+}
+
+HG_TEST(who_answers_with_another_version_is_a_protocol_error)
+{
+    struct asked asked;
+    unsigned char bytes[128];
+
+    hg_test_expect_log("it speaks another version");
+    asked_open(&asked);
+    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    bytes[2] = 2;
+    stranger_send(&asked.stranger, bytes, SHAKE_SIZE);
+    HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_PROTOCOL_ERROR);
+    asked_close(&asked);
+}
+
+/* An answer that is none leaves the lookup waiting for another. */
+HG_TEST(a_wrong_answer_to_a_lookup_is_refused)
+{
+    struct asked asked;
+    unsigned char bytes[128];
+
+    hg_test_expect_log("its introduction is malformed");
+    hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
+    hg_test_expect_log("its sender is no peer");
+    asked_open(&asked);
+    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE - 1,
+        "a short WELCOME");
+    stranger_put(bytes + HEADER, 8, 0);
+    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+        "a WELCOME of incarnation 0");
+    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    bytes[8] ^= 1;
+    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+        "a WELCOME with a wrong token");
+    (void) stranger_header(bytes, KIND_MESSAGE, asked.stranger.token);
+    stranger_send_refused(&asked.stranger, &asked.server, bytes, HEADER,
+        "a message in front of WELCOME");
+    HG_CHECK_EQ_INT(asked.lookup.ends, 0);
+    stranger_say(&asked.stranger, KIND_WELCOME);
+    HG_CHECK_OK(asked_wait(&asked, &asked.lookup));
+    conform_free_addr(&asked.server.end, &asked.lookup);
+    asked_close(&asked);
+}
+
+/* Nothing but wrong answers. HELLO is said again. */
+HG_TEST(who_never_answers_rightly_is_unreachable)
+{
+    struct asked asked;
+    uint64_t start = ends_ms();
+    unsigned char bytes[128];
+
+    hg_test_expect_log("cannot be reached");
+    asked_open(&asked);
+    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    bytes[8] ^= 1;
+    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+        "a WELCOME with a wrong token");
+    (void) stranger_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+    HG_CHECK_EQ_U64(
+        stranger_get(asked.hello + HEADER + 8, 8), asked.stranger.token);
+    HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_HOSTUNREACH);
+    HG_CHECK(ends_ms() - start >= ASK_LOOKUP_MS);
+    HG_CHECK(ends_ms() - start < 20 * ASK_LOOKUP_MS);
+    asked_close(&asked);
+}
+
+/* The peer is ready, and we wait for a message of it. */
+static void asked_ready(
+    struct asked *asked, struct conform_call *recv, char got[8])
+{
+    asked_open(asked);
+    stranger_say(&asked->stranger, KIND_WELCOME);
+    HG_CHECK_OK(asked_wait(asked, &asked->lookup));
+    HG_CHECK_OK(
+        ends_post(&asked->server.end, recv, got, 8, asked->lookup.addr, 5));
+}
+
+/* Answer the next keep-alive, with another incarnation or another token: it is
+ * not the process that was looked up, or has forgotten us. */
+static void asked_restart(bool incarnation)
+{
+    struct asked asked;
+    struct conform_call recv;
+    char got[8];
+    unsigned round;
+
+    asked_ready(&asked, &recv, got);
+    for (round = 0; round < 12; round++) { /* longer than death_ms */
+        (void) stranger_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+        HG_CHECK_EQ_U64(stranger_get(asked.hello + 8, 8), asked.stranger.ours);
+        HG_CHECK_EQ_INT(recv.ends, 0);
+        stranger_say(&asked.stranger, KIND_WELCOME);
+    }
+    if (incarnation)
+        asked.stranger.incarnation++;
+    else
+        asked.stranger.ours++;
+    (void) stranger_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+    stranger_say(&asked.stranger, KIND_WELCOME);
+    HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
+    HG_CHECK_RET(
+        ends_send(&asked.server.end, asked.lookup.addr, false, "x", 1, 1),
+        NA_DISCONNECT);
+    conform_free_addr(&asked.server.end, &asked.lookup);
+    asked_close(&asked);
+}
+
+HG_TEST(a_keep_alive_answered_by_another_incarnation_is_a_death)
+{
+    asked_restart(true);
+}
+
+HG_TEST(a_keep_alive_answered_with_another_token_is_a_death)
+{
+    asked_restart(false);
+}
+
+/* The provider acknowledges its bytes, and it says nothing. */
+HG_TEST(a_peer_that_leaves_keep_alives_unanswered_is_dead)
+{
+    struct asked asked;
+    struct conform_call recv;
+    char got[8];
+    uint64_t start;
+
+    asked_ready(&asked, &recv, got);
+    start = ends_ms();
+    HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
+    HG_CHECK(ends_ms() - start >= ASK_DEATH_MS / 2);
+    HG_CHECK(ends_ms() - start < 20 * ASK_DEATH_MS);
+    conform_free_addr(&asked.server.end, &asked.lookup);
+    asked_close(&asked);
+}
+
+HG_TEST(a_bye_of_the_peer_is_its_end_at_once)
+{
+    struct asked asked;
+    struct conform_call recv;
+    char got[8];
+
+    asked_ready(&asked, &recv, got);
+    stranger_say(&asked.stranger, KIND_BYE);
+    HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
+    conform_free_addr(&asked.server.end, &asked.lookup);
+    asked_close(&asked);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The libfabric transport under attack: noise, messages that are wrong by
+ * chance, floods, forged addresses and forged descriptions of memory. A good
+ * client is served all along.
+ */
+#include "ofi_stranger.h"
+
+#include <sys/socket.h>
+
+static void hostile_open(struct besieged *server, struct stranger *hostile)
+{
+    besieged_open(server, "ofi+tcp://127.0.0.1");
+    stranger_init(hostile, besieged_turn, server);
+    stranger_dial(hostile, server->name);
+}
+
+static void hostile_close(struct besieged *server, struct stranger *hostile)
+{
+    besieged_serve(server);
+    stranger_fini(hostile);
+    besieged_close(server);
+}
+
+/* ---- By chance ---- */
+
+/* A message with something wrong: a bit, the length, all of it; or a correct
+ * one that is out of place. */
+static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
+{
+    unsigned char bytes[256];
+    size_t size = stranger_make(hostile, bytes, kind);
+    uint64_t how = stranger_random(hostile);
+
+    switch (how % 6) {
+    case 0:
+        bytes[how / 8 % size] ^= (unsigned char) (1u << (how >> 40 & 7));
+        break;
+    case 1: size = 1 + how / 8 % size; break;
+    case 2:
+        memset(bytes + size, 0x5a, 32);
+        size += how / 8 % 32;
+        break;
+    case 3:
+        size = 1 + how / 8 % 128;
+        stranger_noise(hostile, bytes, size);
+        break;
+    case 4: /* behind a correct header */
+        size = 1 + how / 8 % 128;
+        stranger_noise(hostile, bytes, size);
+        (void) stranger_header(bytes, kind, hostile->token);
+        size += HEADER;
+        break;
+    default: break;
+    }
+    /* A forged address must not be one of somebody else's. */
+    if (size >= HEADER + INTRO + 1 + RAW &&
+        (bytes[3] == KIND_HELLO || bytes[3] == KIND_WELCOME))
+        memcpy(bytes + HEADER + INTRO + 1, hostile->raw, RAW);
+    stranger_send(hostile, bytes, size);
+}
+
+HG_TEST(a_good_client_is_served_beside_noise)
+{
+    struct besieged server;
+    struct stranger hostile;
+    unsigned round, kind, i;
+
+    hg_test_allow_log("");
+    hostile_open(&server, &hostile);
+    for (round = 0; round < 30; round++) {
+        stranger_start_anew(&hostile);
+        if (round % 2 == 0)
+            stranger_greet(&hostile);
+        for (i = 0; i < 10; i++) {
+            for (kind = 0; kind <= KIND_END; kind++)
+                hostile_send_wrong(&hostile, kind);
+            stranger_ignore(&hostile);
+        }
+        besieged_serve(&server);
+    }
+    HG_CHECK(stranger_refused(&server) > 300);
+    /* Of what was sent nothing stays: the stranger may become a good peer. */
+    stranger_start_anew(&hostile);
+    stranger_greet(&hostile);
+    hostile_close(&server, &hostile);
+}
+
+/* The provider's own bytes, on a bare connection. */
+HG_TEST(bytes_on_a_bare_connection_hurt_nobody)
+{
+    struct besieged server;
+    uint64_t random = hg_test_seed();
+    struct sockaddr_in in;
+    unsigned i;
+
+    hg_test_allow_log("");
+    besieged_open(&server, "ofi+tcp://127.0.0.1");
+    stranger_raw_of((unsigned char *) &in, server.name);
+    for (i = 0; i < 40; i++) {
+        unsigned char bytes[512];
+        size_t size = hg_test_random(&random) % sizeof(bytes);
+        size_t j;
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        HG_CHECK(fd >= 0);
+        HG_CHECK(connect(fd, (struct sockaddr *) &in, sizeof(in)) == 0);
+        for (j = 0; j < size; j++)
+            bytes[j] = (unsigned char) hg_test_random(&random);
+        (void) send(fd, bytes, size, MSG_NOSIGNAL);
+        if (i % 4 == 0)
+            besieged_serve(&server);
+        (void) close(fd);
+    }
+    besieged_serve(&server);
+    besieged_close(&server);
+}
+
+/* ---- Forged addresses ---- */
+
+/* The client asks and has an answer: both find each other as before. */
+static void hostile_both_ways(struct besieged *server)
+{
+    struct conform_call ask, answer;
+    char question[8], got[8];
+
+    HG_CHECK_OK(
+        ends_post(&server->good, &answer, got, sizeof(got), server->addr, 7));
+    HG_CHECK_OK(
+        conform_recv(&server->end, &ask, false, question, sizeof(question), 0));
+    HG_CHECK_OK(ends_send(&server->good, server->addr, false, "ask", 4, 6));
+    HG_CHECK_OK(ends_wait_both(&server->good, &server->end, &ask));
+    HG_CHECK_OK(ends_send(&server->end, ask.addr, true, "answer", 7, 7));
+    HG_CHECK_OK(ends_wait_both(&server->good, &server->end, &answer));
+    HG_CHECK_EQ_STR(got, "answer");
+    conform_free_addr(&server->end, &ask);
+}
+
+/* A HELLO names the endpoint of a good client: it has a WELCOME that it did not
+ * ask for, and nothing else changes, also when the forged peer is given up. */
+HG_TEST(a_forged_address_does_not_hurt_its_owner)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger hostile;
+    unsigned char bytes[128], raw[RAW];
+    char name[NA_MAX_ADDR_LEN];
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    unsigned i;
+
+    hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
+    hg_test_expect_log("lost the peer");
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    info.death_ms = 2000;
+    info.lookup_ms = 300;
+    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, besieged_turn, &server);
+    stranger_dial(&hostile, server.name);
+    hostile_both_ways(&server);
+    ends_name(&server.good, server.good.self, name);
+    stranger_raw_of(raw, name);
+    for (i = 0; i < 20; i++) {
+        stranger_start_anew(&hostile);
+        stranger_send(&hostile, bytes,
+            stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+    }
+    while (NA_Get_counter(server.good.na_class, "ofi_malformed") < 20 ||
+        hg_test_log_count("lost the peer") < 20) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+        (void) conform_turn(server.good.na_class, server.good.context, 0);
+        if (i++ % 16 == 0)
+            hostile_both_ways(&server);
+    }
+    hostile_both_ways(&server);
+    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    hostile_close(&server, &hostile);
+}
+
+/* A HELLO names the class itself: it tells itself WELCOME, and no more. */
+HG_TEST(a_forged_address_that_is_the_class_is_harmless)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger hostile;
+    struct conform_call recv, send;
+    unsigned char bytes[128], raw[RAW];
+    char got[8];
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    hg_test_expect_log("lost the peer");
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    info.death_ms = 2000;
+    info.lookup_ms = 300;
+    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, besieged_turn, &server);
+    stranger_dial(&hostile, server.name);
+    stranger_raw_of(raw, server.name);
+    stranger_send(
+        &hostile, bytes, stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+    while (hg_test_log_count("lost the peer") == 0) {
+        HG_CHECK(ends_ms() < end);
+        stranger_turn(&hostile);
+    }
+    HG_CHECK_EQ_U64(stranger_refused(&server), 1); /* the WELCOME */
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(conform_send(&server.end, &send, false, "self", 5, 1));
+    HG_CHECK_OK(conform_wait(&server.end, &recv));
+    HG_CHECK_EQ_STR(got, "self");
+    HG_CHECK_OK(conform_wait(&server.end, &send));
+    conform_free_addr(&server.end, &recv);
+    hostile_close(&server, &hostile);
+}
+
+/* HELLOs of peers that are not there: their number is limited. The good client
+ * is served meanwhile, and a new one once their time is up. */
+HG_TEST(a_flood_of_hellos_is_limited)
+{
+    enum { LOOKUP_MS = 4000 };
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger hostile;
+    struct conform_end client;
+    unsigned char bytes[128], raw[RAW];
+    na_addr_t addr;
+    unsigned i;
+
+    hg_test_expect_log("too many others have not finished the handshake");
+    info.death_ms = 2000;
+    info.lookup_ms = LOOKUP_MS;
+    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, besieged_turn, &server);
+    stranger_dial(&hostile, server.name);
+    for (i = 0; stranger_refused(&server) < 10; i++) {
+        HG_CHECK(i < 20000);
+        stranger_start_anew(&hostile);
+        stranger_raw(raw, 2 + i % 8); /* nobody listens on these */
+        stranger_send(&hostile, bytes,
+            stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+        if (i % 64 == 0)
+            besieged_serve(&server);
+    }
+    HG_CHECK(i > 1000);
+    besieged_serve(&server);
+    ends_open_client(&client, &server.end, NULL);
+    addr = ends_lookup_both(&client, &server.end, server.name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    hostile_close(&server, &hostile);
+}
+
+/* Peers that prove themselves and never speak again: each is dead after the
+ * silence that it has announced, and is not counted any more. */
+HG_TEST(peers_that_fall_silent_are_given_up)
+{
+    enum { PEERS = 200 };
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger hostile;
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    unsigned i;
+
+    hg_test_expect_log("lost the peer");
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    info.death_ms = 300;
+    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, besieged_turn, &server);
+    stranger_dial(&hostile, server.name);
+    for (i = 0; i < PEERS; i++) {
+        stranger_start_anew(&hostile);
+        stranger_greet(&hostile);
+        stranger_word(&hostile);
+    }
+    while (hg_test_log_count("lost the peer") < PEERS) {
+        HG_CHECK(ends_ms() < end);
+        stranger_turn(&hostile);
+    }
+    hostile_close(&server, &hostile);
+}
+
+/* ---- Forged descriptions of memory ---- */
+
+enum { MEMORY = 4096, DESCRIPTION = 16 + 24 };
+
+static void hostile_no_handle(const struct conform_end *end,
+    const unsigned char *bytes, size_t size, const char *what)
+{
+    uint64_t before = NA_Get_counter(end->na_class, "rma_malformed");
+    na_mem_handle_t mem;
+    na_return_t ret =
+        NA_Mem_handle_deserialize(end->na_class, &mem, bytes, size);
+
+    if (ret != NA_PROTOCOL_ERROR)
+        hg_test_fail(HG_TEST_HERE, "%s: %d", what, (int) ret);
+    HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "rma_malformed"), before + 1);
+}
+
+static void hostile_no_field(const struct conform_end *end,
+    const unsigned char good[DESCRIPTION], unsigned at, unsigned size,
+    uint64_t value, const char *what)
+{
+    unsigned char bytes[2 * DESCRIPTION];
+
+    memset(bytes, 0, sizeof(bytes));
+    memcpy(bytes, good, DESCRIPTION);
+    stranger_put(bytes + at, size, value);
+    hostile_no_handle(end, bytes, DESCRIPTION, what);
+}
+
+HG_TEST(a_description_with_a_wrong_field_is_refused)
+{
+    struct conform_end end;
+    unsigned char bytes[DESCRIPTION + 24];
+    static unsigned char memory[MEMORY];
+    na_mem_handle_t mem, remote;
+    unsigned i;
+
+    hg_test_allow_log("these");
+    ends_open(&end, "ofi+tcp://127.0.0.1", 1000);
+    mem = ends_register(&end, memory, sizeof(memory));
+    HG_CHECK_EQ_U64(
+        NA_Mem_handle_get_serialize_size(end.na_class, mem), DESCRIPTION);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(end.na_class, bytes, sizeof(bytes), mem));
+    for (i = 0; i < DESCRIPTION; i++)
+        hostile_no_handle(&end, bytes, i, "a short description");
+    hostile_no_field(&end, bytes, 0, 1, 'H', "another magic");
+    hostile_no_field(&end, bytes, 1, 1, 'o', "another magic");
+    hostile_no_field(&end, bytes, 2, 1, 2, "another version");
+    hostile_no_field(&end, bytes, 3, 1, 0, "no permission");
+    hostile_no_field(&end, bytes, 3, 1, 4, "an unknown permission");
+    hostile_no_field(&end, bytes, 5, 1, 8, "a raw key");
+    hostile_no_field(&end, bytes, 6, 1, 1, "a reserved byte");
+    hostile_no_field(&end, bytes, 7, 1, 1, "a reserved byte");
+    hostile_no_field(&end, bytes, 12, 4, 1, "reserved bytes");
+    hostile_no_field(&end, bytes, 8, 4, 2, "a segment too many");
+    hostile_no_field(&end, bytes, 8, 4, 0xffffffff, "the largest count");
+    hostile_no_field(&end, bytes, 24, 8, 0, "an empty segment");
+    hostile_no_field(&end, bytes, 16, 8, UINT64_MAX - MEMORY + 2,
+        "a segment past the last address");
+    /* Two segments, whose sizes together are too large. */
+    memcpy(bytes + DESCRIPTION, bytes + 16, 24);
+    stranger_put(bytes + 8, 4, 2);
+    stranger_put(bytes + 24, 8, UINT64_MAX - MEMORY + 1);
+    hostile_no_handle(&end, bytes, sizeof(bytes), "sizes that wrap around");
+    stranger_put(bytes + 24, 8, MEMORY);
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(end.na_class, &remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    conform_close(&end);
+}
