@@ -210,7 +210,7 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(if $(SM),$(COPIES:%=%@sm-copy) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
-           tests/demo tests/mercury
+           tests/demo tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
 # Twice as many as there are processors: many cases wait.
 RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 2) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror

@@ -13,6 +13,7 @@
 #include "harness.h"
 
 #include "hg.h"
+#include "ofi/faults.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -759,6 +760,26 @@ static bool test_applies(const struct hg_test_case *entry)
     return entry->applies == NULL || entry->applies();
 }
 
+/* Of libfabric, which not every program is linked with. */
+extern uint32_t fi_version(void) __attribute__((weak));
+
+/* Skip a case that the provider cannot pass. */
+static void test_skip_fault(const char *name)
+{
+    const char *transport = hg_test_transport();
+    size_t i;
+
+    for (i = 0; i < sizeof(test_faults) / sizeof(test_faults[0]); i++) {
+        const struct test_fault *fault = &test_faults[i];
+
+        if (fi_version != NULL && !strcmp(fault->transport, transport) &&
+            fi_version() == (fault->major << 16 | fault->minor) &&
+            !strcmp(fault->name, name))
+            hg_test_skip("fault of libfabric %u.%u: tests/ofi/%s", fault->major,
+                fault->minor, fault->program);
+    }
+}
+
 static int test_run_case(const char *name)
 {
     const struct hg_test_case *entry = test_cases;
@@ -775,6 +796,7 @@ static int test_run_case(const char *name)
             hg_test_transport());
         return 2;
     }
+    test_skip_fault(name);
     entry->run();
     for (i = 0; i < TEST_MAX_PEERS; i++)
         if (test_peers[i] != NULL)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults: cases that a provider of libfabric cannot pass by its own fault. Each
+ * is left out for that transport and that version of libfabric, and the runner
+ * counts them. tests/ofi/fault_*.c shows the fault on bare libfabric.
+ */
+#ifndef HG_TESTS_OFI_FAULTS_H
+#define HG_TESTS_OFI_FAULTS_H
+
+static const struct test_fault {
+    const char *transport; /* as hg_test_transport() has it */
+    unsigned major, minor; /* of libfabric */
+    const char *name;      /* of the case */
+    const char *program;   /* and its argument */
+} test_faults[] = {
+    {"ofi+tcp", 1, 17, "a_program_that_is_executed_gets_no_descriptor",
+        "fault_cloexec net"},
+    {"ofi+tcp;ofi_rxm", 1, 17, "a_program_that_is_executed_gets_no_descriptor",
+        "fault_cloexec tcp;ofi_rxm"},
+    {"ofi+udp;ofi_rxd", 1, 17, "a_program_that_is_executed_gets_no_descriptor",
+        "fault_cloexec udp;ofi_rxd"},
+    {"ofi+sockets", 1, 17, "a_program_that_is_executed_gets_no_descriptor",
+        "fault_cloexec sockets"},
+    {"ofi+tcp", 1, 17, "a_child_opens_a_class_while_others_open_and_close",
+        "fault_fork net"},
+    {"ofi+tcp;ofi_rxm", 1, 17,
+        "a_child_opens_a_class_while_others_open_and_close",
+        "fault_fork tcp;ofi_rxm"},
+    {"ofi+shm", 1, 17, "a_child_opens_a_class_while_others_open_and_close",
+        "fault_fork shm"},
+};
+
+#endif
