@@ -47,8 +47,8 @@
  *                 with an error in the completion queue
  *
  * The hook knows the calls that a transport of messages and RMA makes. Tagged
- * messages, counters, remote CQ data, selective completion and blocking reads
- * of completion queues are not among them.
+ * messages, counters, remote CQ data, selective completion, and blocking reads
+ * of completion queues that are not empty, are not among them.
  */
 #ifndef HG_TESTS_OFI_HOOK_H
 #define HG_TESTS_OFI_HOOK_H

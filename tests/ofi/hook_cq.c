@@ -252,6 +252,21 @@ static int hook_cq_signal(struct fid_cq *fid)
     return fi_cq_signal(((struct hook_cq *) fid)->real);
 }
 
+/* The provider enters the descriptors of a queue when somebody sleeps on it. */
+static ssize_t hook_cq_sread(
+    struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    struct fi_cq_data_entry none;
+    ssize_t n =
+        fi_cq_sread(((struct hook_cq *) fid)->real, &none, 1, cond, timeout);
+
+    (void) buf;
+    (void) count;
+    if (n > 0)
+        hook_violation("a blocking read where completions are");
+    return n;
+}
+
 static const char *hook_cq_strerror(struct fid_cq *fid, int prov_errno,
     const void *err_data, char *buf, size_t len)
 {
@@ -332,6 +347,7 @@ static struct fi_ops_cq hook_cq_ops = {
     .size = sizeof(struct fi_ops_cq),
     .read = hook_cq_read,
     .readerr = hook_cq_readerr,
+    .sread = hook_cq_sread,
     .signal = hook_cq_signal,
     .strerror = hook_cq_strerror,
 };
