@@ -191,9 +191,8 @@ UNIT    := $(BUILD)/tests/units
 STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
-# Tests of the decorator around libfabric, where that is installed.
-OFI     := $(shell pkg-config --exists $(ofi_PKG) 2>/dev/null && \
-               echo $(BUILD)/tests/ofi/test_hook)
+# Tests that have libfabric demand more, where that is installed.
+OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
 # What remote memory is to them, when the kernel will not copy it.

@@ -2004,10 +2004,11 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
 
     na_ofi_place(end, &info, src);
     rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
-    if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+    /* First: 1.17's net crashes when it closes one without an address vector. */
     if (rc == 0)
         rc = fi_ep_bind(end->ep, &self->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
         rc = fi_enable(end->ep);
     /* After fi_enable: libfabric 1.17's shm crashes before it. */
@@ -3368,15 +3369,14 @@ static void na_ofi_lost(
 }
 
 /* The class's own address. Messages, puts and gets to it go through the
- * provider, as to any other. NULL: logged. */
-static struct na_ofi_addr *na_ofi_addr_self(
-    struct na_ofi_class *self, const char *name)
+ * provider, as to any other. */
+static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
 {
     struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_TRUE);
     na_return_t ret;
 
     if (addr == NULL)
-        return NULL;
+        return NA_NOMEM;
     na_ofi_lock(&self->lock);
     ret = na_ofi_insert(self, self->ends[0]->raw, &addr->at);
     if (ret == NA_SUCCESS)
@@ -3387,9 +3387,10 @@ static struct na_ofi_addr *na_ofi_addr_self(
     atomic_store(&addr->open, ret == NA_SUCCESS);
     na_ofi_unlock(&self->lock);
     if (ret == NA_SUCCESS)
-        return addr;
-    self->base.core->addr_unref(&addr->base);
-    return NULL;
+        self->base.self_addr = &addr->base;
+    else
+        self->base.core->addr_unref(&addr->base);
+    return ret;
 }
 
 /* The slot: the last reference is gone, and so is every operation with this
@@ -3476,10 +3477,10 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 
 /* ---- Buffers ---- */
 
-/* A new buffer of `size` bytes, in the endpoint's list. NULL: no memory, or it
- * cannot be registered, logged. The endpoint's lock is held, as below. */
-static struct na_ofi_buffer *na_ofi_buffer_new(
-    struct na_ofi_end *end, size_t size, enum na_ofi_work work)
+/* A new buffer of `size` bytes, in the endpoint's list. Errors are logged. The
+ * endpoint's lock is held, as below. */
+static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
+    enum na_ofi_work work, struct na_ofi_buffer **buffer_p)
 {
     struct na_ofi_class *self = end->na_class;
     const struct na_core *core = self->base.core;
@@ -3488,27 +3489,29 @@ static struct na_ofi_buffer *na_ofi_buffer_new(
 
     if (buffer == NULL) {
         core->log(HG_LOG_LEVEL_ERROR, "ofi", "no memory for a message");
-        return NULL;
+        return NA_NOMEM;
     }
     memset(buffer, 0, sizeof(*buffer));
     buffer->request.work = work;
     buffer->size = size;
     buffer->bytes = (unsigned char *) (buffer + 1);
     if ((self->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
-        if (na_ofi_mr_open(self, end->ep, buffer->bytes, size,
-                work == NA_OFI_RECV ? FI_RECV : FI_SEND,
-                &buffer->mr) != NA_SUCCESS) {
+        na_return_t ret = na_ofi_mr_open(self, end->ep, buffer->bytes, size,
+            work == NA_OFI_RECV ? FI_RECV : FI_SEND, &buffer->mr);
+
+        if (ret != NA_SUCCESS) {
             core->free(buffer);
-            return NULL;
+            return ret;
         }
         buffer->desc = fi_mr_desc(buffer->mr);
     }
     buffer->all = end->all;
     end->all = buffer;
-    return buffer;
+    *buffer_p = buffer;
+    return NA_SUCCESS;
 }
 
-/* A buffer to send `size` bytes from. */
+/* A buffer to send `size` bytes from; NULL: none, which was logged. */
 static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_end *end, size_t size)
 {
@@ -3516,10 +3519,12 @@ static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_buffer **list = small ? &end->small : &end->large;
     struct na_ofi_buffer *buffer = *list;
 
-    if (buffer == NULL)
-        return na_ofi_buffer_new(end,
-            small ? NA_OFI_SMALL : end->na_class->message_size, NA_OFI_SEND);
-    *list = buffer->next;
+    if (buffer != NULL)
+        *list = buffer->next;
+    else
+        (void) na_ofi_buffer_new(end,
+            small ? NA_OFI_SMALL : end->na_class->message_size, NA_OFI_SEND,
+            &buffer);
     return buffer;
 }
 
@@ -4170,8 +4175,9 @@ static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
 
 /* ---- Receive buffers ---- */
 
-/* Post the buffers that are used up; the endpoint's lock is held. */
-static void na_ofi_recv_post(struct na_ofi_end *end)
+/* Post the buffers that are used up, as far as the provider takes them now;
+ * what fails is logged. The endpoint's lock is held. */
+static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 {
     struct fi_msg msg;
     struct iovec iov;
@@ -4189,37 +4195,38 @@ static void na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
-        if (rc != 0) {
-            if (rc != -FI_EAGAIN)
-                (void) na_ofi_failed(
-                    end->na_class, "cannot post", "a receive buffer", (int) rc);
-            return; /* poll tries again */
-        }
+        if (rc == -FI_EAGAIN)
+            return NA_SUCCESS; /* poll tries again */
+        if (rc != 0)
+            return na_ofi_failed(
+                end->na_class, "cannot post", "a receive buffer", (int) rc);
         end->spent = buffer->next;
     }
+    return NA_SUCCESS;
 }
 
 static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
 {
     size_t size = 4 * end->na_class->message_size;
+    na_return_t ret = NA_SUCCESS;
     unsigned i;
 
     if (size < NA_OFI_RECV_MIN)
         size = NA_OFI_RECV_MIN;
     na_ofi_lock(&end->lock);
     for (i = 0; i < NA_OFI_RECVS; i++) {
-        struct na_ofi_buffer *buffer =
-            na_ofi_buffer_new(end, size, NA_OFI_RECV);
+        struct na_ofi_buffer *buffer;
 
-        if (buffer == NULL)
+        ret = na_ofi_buffer_new(end, size, NA_OFI_RECV, &buffer);
+        if (ret != NA_SUCCESS)
             break;
         buffer->next = end->spent;
         end->spent = buffer;
     }
-    if (i == NA_OFI_RECVS)
-        na_ofi_recv_post(end);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_recv_post(end);
     na_ofi_unlock(&end->lock);
-    return i == NA_OFI_RECVS ? NA_SUCCESS : NA_NOMEM;
+    return ret;
 }
 
 /* ---- Messages ---- */
@@ -4474,7 +4481,7 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
             buffer->next = end->spent;
             end->spent = buffer;
         }
-        na_ofi_recv_post(end);
+        (void) na_ofi_recv_post(end);
         na_ofi_unlock(&end->lock);
     }
     return done;
@@ -5049,7 +5056,6 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;
-    struct na_ofi_addr *addr;
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
@@ -5062,15 +5068,14 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
         return ret;
     end->contexts = 0;
     na_ofi_name_of(self, end->raw, end->raw_size, name);
-    addr = na_ofi_addr_self(self, name);
-    if (addr == NULL)
-        return NA_NOMEM;
-    self->base.self_addr = &addr->base;
+    ret = na_ofi_addr_self(self, name);
+    if (ret != NA_SUCCESS)
+        return ret;
     self->base.max_tag = UINT32_MAX;
     ret = na_ofi_clock_start(self);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    self->base.core->addr_unref(&addr->base);
+    self->base.core->addr_unref(self->base.self_addr);
     self->base.self_addr = NULL;
     return ret;
 }

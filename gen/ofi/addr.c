@@ -290,15 +290,14 @@ static void na_ofi_lost(
 }
 
 /* The class's own address. Messages, puts and gets to it go through the
- * provider, as to any other. NULL: logged. */
-static struct na_ofi_addr *na_ofi_addr_self(
-    struct na_ofi_class *self, const char *name)
+ * provider, as to any other. */
+static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
 {
     struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_TRUE);
     na_return_t ret;
 
     if (addr == NULL)
-        return NULL;
+        return NA_NOMEM;
     na_ofi_lock(&self->lock);
     ret = na_ofi_insert(self, self->ends[0]->raw, &addr->at);
     if (ret == NA_SUCCESS)
@@ -309,9 +308,10 @@ static struct na_ofi_addr *na_ofi_addr_self(
     atomic_store(&addr->open, ret == NA_SUCCESS);
     na_ofi_unlock(&self->lock);
     if (ret == NA_SUCCESS)
-        return addr;
-    self->base.core->addr_unref(&addr->base);
-    return NULL;
+        self->base.self_addr = &addr->base;
+    else
+        self->base.core->addr_unref(&addr->base);
+    return ret;
 }
 
 /* The slot: the last reference is gone, and so is every operation with this

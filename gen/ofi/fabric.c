@@ -193,10 +193,11 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
 
     na_ofi_place(end, &info, src);
     rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
-    if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+    /* First: 1.17's net crashes when it closes one without an address vector. */
     if (rc == 0)
         rc = fi_ep_bind(end->ep, &self->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
         rc = fi_enable(end->ep);
     /* After fi_enable: libfabric 1.17's shm crashes before it. */

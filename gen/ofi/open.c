@@ -111,7 +111,6 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;
-    struct na_ofi_addr *addr;
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
@@ -124,15 +123,14 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
         return ret;
     end->contexts = 0;
     na_ofi_name_of(self, end->raw, end->raw_size, name);
-    addr = na_ofi_addr_self(self, name);
-    if (addr == NULL)
-        return NA_NOMEM;
-    self->base.self_addr = &addr->base;
+    ret = na_ofi_addr_self(self, name);
+    if (ret != NA_SUCCESS)
+        return ret;
     self->base.max_tag = UINT32_MAX;
     ret = na_ofi_clock_start(self);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    self->base.core->addr_unref(&addr->base);
+    self->base.core->addr_unref(self->base.self_addr);
     self->base.self_addr = NULL;
     return ret;
 }

@@ -8,8 +8,9 @@
 
 /* ---- Receive buffers ---- */
 
-/* Post the buffers that are used up; the endpoint's lock is held. */
-static void na_ofi_recv_post(struct na_ofi_end *end)
+/* Post the buffers that are used up, as far as the provider takes them now;
+ * what fails is logged. The endpoint's lock is held. */
+static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 {
     struct fi_msg msg;
     struct iovec iov;
@@ -27,37 +28,38 @@ static void na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
-        if (rc != 0) {
-            if (rc != -FI_EAGAIN)
-                (void) na_ofi_failed(
-                    end->na_class, "cannot post", "a receive buffer", (int) rc);
-            return; /* poll tries again */
-        }
+        if (rc == -FI_EAGAIN)
+            return NA_SUCCESS; /* poll tries again */
+        if (rc != 0)
+            return na_ofi_failed(
+                end->na_class, "cannot post", "a receive buffer", (int) rc);
         end->spent = buffer->next;
     }
+    return NA_SUCCESS;
 }
 
 static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
 {
     size_t size = 4 * end->na_class->message_size;
+    na_return_t ret = NA_SUCCESS;
     unsigned i;
 
     if (size < NA_OFI_RECV_MIN)
         size = NA_OFI_RECV_MIN;
     na_ofi_lock(&end->lock);
     for (i = 0; i < NA_OFI_RECVS; i++) {
-        struct na_ofi_buffer *buffer =
-            na_ofi_buffer_new(end, size, NA_OFI_RECV);
+        struct na_ofi_buffer *buffer;
 
-        if (buffer == NULL)
+        ret = na_ofi_buffer_new(end, size, NA_OFI_RECV, &buffer);
+        if (ret != NA_SUCCESS)
             break;
         buffer->next = end->spent;
         end->spent = buffer;
     }
-    if (i == NA_OFI_RECVS)
-        na_ofi_recv_post(end);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_recv_post(end);
     na_ofi_unlock(&end->lock);
-    return i == NA_OFI_RECVS ? NA_SUCCESS : NA_NOMEM;
+    return ret;
 }
 
 /* ---- Messages ---- */
@@ -312,7 +314,7 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
             buffer->next = end->spent;
             end->spent = buffer;
         }
-        na_ofi_recv_post(end);
+        (void) na_ofi_recv_post(end);
         na_ofi_unlock(&end->lock);
     }
     return done;

@@ -8,10 +8,10 @@
 
 /* ---- Buffers ---- */
 
-/* A new buffer of `size` bytes, in the endpoint's list. NULL: no memory, or it
- * cannot be registered, logged. The endpoint's lock is held, as below. */
-static struct na_ofi_buffer *na_ofi_buffer_new(
-    struct na_ofi_end *end, size_t size, enum na_ofi_work work)
+/* A new buffer of `size` bytes, in the endpoint's list. Errors are logged. The
+ * endpoint's lock is held, as below. */
+static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
+    enum na_ofi_work work, struct na_ofi_buffer **buffer_p)
 {
     struct na_ofi_class *self = end->na_class;
     const struct na_core *core = self->base.core;
@@ -20,27 +20,29 @@ static struct na_ofi_buffer *na_ofi_buffer_new(
 
     if (buffer == NULL) {
         core->log(HG_LOG_LEVEL_ERROR, "ofi", "no memory for a message");
-        return NULL;
+        return NA_NOMEM;
     }
     memset(buffer, 0, sizeof(*buffer));
     buffer->request.work = work;
     buffer->size = size;
     buffer->bytes = (unsigned char *) (buffer + 1);
     if ((self->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
-        if (na_ofi_mr_open(self, end->ep, buffer->bytes, size,
-                work == NA_OFI_RECV ? FI_RECV : FI_SEND,
-                &buffer->mr) != NA_SUCCESS) {
+        na_return_t ret = na_ofi_mr_open(self, end->ep, buffer->bytes, size,
+            work == NA_OFI_RECV ? FI_RECV : FI_SEND, &buffer->mr);
+
+        if (ret != NA_SUCCESS) {
             core->free(buffer);
-            return NULL;
+            return ret;
         }
         buffer->desc = fi_mr_desc(buffer->mr);
     }
     buffer->all = end->all;
     end->all = buffer;
-    return buffer;
+    *buffer_p = buffer;
+    return NA_SUCCESS;
 }
 
-/* A buffer to send `size` bytes from. */
+/* A buffer to send `size` bytes from; NULL: none, which was logged. */
 static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_end *end, size_t size)
 {
@@ -48,10 +50,12 @@ static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_buffer **list = small ? &end->small : &end->large;
     struct na_ofi_buffer *buffer = *list;
 
-    if (buffer == NULL)
-        return na_ofi_buffer_new(end,
-            small ? NA_OFI_SMALL : end->na_class->message_size, NA_OFI_SEND);
-    *list = buffer->next;
+    if (buffer != NULL)
+        *list = buffer->next;
+    else
+        (void) na_ofi_buffer_new(end,
+            small ? NA_OFI_SMALL : end->na_class->message_size, NA_OFI_SEND,
+            &buffer);
     return buffer;
 }
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening a class and its contexts when libfabric fails: each call of each kind
+ * in turn. What was opened before is closed, which hook.h checks when the
+ * process exits, and one error line tells the cause.
+ */
+#include "../conform/conform.h"
+#include "hook.h"
+
+/* Not an error that any call gives by itself. */
+#define OPEN_ERROR "33" /* EDOM */
+#define OPEN_CAUSE "Numerical argument out of domain"
+
+/* Open a class with two contexts, and memory, and close all of it. NA_IO_ERROR:
+ * something did not open. */
+static na_return_t open_play(void)
+{
+    static char memory[4096];
+    na_context_t *contexts[2] = {NULL, NULL};
+    na_mem_handle_t mem = NULL;
+    na_return_t ret = NA_SUCCESS;
+    struct na_init_info info;
+    na_class_t *na_class;
+    unsigned i;
+
+    conform_info(&info);
+    na_class = NA_Initialize_opt("ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
+    if (na_class == NULL)
+        return NA_IO_ERROR;
+    for (i = 0; i < 2 && ret == NA_SUCCESS; i++) {
+        contexts[i] = NA_Context_create(na_class);
+        if (contexts[i] == NULL)
+            ret = NA_IO_ERROR;
+    }
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_handle_create(
+            na_class, memory, sizeof(memory), NA_MEM_READWRITE, &mem);
+    if (ret == NA_SUCCESS) {
+        ret = NA_Mem_register(na_class, mem);
+        if (ret == NA_SUCCESS)
+            HG_CHECK_OK(NA_Mem_deregister(na_class, mem));
+        HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    }
+    for (i = 0; i < 2; i++)
+        if (contexts[i] != NULL)
+            HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
+    HG_CHECK_OK(NA_Finalize(na_class));
+    return ret;
+}
+
+/* The call `n` of a kind fails; false: there were fewer. */
+static bool open_fail_at(const char *kind, const char *words, unsigned n)
+{
+    unsigned lines = hg_test_log_count(OPEN_CAUSE);
+    char all[128];
+    na_return_t ret;
+
+    (void) snprintf(
+        all, sizeof(all), "fault=%s:%u:" OPEN_ERROR "%s", kind, n, words);
+    hg_test_ofi_configure(all);
+    ret = open_play();
+    if (hg_test_ofi_count("fault") == 0) {
+        HG_CHECK_OK(ret);
+        return false;
+    }
+    HG_CHECK_RET(ret, NA_IO_ERROR);
+    HG_CHECK_EQ_INT(hg_test_log_count(OPEN_CAUSE), lines + 1);
+    return true;
+}
+
+/* Each call of a kind fails in turn; there are `count` of them. */
+static void open_fail(const char *kind, const char *words, unsigned count)
+{
+    unsigned fds = hg_test_fd_count();
+    unsigned n = 1;
+
+    while (open_fail_at(kind, words, n))
+        n++;
+    HG_CHECK_EQ_INT(n - 1, count);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+static void open_begin(void)
+{
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* every line */
+    hg_test_alloc_install();
+    hg_test_ofi_configure("plain");
+    HG_CHECK_OK(open_play()); /* what libfabric opens once */
+    hg_test_expect_log(OPEN_CAUSE);
+}
+
+HG_TEST(a_fabric_a_domain_or_a_vector_does_not_open)
+{
+    open_begin();
+    open_fail("fabric", "", 1);
+    open_fail("domain", "", 1);
+    open_fail("av", "", 1);
+}
+
+HG_TEST(a_queue_does_not_open)
+{
+    open_begin();
+    HG_CHECK(open_fail_at("cq", ",nowait", 2));
+    HG_CHECK(open_fail_at("cq", ",nowait", 4)); /* the second context's */
+}
+
+HG_TEST(an_endpoint_does_not_open)
+{
+    open_begin();
+    open_fail("ep", "", 2);
+    open_fail("bind", "", 4);
+    open_fail("enable", "", 2);
+    open_fail("setopt", "", 2);
+    open_fail("getname", "", 2);
+    hg_test_expect_log("cannot open ofi+tcp://"); /* after a warning */
+    open_fail("insert", "", 1);
+}
+
+HG_TEST(a_buffer_is_not_registered_or_not_posted)
+{
+    open_begin();
+    open_fail("mr", ",local", 9);
+    open_fail("recv", "", 8);
+}
+
+HG_TEST(memory_is_not_registered)
+{
+    open_begin();
+    open_fail("mr", "", 1);
+    open_fail("mr", ",rawkey,virt", 1);
+}
