@@ -536,9 +536,10 @@ struct na_init_info {
                                   turn, sm:// after half of it. ZeroMQ closes
                                   an accepted connection that says no HELLO
                                   within lookup_ms and half a second */
-    unsigned int death_ms;     /* until a silent connection is dead; 5000. Over
-                                  sm nothing is said to tell the living: a peer
-                                  lives as long as its process */
+    unsigned int death_ms;     /* until a silent connection is dead; 5000;
+                                  over libfabric at least 1000. Over sm nothing
+                                  is said to tell the living: a peer lives as
+                                  long as its process */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
     size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
                                   8 frames */

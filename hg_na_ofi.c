@@ -412,8 +412,8 @@ static inline bool na_plug_is_within(
  *     lookup done; address ready
  *       MESSAGE  with that token         ------>  address ready
  *
- * HELLO is repeated as a keep-alive four times in death_ms, and each is
- * answered. Who stays silent for death_ms is dead, and so is who answers with
+ * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
+ * two, and each is answered. Who stays silent for death_ms is dead, and so is who answers with
  * another incarnation: it was restarted. Who closes its class says BYE. Because
  * an application that computes polls nothing, each class has a thread, the
  * clock: it sends the keep-alives, and polls endpoints that nobody has polled
@@ -561,7 +561,7 @@ struct na_ofi_addr {
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;     /* asked, accepted: turn in which it is given up */
-    uint64_t patience;     /* turns of silence that it survives */
+    uint64_t often;        /* turns between our keep-alives */
     _Atomic unsigned told; /* class->end_count, when we last introduced
                                  ourselves */
     struct na_link lookups;
@@ -3272,19 +3272,29 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
 
 /* ---- The end ---- */
 
-static void na_ofi_complete_all(const struct na_ofi_class *self,
+/* Complete what was moved to `ops`, a list of the caller's; how many. Until one
+ * is taken off, under the lock, it can be canceled. */
+static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     struct na_link *ops, na_return_t ret, struct na_addr *result)
 {
-    struct na_link *link;
+    unsigned n = 0;
 
-    while ((link = na_plug_list_pop(ops)) != NULL) {
-        struct na_op *op = NA_OFI_OF(link, struct na_op, link);
+    for (;;) {
+        struct na_link *link;
+        struct na_op *op;
 
+        na_ofi_lock(&self->lock);
+        link = na_plug_list_pop(ops);
+        na_ofi_unlock(&self->lock);
+        if (link == NULL)
+            return n;
+        op = NA_OFI_OF(link, struct na_op, link);
         if (result != NULL) {
             self->base.core->addr_ref(result);
             op->result_addr = result;
         }
         self->base.core->complete(op, ret);
+        n++;
     }
 }
 
@@ -3357,9 +3367,9 @@ static void na_ofi_lost(
                 ? "it speaks another version of this transport's protocol"
                 : "no answer, or refused");
     ret = addr->reached ? NA_DISCONNECT : fate;
-    na_ofi_complete_all(self, &lookups, fate, NULL);
-    na_ofi_complete_all(self, &sends, ret, NULL);
-    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
+    (void) na_ofi_complete_all(self, &lookups, fate, NULL);
+    (void) na_ofi_complete_all(self, &sends, ret, NULL);
+    (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (failed)
         core->addr_unreached(&addr->base, ret);
     else
@@ -3707,7 +3717,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     struct na_link sent;
     struct na_link again;
     struct na_link *link;
-    unsigned n = 0;
+    unsigned n;
 
     if (!atomic_load_explicit(&self->hurry, memory_order_relaxed))
         return 0;
@@ -3732,11 +3742,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     }
     na_plug_list_move(&self->due, &again);
     na_ofi_unlock(&self->lock);
-    while ((link = na_plug_list_pop(&sent)) != NULL) {
-        self->base.core->complete(
-            NA_OFI_OF(link, struct na_op, link), NA_SUCCESS);
-        n++;
-    }
+    n = na_ofi_complete_all(self, &sent, NA_SUCCESS, NULL);
     if (lost != NULL) {
         na_ofi_lost(self, lost, NA_HOSTUNREACH);
         self->base.core->addr_unref(&lost->base);
@@ -3811,6 +3817,10 @@ static na_return_t na_ofi_msg_send(
 /* Peers that said HELLO, and nothing yet with the token they were given. Each
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
+
+/* Addresses of peers that came from one. A process has as many as it looked us
+ * up by different names; a former life of it may be among them. */
+#define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
@@ -3920,7 +3930,10 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        atomic_store(&addr->context, source);
+        /* Only its first endpoint is what the address stands for: who names
+         * somebody else's there must not hear the answer elsewhere. */
+        if (atomic_load(&addr->state) == NA_OFI_READY)
+            atomic_store(&addr->context, source);
         addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
         if (addr->hello)
             na_ofi_push_due(self, addr);
@@ -3928,45 +3941,56 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_unlock(&self->lock);
 }
 
-/* Turns of silence that a peer survives: the clocks of both tick by the
- * death_ms of their own, so the longer one counts. */
-static uint64_t na_ofi_patience(
+/* Turns between keep-alives to a peer, of which four fit into its death_ms and
+ * into ours. */
+static uint64_t na_ofi_often(
     const struct na_ofi_class *self, const struct na_ofi_intro *intro)
 {
     uint64_t turns = intro->death_ms * NA_OFI_MS / self->period + 1;
 
-    return turns > self->death_turns ? turns : self->death_turns;
+    return (turns < self->death_turns ? turns : self->death_turns) / 4;
 }
 
-/* The peer that said this HELLO before; NULL: there is none. *count_p: those
- * that have not proved that they are at their address. The lock is held. */
-static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
-    const struct na_ofi_intro *intro, unsigned *count_p)
+/* Whether a peer has said this HELLO before. */
+static bool na_ofi_is_of(
+    const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
+    return addr->accepted && atomic_load(&addr->theirs) == intro->token &&
+        atomic_load(&addr->incarnation) == intro->incarnation;
+}
+
+/* The peer that said this HELLO before, without hearing the answer; NULL: there
+ * is none. *why_p: why there may be no new one. The lock is held. */
+static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
+    const struct na_ofi_intro *intro, const char *name, const char **why_p)
+{
+    unsigned unproven = 0;
+    unsigned alike = 0;
     struct na_link *link;
 
-    *count_p = 0;
+    *why_p = NULL;
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        *count_p += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
-        if (addr->accepted && atomic_load(&addr->theirs) == intro->token &&
-            atomic_load(&addr->incarnation) == intro->incarnation)
+        if (na_ofi_is_of(addr, intro))
             return addr;
+        unproven += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
+        alike += addr->accepted && strcmp(addr->base.name, name) == 0;
     }
+    if (unproven >= NA_OFI_UNPROVEN)
+        *why_p = "too many others have not finished the handshake";
+    else if (alike >= NA_OFI_ALIKE)
+        *why_p = "too many have come from its address";
     return NULL;
 }
 
 /* A new peer that looks us up; NULL: it cannot be one, which was logged. */
-static struct na_ofi_addr *na_ofi_accept(
-    struct na_ofi_class *self, const struct na_ofi_intro *intro)
+static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
+    const struct na_ofi_intro *intro, const char *name)
 {
-    char name[NA_MAX_ADDR_LEN];
-    struct na_ofi_addr *addr;
+    struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_FALSE);
     na_return_t ret;
 
-    na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
-    addr = na_ofi_addr_new(self, name, NA_FALSE);
     if (addr == NULL)
         return NULL;
     addr->accepted = true;
@@ -3979,7 +4003,6 @@ static struct na_ofi_addr *na_ofi_accept(
         ret = na_ofi_slot_take(self, addr);
     if (ret == NA_SUCCESS) {
         addr->deadline = self->turn + self->lookup_turns;
-        addr->patience = na_ofi_patience(self, intro);
         atomic_store(&addr->heard, self->turn);
         atomic_store(&addr->state, NA_OFI_ACCEPTED);
         self->base.core->addr_ref(&addr->base);
@@ -3993,30 +4016,32 @@ static struct na_ofi_addr *na_ofi_accept(
     return NULL;
 }
 
-/* A HELLO: of a stranger, or said again, which is a keep-alive. */
+/* A HELLO: of a stranger, or said again, which is a keep-alive of `addr`. */
 static const char *na_ofi_hear_hello(struct na_ofi_end *end,
-    const struct na_ofi_header *header, const struct na_ofi_intro *intro)
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const struct na_ofi_intro *intro)
 {
     struct na_ofi_class *self = end->na_class;
-    struct na_ofi_addr *peer;
-    unsigned count;
+    char name[NA_MAX_ADDR_LEN];
+    const char *why = NULL;
+    struct na_ofi_addr *peer = addr;
 
+    na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
     na_ofi_lock(&self->lock);
-    peer = na_ofi_find_accepted(self, intro, &count);
+    if (peer == NULL || !na_ofi_is_of(peer, intro))
+        peer = na_ofi_find_accepted(self, intro, name, &why);
     if (peer != NULL) {
         (void) na_ofi_learn(self, peer, intro);
         self->base.core->addr_ref(&peer->base);
     }
     na_ofi_unlock(&self->lock);
-    if (peer == NULL && count >= NA_OFI_UNPROVEN)
-        return "too many others have not finished the handshake";
-    if (peer == NULL)
-        peer = na_ofi_accept(self, intro);
+    if (peer == NULL && why == NULL)
+        peer = na_ofi_accept(self, intro, name);
     if (peer != NULL) {
         na_ofi_answer(self, end, peer, header->source);
         self->base.core->addr_unref(&peer->base);
     }
-    return NULL;
+    return why;
 }
 
 /* A WELCOME: the answer to our HELLO, the first one or a keep-alive; or what an
@@ -4038,7 +4063,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
         addr->reached = true;
-        addr->patience = na_ofi_patience(self, intro);
+        addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         addr->hello = true;          /* with the token: it proves us */
         na_ofi_push_due(self, addr); /* its sends, too, and to open it */
@@ -4053,7 +4078,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
-    na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
+    (void) na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
     (void) na_ofi_flush(self);
     return NULL;
 }
@@ -4085,19 +4110,16 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
     struct na_link closers;
     bool ready;
 
-    if (addr->accepted) {
-        na_ofi_lock(&self->lock);
-        if (atomic_load(&addr->state) == NA_OFI_READY)
-            (void) na_ofi_say(self, addr, NA_OFI_BYE);
-        na_ofi_unlock(&self->lock);
-        na_ofi_lost(self, addr, NA_DISCONNECT);
-        return;
-    }
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     ready = atomic_load(&addr->state) == NA_OFI_READY;
-    if (ready) {
+    if (ready && !na_plug_list_empty(&addr->sends)) {
+        na_ofi_push_due(self, addr); /* after them */
+        ready = false;
+    }
+    if (ready)
         (void) na_ofi_say(self, addr, NA_OFI_BYE);
+    if (ready && !addr->accepted) {
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
         atomic_store(&addr->theirs, 0);
@@ -4108,11 +4130,13 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         na_plug_list_move(&closers, &addr->closers);
     }
     na_ofi_unlock(&self->lock);
-    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (!ready)
-        return;
-    self->base.core->addr_parted(&addr->base);
-    self->base.core->addr_unref(&addr->base);
+    (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
+    if (ready && addr->accepted) {
+        na_ofi_lost(self, addr, NA_DISCONNECT);
+    } else if (ready) {
+        self->base.core->addr_parted(&addr->base);
+        self->base.core->addr_unref(&addr->base);
+    }
 }
 
 /* The slot: close in order. */
@@ -4329,7 +4353,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (!na_ofi_get_intro(self, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
-        return na_ofi_hear_hello(end, header, &intro);
+        return na_ofi_hear_hello(end, addr, header, &intro);
     return na_ofi_hear_welcome(self, addr, &intro);
 }
 
@@ -4512,7 +4536,7 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 static na_return_t na_ofi_judge(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
-    uint64_t often = self->death_turns / 4;
+    uint64_t often = addr->often;
 
     switch (atomic_load(&addr->state)) {
     case NA_OFI_ASKED:
@@ -4525,7 +4549,7 @@ static na_return_t na_ofi_judge(
             return NA_DISCONNECT;
         break;
     case NA_OFI_READY:
-        if (self->turn > atomic_load(&addr->heard) + addr->patience)
+        if (self->turn > atomic_load(&addr->heard) + self->death_turns)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;
@@ -4564,6 +4588,7 @@ static void na_ofi_turn(struct na_ofi_class *self)
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
 {
     unsigned id;
+    unsigned i;
 
     na_ofi_lock(&self->clock_lock);
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
@@ -4573,7 +4598,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
-        while (na_ofi_poll_end(end) > 0)
+        for (i = 0; i < NA_OFI_BATCH && na_ofi_poll_end(end) > 0; i++)
             continue;
         (void) na_ofi_rma_flush(end);
         na_ofi_unlock(&end->poll_lock);
@@ -4692,6 +4717,8 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         self->period = NA_OFI_TURN_MAX;
     if (self->period < NA_OFI_TURN_MIN)
         self->period = NA_OFI_TURN_MIN;
+    if (death < 10 * NA_OFI_TURN_MAX) /* a peer's clock may tick so slowly */
+        death = 10 * NA_OFI_TURN_MAX;
     self->death_turns = death / self->period + 1;
     self->lookup_turns = lookup / self->period + 1;
     if (pthread_mutex_init(&self->lock, NULL) != 0)

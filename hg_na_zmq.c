@@ -2075,14 +2075,21 @@ static void na_zmq_pump(struct na_zmq_class *self)
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 
-static void na_zmq_complete_all(const struct na_zmq_class *self,
-    struct na_link *ops, na_return_t ret, struct na_addr *result)
+/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
+ * off, under the lock, it can be canceled. */
+static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
+    na_return_t ret, struct na_addr *result)
 {
-    struct na_link *link;
+    for (;;) {
+        struct na_link *link;
+        struct na_op *op;
 
-    while ((link = na_plug_list_pop(ops)) != NULL) {
-        struct na_op *op = NA_ZMQ_OF(link, struct na_op, link);
-
+        (void) pthread_mutex_lock(&self->lock);
+        link = na_plug_list_pop(ops);
+        (void) pthread_mutex_unlock(&self->lock);
+        if (link == NULL)
+            return;
+        op = NA_ZMQ_OF(link, struct na_op, link);
         if (result != NULL) {
             self->base.core->addr_ref(result);
             op->result_addr = result;

@@ -193,19 +193,29 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
 
 /* ---- The end ---- */
 
-static void na_ofi_complete_all(const struct na_ofi_class *self,
+/* Complete what was moved to `ops`, a list of the caller's; how many. Until one
+ * is taken off, under the lock, it can be canceled. */
+static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     struct na_link *ops, na_return_t ret, struct na_addr *result)
 {
-    struct na_link *link;
+    unsigned n = 0;
 
-    while ((link = na_plug_list_pop(ops)) != NULL) {
-        struct na_op *op = NA_OFI_OF(link, struct na_op, link);
+    for (;;) {
+        struct na_link *link;
+        struct na_op *op;
 
+        na_ofi_lock(&self->lock);
+        link = na_plug_list_pop(ops);
+        na_ofi_unlock(&self->lock);
+        if (link == NULL)
+            return n;
+        op = NA_OFI_OF(link, struct na_op, link);
         if (result != NULL) {
             self->base.core->addr_ref(result);
             op->result_addr = result;
         }
         self->base.core->complete(op, ret);
+        n++;
     }
 }
 
@@ -278,9 +288,9 @@ static void na_ofi_lost(
                 ? "it speaks another version of this transport's protocol"
                 : "no answer, or refused");
     ret = addr->reached ? NA_DISCONNECT : fate;
-    na_ofi_complete_all(self, &lookups, fate, NULL);
-    na_ofi_complete_all(self, &sends, ret, NULL);
-    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
+    (void) na_ofi_complete_all(self, &lookups, fate, NULL);
+    (void) na_ofi_complete_all(self, &sends, ret, NULL);
+    (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (failed)
         core->addr_unreached(&addr->base, ret);
     else

@@ -19,7 +19,7 @@
 static na_return_t na_ofi_judge(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
-    uint64_t often = self->death_turns / 4;
+    uint64_t often = addr->often;
 
     switch (atomic_load(&addr->state)) {
     case NA_OFI_ASKED:
@@ -32,7 +32,7 @@ static na_return_t na_ofi_judge(
             return NA_DISCONNECT;
         break;
     case NA_OFI_READY:
-        if (self->turn > atomic_load(&addr->heard) + addr->patience)
+        if (self->turn > atomic_load(&addr->heard) + self->death_turns)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;
@@ -71,6 +71,7 @@ static void na_ofi_turn(struct na_ofi_class *self)
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
 {
     unsigned id;
+    unsigned i;
 
     na_ofi_lock(&self->clock_lock);
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
@@ -80,7 +81,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
-        while (na_ofi_poll_end(end) > 0)
+        for (i = 0; i < NA_OFI_BATCH && na_ofi_poll_end(end) > 0; i++)
             continue;
         (void) na_ofi_rma_flush(end);
         na_ofi_unlock(&end->poll_lock);
@@ -199,6 +200,8 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         self->period = NA_OFI_TURN_MAX;
     if (self->period < NA_OFI_TURN_MIN)
         self->period = NA_OFI_TURN_MIN;
+    if (death < 10 * NA_OFI_TURN_MAX) /* a peer's clock may tick so slowly */
+        death = 10 * NA_OFI_TURN_MAX;
     self->death_turns = death / self->period + 1;
     self->lookup_turns = lookup / self->period + 1;
     if (pthread_mutex_init(&self->lock, NULL) != 0)

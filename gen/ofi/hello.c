@@ -10,6 +10,10 @@
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
 
+/* Addresses of peers that came from one. A process has as many as it looked us
+ * up by different names; a former life of it may be among them. */
+#define NA_OFI_ALIKE 32u
+
 static ssize_t na_ofi_say(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
@@ -118,7 +122,10 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        atomic_store(&addr->context, source);
+        /* Only its first endpoint is what the address stands for: who names
+         * somebody else's there must not hear the answer elsewhere. */
+        if (atomic_load(&addr->state) == NA_OFI_READY)
+            atomic_store(&addr->context, source);
         addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
         if (addr->hello)
             na_ofi_push_due(self, addr);
@@ -126,45 +133,56 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_unlock(&self->lock);
 }
 
-/* Turns of silence that a peer survives: the clocks of both tick by the
- * death_ms of their own, so the longer one counts. */
-static uint64_t na_ofi_patience(
+/* Turns between keep-alives to a peer, of which four fit into its death_ms and
+ * into ours. */
+static uint64_t na_ofi_often(
     const struct na_ofi_class *self, const struct na_ofi_intro *intro)
 {
     uint64_t turns = intro->death_ms * NA_OFI_MS / self->period + 1;
 
-    return turns > self->death_turns ? turns : self->death_turns;
+    return (turns < self->death_turns ? turns : self->death_turns) / 4;
 }
 
-/* The peer that said this HELLO before; NULL: there is none. *count_p: those
- * that have not proved that they are at their address. The lock is held. */
-static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
-    const struct na_ofi_intro *intro, unsigned *count_p)
+/* Whether a peer has said this HELLO before. */
+static bool na_ofi_is_of(
+    const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
+    return addr->accepted && atomic_load(&addr->theirs) == intro->token &&
+        atomic_load(&addr->incarnation) == intro->incarnation;
+}
+
+/* The peer that said this HELLO before, without hearing the answer; NULL: there
+ * is none. *why_p: why there may be no new one. The lock is held. */
+static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
+    const struct na_ofi_intro *intro, const char *name, const char **why_p)
+{
+    unsigned unproven = 0;
+    unsigned alike = 0;
     struct na_link *link;
 
-    *count_p = 0;
+    *why_p = NULL;
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        *count_p += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
-        if (addr->accepted && atomic_load(&addr->theirs) == intro->token &&
-            atomic_load(&addr->incarnation) == intro->incarnation)
+        if (na_ofi_is_of(addr, intro))
             return addr;
+        unproven += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
+        alike += addr->accepted && strcmp(addr->base.name, name) == 0;
     }
+    if (unproven >= NA_OFI_UNPROVEN)
+        *why_p = "too many others have not finished the handshake";
+    else if (alike >= NA_OFI_ALIKE)
+        *why_p = "too many have come from its address";
     return NULL;
 }
 
 /* A new peer that looks us up; NULL: it cannot be one, which was logged. */
-static struct na_ofi_addr *na_ofi_accept(
-    struct na_ofi_class *self, const struct na_ofi_intro *intro)
+static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
+    const struct na_ofi_intro *intro, const char *name)
 {
-    char name[NA_MAX_ADDR_LEN];
-    struct na_ofi_addr *addr;
+    struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_FALSE);
     na_return_t ret;
 
-    na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
-    addr = na_ofi_addr_new(self, name, NA_FALSE);
     if (addr == NULL)
         return NULL;
     addr->accepted = true;
@@ -177,7 +195,6 @@ static struct na_ofi_addr *na_ofi_accept(
         ret = na_ofi_slot_take(self, addr);
     if (ret == NA_SUCCESS) {
         addr->deadline = self->turn + self->lookup_turns;
-        addr->patience = na_ofi_patience(self, intro);
         atomic_store(&addr->heard, self->turn);
         atomic_store(&addr->state, NA_OFI_ACCEPTED);
         self->base.core->addr_ref(&addr->base);
@@ -191,30 +208,32 @@ static struct na_ofi_addr *na_ofi_accept(
     return NULL;
 }
 
-/* A HELLO: of a stranger, or said again, which is a keep-alive. */
+/* A HELLO: of a stranger, or said again, which is a keep-alive of `addr`. */
 static const char *na_ofi_hear_hello(struct na_ofi_end *end,
-    const struct na_ofi_header *header, const struct na_ofi_intro *intro)
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const struct na_ofi_intro *intro)
 {
     struct na_ofi_class *self = end->na_class;
-    struct na_ofi_addr *peer;
-    unsigned count;
+    char name[NA_MAX_ADDR_LEN];
+    const char *why = NULL;
+    struct na_ofi_addr *peer = addr;
 
+    na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
     na_ofi_lock(&self->lock);
-    peer = na_ofi_find_accepted(self, intro, &count);
+    if (peer == NULL || !na_ofi_is_of(peer, intro))
+        peer = na_ofi_find_accepted(self, intro, name, &why);
     if (peer != NULL) {
         (void) na_ofi_learn(self, peer, intro);
         self->base.core->addr_ref(&peer->base);
     }
     na_ofi_unlock(&self->lock);
-    if (peer == NULL && count >= NA_OFI_UNPROVEN)
-        return "too many others have not finished the handshake";
-    if (peer == NULL)
-        peer = na_ofi_accept(self, intro);
+    if (peer == NULL && why == NULL)
+        peer = na_ofi_accept(self, intro, name);
     if (peer != NULL) {
         na_ofi_answer(self, end, peer, header->source);
         self->base.core->addr_unref(&peer->base);
     }
-    return NULL;
+    return why;
 }
 
 /* A WELCOME: the answer to our HELLO, the first one or a keep-alive; or what an
@@ -236,7 +255,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
         addr->reached = true;
-        addr->patience = na_ofi_patience(self, intro);
+        addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         addr->hello = true;          /* with the token: it proves us */
         na_ofi_push_due(self, addr); /* its sends, too, and to open it */
@@ -251,7 +270,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
-    na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
+    (void) na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
     (void) na_ofi_flush(self);
     return NULL;
 }
@@ -283,19 +302,16 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
     struct na_link closers;
     bool ready;
 
-    if (addr->accepted) {
-        na_ofi_lock(&self->lock);
-        if (atomic_load(&addr->state) == NA_OFI_READY)
-            (void) na_ofi_say(self, addr, NA_OFI_BYE);
-        na_ofi_unlock(&self->lock);
-        na_ofi_lost(self, addr, NA_DISCONNECT);
-        return;
-    }
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     ready = atomic_load(&addr->state) == NA_OFI_READY;
-    if (ready) {
+    if (ready && !na_plug_list_empty(&addr->sends)) {
+        na_ofi_push_due(self, addr); /* after them */
+        ready = false;
+    }
+    if (ready)
         (void) na_ofi_say(self, addr, NA_OFI_BYE);
+    if (ready && !addr->accepted) {
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
         atomic_store(&addr->theirs, 0);
@@ -306,11 +322,13 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         na_plug_list_move(&closers, &addr->closers);
     }
     na_ofi_unlock(&self->lock);
-    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (!ready)
-        return;
-    self->base.core->addr_parted(&addr->base);
-    self->base.core->addr_unref(&addr->base);
+    (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
+    if (ready && addr->accepted) {
+        na_ofi_lost(self, addr, NA_DISCONNECT);
+    } else if (ready) {
+        self->base.core->addr_parted(&addr->base);
+        self->base.core->addr_unref(&addr->base);
+    }
 }
 
 /* The slot: close in order. */

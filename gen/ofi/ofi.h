@@ -25,8 +25,8 @@
  *     lookup done; address ready
  *       MESSAGE  with that token         ------>  address ready
  *
- * HELLO is repeated as a keep-alive four times in death_ms, and each is
- * answered. Who stays silent for death_ms is dead, and so is who answers with
+ * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
+ * two, and each is answered. Who stays silent for death_ms is dead, and so is who answers with
  * another incarnation: it was restarted. Who closes its class says BYE. Because
  * an application that computes polls nothing, each class has a thread, the
  * clock: it sends the keep-alives, and polls endpoints that nobody has polled
@@ -174,7 +174,7 @@ struct na_ofi_addr {
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;     /* asked, accepted: turn in which it is given up */
-    uint64_t patience;     /* turns of silence that it survives */
+    uint64_t often;        /* turns between our keep-alives */
     _Atomic unsigned told; /* class->end_count, when we last introduced
                                  ourselves */
     struct na_link lookups;

@@ -162,7 +162,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (!na_ofi_get_intro(self, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
-        return na_ofi_hear_hello(end, header, &intro);
+        return na_ofi_hear_hello(end, addr, header, &intro);
     return na_ofi_hear_welcome(self, addr, &intro);
 }
 

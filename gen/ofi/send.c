@@ -238,7 +238,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     struct na_link sent;
     struct na_link again;
     struct na_link *link;
-    unsigned n = 0;
+    unsigned n;
 
     if (!atomic_load_explicit(&self->hurry, memory_order_relaxed))
         return 0;
@@ -263,11 +263,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     }
     na_plug_list_move(&self->due, &again);
     na_ofi_unlock(&self->lock);
-    while ((link = na_plug_list_pop(&sent)) != NULL) {
-        self->base.core->complete(
-            NA_OFI_OF(link, struct na_op, link), NA_SUCCESS);
-        n++;
-    }
+    n = na_ofi_complete_all(self, &sent, NA_SUCCESS, NULL);
     if (lost != NULL) {
         na_ofi_lost(self, lost, NA_HOSTUNREACH);
         self->base.core->addr_unref(&lost->base);

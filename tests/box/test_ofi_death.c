@@ -619,7 +619,7 @@ static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
     unsigned char *want = ends_map(ENDS_MEMORY);
     na_addr_t addr = NA_ADDR_NULL;
     char got[8], line[32];
-    unsigned busy_ms = 3 * death_ms + 1000;
+    unsigned busy_ms = 3 * death_ms + 4000;
     uint64_t start;
 
     (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);

@@ -212,6 +212,31 @@ HG_TEST(a_forged_address_that_is_the_class_is_harmless)
     hostile_close(&server, &hostile);
 }
 
+/* HELLOs that name one address as theirs: there are few of them, so the addresses
+ * that a process can make us keep are limited. */
+HG_TEST(hellos_from_one_address_are_limited)
+{
+    struct besieged server;
+    struct stranger hostile;
+    unsigned char bytes[128], raw[RAW];
+    unsigned i;
+
+    hg_test_expect_log("too many have come from its address");
+    besieged_open(&server, "ofi+tcp://127.0.0.1");
+    stranger_init(&hostile, besieged_turn, &server);
+    stranger_dial(&hostile, server.name);
+    stranger_raw(raw, 2); /* nobody listens there */
+    for (i = 0; stranger_refused(&server) < 1; i++) {
+        HG_CHECK(i < 2000);
+        stranger_start_anew(&hostile);
+        stranger_send(&hostile, bytes,
+            stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+        besieged_serve(&server);
+    }
+    HG_CHECK(i > 32);
+    hostile_close(&server, &hostile);
+}
+
 /* HELLOs of peers that are not there: their number is limited. The good client
  * is served meanwhile, and a new one once their time is up. */
 HG_TEST(a_flood_of_hellos_is_limited)
@@ -234,7 +259,7 @@ HG_TEST(a_flood_of_hellos_is_limited)
     for (i = 0; stranger_refused(&server) < 10; i++) {
         HG_CHECK(i < 20000);
         stranger_start_anew(&hostile);
-        stranger_raw(raw, 2 + i % 8); /* nobody listens on these */
+        stranger_raw(raw, 2 + i % 1000); /* nobody listens on these */
         stranger_send(&hostile, bytes,
             stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
         if (i % 64 == 0)
