@@ -4438,6 +4438,13 @@ struct na_plugin {
      * addr_lookup. Default: addr_lookup, which is waited for. */
     na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
         na_bool_t from_peer, struct na_addr **addr_p);
+
+    /* ---- life ---- */
+    /* Call `found` with `arg` and the name of each device, such as an interface,
+     * on which one of the protocols works here. Any thread, without a class.
+     * Default: one device, "any". */
+    void (*list_devices)(const char *protocol,
+        void (*found)(void *arg, const char *device), void *arg);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

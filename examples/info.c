@@ -30,6 +30,17 @@ static hg_return_t info_print_options(void)
     return HG_SUCCESS;
 }
 
+/* An address string's beginning, and on which device that works. */
+static void info_print_transport(const struct na_protocol_info *entry)
+{
+    bool same = strcmp(entry->class_name, entry->protocol_name) == 0;
+    bool any = strcmp(entry->device_name, "any") == 0;
+
+    printf("transport   %s%s%s://%s%s\n", same ? "" : entry->class_name,
+        same ? "" : "+", entry->protocol_name, any ? "" : " on ",
+        any ? "" : entry->device_name);
+}
+
 hg_return_t info_print(void)
 {
     static const char *const variables[] = {
@@ -51,13 +62,8 @@ hg_return_t info_print(void)
     ret = HG_Get_na_protocol_info(NULL, &list);
     if (ret != HG_SUCCESS)
         return ret;
-    for (entry = list; entry != NULL; entry = entry->next) {
-        if (strcmp(entry->class_name, entry->protocol_name) == 0)
-            printf("transport   %s://\n", entry->class_name);
-        else
-            printf("transport   %s+%s://\n", entry->class_name,
-                entry->protocol_name);
-    }
+    for (entry = list; entry != NULL; entry = entry->next)
+        info_print_transport(entry);
     HG_Free_na_protocol_info(list);
     for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *value = getenv(variables[i]);

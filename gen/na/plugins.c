@@ -152,7 +152,9 @@ static void na_plugins_advise(
     const struct na_uri *uri, char *advice, size_t size)
 {
     const char *file = na_plugins_file(uri);
-    bool there = HG_NA_ZMQ && strcmp(file, "zmq") == 0;
+    bool there = (HG_NA_ZMQ && strcmp(file, "zmq") == 0) ||
+        (HG_NA_OFI && strcmp(file, "ofi") == 0) ||
+        (HG_NA_MPI && strcmp(file, "mpi") == 0);
 
     assert(file[0] == '\0' || strlen(file) == 3);
     advice[0] = '\0';

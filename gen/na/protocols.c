@@ -23,28 +23,52 @@ static char *na_protocols_copy(char **at_p, const char *str)
     return copy;
 }
 
-/* In Mercury's words. NULL: out of memory, logged. */
-static struct na_protocol_info *na_protocols_entry(
-    const struct na_plugin *plugin, const char *protocol)
+/* A list that grows at its end. */
+struct na_protocols_list {
+    struct na_protocol_info *first;
+    struct na_protocol_info **last;
+    const struct na_plugin *plugin; /* of the entries that are added now */
+    const char *protocol;
+    bool no_memory; /* logged */
+};
+
+/* Add an entry, in Mercury's words. */
+static void na_protocols_add(void *arg, const char *device)
 {
-    const char *transport = na_plugins_mercury_name(plugin->name);
-    const char *device = strcmp(protocol, "sm") == 0 ? "shm" : "any";
-    struct na_protocol_info *entry =
-        (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) +
-            strlen(transport) + 1 + strlen(protocol) + 1 + strlen(device) + 1);
+    struct na_protocols_list *list = (struct na_protocols_list *) arg;
+    const char *transport = na_plugins_mercury_name(list->plugin->name);
+    size_t size =
+        strlen(transport) + 1 + strlen(list->protocol) + 1 + strlen(device) + 1;
+    struct na_protocol_info *entry;
     char *at;
 
-    assert(transport[0] != '\0' && protocol[0] != '\0');
+    assert(transport[0] != '\0' && list->protocol[0] != '\0');
+    if (list->no_memory)
+        return;
+    entry = (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) + size);
     if (entry == NULL) {
         hg_log_error("cls", "no memory for a list of protocols");
-        return NULL;
+        list->no_memory = true;
+        return;
     }
     at = (char *) (entry + 1);
     entry->next = NULL;
     entry->class_name = na_protocols_copy(&at, transport);
-    entry->protocol_name = na_protocols_copy(&at, protocol);
+    entry->protocol_name = na_protocols_copy(&at, list->protocol);
     entry->device_name = na_protocols_copy(&at, device);
-    return entry;
+    *list->last = entry;
+    list->last = &entry->next;
+}
+
+/* Add the devices of a protocol. */
+static void na_protocols_add_devices(struct na_protocols_list *list)
+{
+    if (list->plugin->size > offsetof(struct na_plugin, list_devices) &&
+        list->plugin->list_devices != NULL)
+        list->plugin->list_devices(list->protocol, na_protocols_add, list);
+    else
+        na_protocols_add(
+            list, strcmp(list->protocol, "sm") == 0 ? "shm" : "any");
 }
 
 static bool na_protocols_wanted(const struct na_uri *uri,
@@ -57,9 +81,8 @@ static bool na_protocols_wanted(const struct na_uri *uri,
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p)
 {
-    struct na_protocol_info *first = NULL;
-    struct na_protocol_info **last = &first;
-    const struct na_plugin *plugin;
+    struct na_protocols_list list = {NULL, NULL, NULL, NULL, false};
+    const char *const *protocol;
     struct na_uri uri;
     unsigned i;
 
@@ -69,22 +92,20 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     }
     if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return HG_INVALID_ARG;
-    for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++) {
-        const char *const *protocol;
-
-        for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
-            if (!na_protocols_wanted(
-                    info_string != NULL ? &uri : NULL, plugin, *protocol))
-                continue;
-            *last = na_protocols_entry(plugin, *protocol);
-            if (*last == NULL) {
-                HG_Free_na_protocol_info(first);
-                return HG_NOMEM;
-            }
-            last = &(*last)->next;
+    list.last = &list.first;
+    for (i = 0; (list.plugin = na_plugins_get(i)) != NULL; i++) {
+        for (protocol = list.plugin->protocols; *protocol != NULL; protocol++) {
+            list.protocol = *protocol;
+            if (na_protocols_wanted(
+                    info_string != NULL ? &uri : NULL, list.plugin, *protocol))
+                na_protocols_add_devices(&list);
         }
     }
-    *na_protocol_info_p = first;
+    if (list.no_memory) {
+        HG_Free_na_protocol_info(list.first);
+        return HG_NOMEM;
+    }
+    *na_protocol_info_p = list.first;
     return HG_SUCCESS;
 }
 

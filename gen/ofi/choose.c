@@ -107,63 +107,108 @@ static struct fi_info *na_ofi_offer(
     return info;
 }
 
-/* ---- What is here, for the log ---- */
-
-/* Append a word to a list, unless it is the last one already. */
-static void na_ofi_append(char *text, size_t size, const char *word)
+/* The first provider of a protocol that is here, or NULL. */
+static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
 {
-    size_t used = strlen(text);
-    const char *last = strrchr(text, ',');
+    struct na_ofi_question question;
+    size_t i;
 
-    if (strcmp(last != NULL ? last + 2 : text, word) != 0)
-        (void) snprintf(
-            text + used, size - used, "%s%s", used > 0 ? ", " : "", word);
+    memset(&question, 0, sizeof(question));
+    for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
+        struct fi_info *info;
+
+        question.provider = protocol->providers[i];
+        info = na_ofi_offer(&question, NULL);
+        fi_freeinfo(info);
+        if (info != NULL)
+            return protocol->providers[i];
+    }
+    return NULL;
 }
 
-static void na_ofi_list_providers(char *text, size_t size)
+/* ---- What is here ---- */
+
+/* The slot: the domains of a protocol's provider, which for those of the
+ * internet are interfaces; each once. */
+static void na_ofi_list_devices(
+    const char *name, void (*found)(void *arg, const char *device), void *arg)
 {
+    const struct na_ofi_protocol *protocol =
+        na_ofi_protocol(name, strlen(name));
     struct na_ofi_question question;
     struct fi_info *list;
     const struct fi_info *at;
+    const struct fi_info *before;
 
+    assert(protocol != NULL);
     memset(&question, 0, sizeof(question));
-    text[0] = '\0';
-    list = na_ofi_query(&question);
-    for (at = list; at != NULL; at = at->next)
-        na_ofi_append(text, size, at->fabric_attr->prov_name);
-    fi_freeinfo(list);
-}
-
-static void na_ofi_list_domains(const char *provider, char *text, size_t size)
-{
-    struct na_ofi_question question;
-    struct fi_info *list;
-    const struct fi_info *at;
-
-    memset(&question, 0, sizeof(question));
-    question.provider = provider;
-    text[0] = '\0';
+    question.provider = na_ofi_find_provider(protocol);
+    if (question.provider == NULL)
+        return;
     list = na_ofi_query(&question);
     for (at = list; at != NULL; at = at->next) {
-        if (strcmp(at->fabric_attr->prov_name, provider) == 0)
-            na_ofi_append(text, size, at->domain_attr->name);
+        if (!na_ofi_answers(at, &question, NULL))
+            continue;
+        for (before = list; before != at; before = before->next) {
+            if (na_ofi_answers(before, &question, at->domain_attr->name))
+                break;
+        }
+        if (before == at)
+            found(arg, at->domain_attr->name);
     }
     fi_freeinfo(list);
 }
 
+/* Words for the log, with commas between. */
+struct na_ofi_words {
+    char text[512];
+};
+
+/* Append a word, unless it is there. */
+static void na_ofi_append(void *arg, const char *word)
+{
+    struct na_ofi_words *words = (struct na_ofi_words *) arg;
+    size_t used = strlen(words->text);
+    size_t size = strlen(word);
+    const char *at = strstr(words->text, word);
+
+    while (at != NULL) {
+        if ((at == words->text || at[-1] == ' ') &&
+            (at[size] == '\0' || at[size] == ','))
+            return;
+        at = strstr(at + 1, word);
+    }
+    (void) snprintf(words->text + used, sizeof(words->text) - used, "%s%s",
+        used > 0 ? ", " : "", word);
+}
+
+static void na_ofi_list_providers(struct na_ofi_words *words)
+{
+    struct na_ofi_question question;
+    struct fi_info *list;
+    const struct fi_info *at;
+
+    memset(&question, 0, sizeof(question));
+    words->text[0] = '\0';
+    list = na_ofi_query(&question);
+    for (at = list; at != NULL; at = at->next)
+        na_ofi_append(words, at->fabric_attr->prov_name);
+    fi_freeinfo(list);
+}
+
 static void na_ofi_list_interfaces(
-    const struct ifaddrs *all, char *text, size_t size)
+    const struct ifaddrs *all, struct na_ofi_words *words)
 {
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
     char word[IF_NAMESIZE + sizeof(numeric) + 1];
 
-    text[0] = '\0';
+    words->text[0] = '\0';
     for (; all != NULL; all = all->ifa_next) {
         if (all->ifa_addr == NULL || (all->ifa_flags & IFF_UP) == 0 ||
             !na_plug_numeric(all->ifa_addr, numeric, sizeof(numeric)))
             continue;
         (void) snprintf(word, sizeof(word), "%s %s", all->ifa_name, numeric);
-        na_ofi_append(text, size, word);
+        na_ofi_append(words, word);
     }
 }
 
@@ -220,10 +265,10 @@ static bool na_ofi_is_wanted(
 }
 
 /* What the provider offers for the first interface that is wanted, in the order
- * of rounds. *matched_p: at least one is wanted. */
+ * of rounds. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
-    const char *domain, bool *matched_p)
+    const char *domain)
 {
     int family = wanted->family != 0 ? wanted->family : AF_INET;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
@@ -239,7 +284,6 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
                 na_ofi_round_of(at) != turn ||
                 !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
                 continue;
-            *matched_p = true;
             info = na_ofi_offer(question, domain);
         }
     }
@@ -249,7 +293,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
 
 /* Read a host: an interface, a name or number, all ("", "*", any address);
  * fill in what is wanted. NA_INVALID_ARG: the option ip_subnet is malformed;
- * NA_ADDRNOTAVAIL, not logged: no such host. */
+ * NA_ADDRNOTAVAIL, not logged: nothing of these; any address is wanted. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
 {
@@ -287,22 +331,22 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
 
 /* Log that no interface will do, and which there are. */
 static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
-    const struct ifaddrs *all, const char *host, bool within, bool matched)
+    const char *provider, const struct ifaddrs *all, const char *host,
+    bool within)
 {
-    char here[512];
+    struct na_ofi_words here;
 
-    na_ofi_list_interfaces(all, here, sizeof(here));
+    na_ofi_list_interfaces(all, &here);
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s://%s%s%s: %s; here: %s", self->base.protocol, host,
-        within ? " with ip_subnet " : "",
-        within ? self->base.info->ip_subnet : "",
-        matched ? "the provider offers nothing there"
-                : "no interface has that name or address",
-        here);
+        "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address of "
+        "that name; here: %s",
+        self->base.protocol, host, within ? " with ip_subnet " : "",
+        within ? self->base.info->ip_subnet : "", provider, here.text);
     return NA_ADDRNOTAVAIL;
 }
 
-/* From "domain/host:port" or less; the domain is one of libfabric's. */
+/* From "domain/host:port" or less; the domain is one of libfabric's, and does
+ * without a host. */
 static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host,
     const struct ifaddrs *all)
@@ -313,7 +357,6 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     struct na_ofi_wanted wanted;
     struct sockaddr_storage src;
     unsigned port = 0;
-    bool matched = false;
     na_return_t ret;
 
     if (slash != NULL)
@@ -323,18 +366,21 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
         slash != NULL ? slash + 1 : host, name, &port);
     if (ret == NA_SUCCESS)
         ret = na_ofi_read_host(self, all, name, &wanted);
+    if (ret == NA_ADDRNOTAVAIL && slash == NULL) {
+        memcpy(domain, name, sizeof(domain)); /* as in "mlx5_0:1234" */
+        ret = NA_SUCCESS;
+    }
     if (ret == NA_SUCCESS)
-        self->info =
-            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
+        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
     if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
         wanted.family = AF_INET6;
-        self->info =
-            na_ofi_try_interfaces(all, &wanted, question, domain, &matched);
+        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
     }
     if (ret == NA_INVALID_ARG)
         return ret;
     if (self->info == NULL)
-        return na_ofi_no_interface(self, all, host, wanted.within, matched);
+        return na_ofi_no_interface(
+            self, question->provider, all, host, wanted.within);
     self->src_size = self->info->src_addrlen;
     assert(self->src_size <= sizeof(src));
     memcpy(&src, self->info->src_addr, self->src_size);
@@ -406,7 +452,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
 {
     char domain[NA_MAX_ADDR_LEN];
     char port[16];
-    char here[512];
+    struct na_ofi_words here;
     unsigned number = 0;
     struct fi_info *first;
     na_return_t ret =
@@ -416,10 +462,11 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         return ret;
     self->info = na_ofi_offer(question, domain);
     if (self->info == NULL) {
-        na_ofi_list_domains(question->provider, here, sizeof(here));
+        here.text[0] = '\0';
+        na_ofi_list_devices(self->base.protocol, na_ofi_append, &here);
         self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
             "ofi+%s://%s: the provider has no such device; here: %s",
-            self->base.protocol, host, here);
+            self->base.protocol, host, here.text);
         return NA_NODEV;
     }
     if (number == 0 || !self->base.listen)
@@ -473,25 +520,6 @@ static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
     return NA_INVALID_ARG;
 }
 
-/* The first provider of a protocol that is here, or NULL. */
-static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
-{
-    struct na_ofi_question question;
-    size_t i;
-
-    memset(&question, 0, sizeof(question));
-    for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
-        struct fi_info *info;
-
-        question.provider = protocol->providers[i];
-        info = na_ofi_offer(&question, NULL);
-        fi_freeinfo(info);
-        if (info != NULL)
-            return protocol->providers[i];
-    }
-    return NULL;
-}
-
 /* The provider of the class's protocol, and what is asked of it. `key` has the
  * bytes of the authorization key. */
 static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
@@ -501,18 +529,18 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     const struct na_core *core = self->base.core;
     struct fi_info *info;
     const char *filter = getenv("FI_PROVIDER");
-    char here[512];
+    struct na_ofi_words here;
     na_return_t ret;
 
     memset(question, 0, sizeof(*question));
     question->provider = na_ofi_find_provider(protocol);
     if (question->provider == NULL) {
-        na_ofi_list_providers(here, sizeof(here));
+        na_ofi_list_providers(&here);
         core->log(HG_LOG_LEVEL_ERROR, "ofi",
             "ofi+%s: libfabric %u.%u has no provider %s with "
             "FI_DELIVERY_COMPLETE here; here: %s%s%s",
             protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-            protocol->providers[0], here[0] != '\0' ? here : "none",
+            protocol->providers[0], here.text[0] != '\0' ? here.text : "none",
             filter != NULL ? "; FI_PROVIDER is " : "",
             filter != NULL ? filter : "");
         return NA_PROTONOSUPPORT;

@@ -192,4 +192,5 @@ const struct na_plugin hg_na_ofi_plugin = {
     .wait_begin = na_ofi_wait_begin,
     .wait_end = na_ofi_wait_end,
     .cancel = na_ofi_cancel,
+    .list_devices = na_ofi_list_devices,
 };
