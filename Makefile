@@ -190,6 +190,7 @@ STEPPED := $(wildcard tests/step/test_*.c)
 UNIT    := $(BUILD)/tests/units
 STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
+           $(if $(filter ofi,$(FOUND)),,$(BUILD)/tests/box/test_ofi_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
 # Tests that have libfabric demand more, where that is installed.
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))

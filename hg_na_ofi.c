@@ -864,7 +864,7 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 #define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
-#define NA_OFI_CLOSED 1024 /* names that a process remembers */
+#define NA_OFI_NAMES 1024 /* that a process remembers */
 
 /* What an application may call a provider, and those that serve it: the first
  * that is here is taken. The native RDM provider over TCP is "net" in libfabric
@@ -1043,11 +1043,11 @@ static bool na_ofi_is_str_name(const char *name)
     return at > name && at - name <= NA_OFI_STR_MAX;
 }
 
-/* Names that this process had and closed, as hashes: libfabric's shm keeps them,
- * pointing to memory that is gone, and looks there when it is told such a name
- * again. The latest of them; without a lock. */
-static _Atomic uint64_t na_ofi_closed[NA_OFI_CLOSED];
-static _Atomic unsigned na_ofi_closed_count;
+/* The latest names that endpoints of this process had, as hashes; without a
+ * lock. libfabric's shm never forgets them: told such a name, it takes the
+ * endpoint's memory, even after that was closed and unmapped. */
+static _Atomic uint64_t na_ofi_names[NA_OFI_NAMES];
+static _Atomic unsigned na_ofi_name_count;
 
 static uint64_t na_ofi_hash(const char *name)
 {
@@ -1058,10 +1058,10 @@ static uint64_t na_ofi_hash(const char *name)
     return hash | 1;
 }
 
-static void na_ofi_was_closed(const char *name)
+static void na_ofi_remember(const char *name)
 {
-    atomic_store(&na_ofi_closed[atomic_fetch_add(&na_ofi_closed_count, 1) %
-                     NA_OFI_CLOSED],
+    atomic_store(
+        &na_ofi_names[atomic_fetch_add(&na_ofi_name_count, 1) % NA_OFI_NAMES],
         na_ofi_hash(name));
 }
 
@@ -1070,9 +1070,9 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
-    while (i < NA_OFI_CLOSED && atomic_load(&na_ofi_closed[i]) != hash)
+    while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
-    return i < NA_OFI_CLOSED;
+    return i < NA_OFI_NAMES;
 }
 
 static na_return_t na_ofi_raw_of_str(const struct na_ofi_class *self,
@@ -1168,18 +1168,24 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* Whether an endpoint can be at that address: libfabric's shm never tells that
- * nobody is there, and crashes when this process had that name and closed it. */
-static bool na_ofi_is_there(
-    const struct na_ofi_class *self, const unsigned char *raw)
+/* What is to be given to fi_av_insert for an address: the same, or `other`; NULL:
+ * nobody is there, which libfabric's shm never tells. A slash in front of a name
+ * makes shm map the memory instead of remembering it; see na_ofi_names. */
+static const void *na_ofi_to_insert(const struct na_ofi_class *self,
+    const unsigned char *raw, char other[NA_OFI_RAW_MAX])
 {
     const char *name = (const char *) raw + strlen(NA_OFI_STR);
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
 
     if (!na_ofi_is_str(self))
-        return true;
+        return raw;
     (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
-    return access(path, F_OK) == 0 && !na_ofi_had(name);
+    if (access(path, F_OK) != 0)
+        return NULL;
+    if (!na_ofi_had(name))
+        return raw;
+    (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
+    return other;
 }
 
 /* Whether bytes that a peer sent may be given to the provider, and to
@@ -1627,7 +1633,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
         "ofi+shm://%s: libfabric's shm cannot open a name again in the process "
-        "that closed it: take another",
+        "that closed it: take another name",
         host);
     return NA_ADDRINUSE;
 }
@@ -1916,10 +1922,8 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
     na_ofi_close_object(
         self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
     self->fabric = NULL;
-    if (self->guard >= 0) {
-        na_ofi_was_closed((const char *) self->src + strlen(NA_OFI_STR));
+    if (self->guard >= 0)
         (void) close(self->guard);
-    }
     self->guard = -1;
     fi_freeinfo(self->info);
     self->info = NULL;
@@ -2046,6 +2050,8 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
+    if (rc == 0 && na_ofi_is_str(self))
+        na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
     return rc;
 }
 
@@ -3204,6 +3210,8 @@ static na_return_t na_ofi_insert(
                                       : self->ends[0]->raw_size;
     struct na_ofi_entry *entry;
     struct na_link *link;
+    char other[NA_OFI_RAW_MAX];
+    const void *address;
     int n;
 
     *at_p = FI_ADDR_UNSPEC;
@@ -3221,8 +3229,9 @@ static na_return_t na_ofi_insert(
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     memcpy(entry->raw, raw, size);
-    n = na_ofi_is_there(self, raw)
-        ? fi_av_insert(self->av, raw, 1, &entry->at, 0, NULL)
+    address = na_ofi_to_insert(self, raw, other);
+    n = address != NULL
+        ? fi_av_insert(self->av, address, 1, &entry->at, 0, NULL)
         : -FI_ENOENT;
     if (n == 1) {
         na_plug_list_init(&entry->link);

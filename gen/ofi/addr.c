@@ -97,6 +97,8 @@ static na_return_t na_ofi_insert(
                                       : self->ends[0]->raw_size;
     struct na_ofi_entry *entry;
     struct na_link *link;
+    char other[NA_OFI_RAW_MAX];
+    const void *address;
     int n;
 
     *at_p = FI_ADDR_UNSPEC;
@@ -114,8 +116,9 @@ static na_return_t na_ofi_insert(
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     memcpy(entry->raw, raw, size);
-    n = na_ofi_is_there(self, raw)
-        ? fi_av_insert(self->av, raw, 1, &entry->at, 0, NULL)
+    address = na_ofi_to_insert(self, raw, other);
+    n = address != NULL
+        ? fi_av_insert(self->av, address, 1, &entry->at, 0, NULL)
         : -FI_ENOENT;
     if (n == 1) {
         na_plug_list_init(&entry->link);

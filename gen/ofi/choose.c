@@ -416,7 +416,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
         "ofi+shm://%s: libfabric's shm cannot open a name again in the process "
-        "that closed it: take another",
+        "that closed it: take another name",
         host);
     return NA_ADDRINUSE;
 }

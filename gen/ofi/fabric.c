@@ -77,10 +77,8 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
     na_ofi_close_object(
         self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
     self->fabric = NULL;
-    if (self->guard >= 0) {
-        na_ofi_was_closed((const char *) self->src + strlen(NA_OFI_STR));
+    if (self->guard >= 0)
         (void) close(self->guard);
-    }
     self->guard = -1;
     fi_freeinfo(self->info);
     self->info = NULL;
@@ -207,6 +205,8 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
+    if (rc == 0 && na_ofi_is_str(self))
+        na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
     return rc;
 }
 

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The libfabric transport's names: what can be listened on and looked up, and
+ * what is said of what cannot.
+ */
+#include "ends.h"
+
+#include <sys/socket.h>
+
+/* ---- Listening ---- */
+
+/* A listener with these options has a name that begins like this, and a client
+ * finds it by that name, and without the transport's. */
+static void names_check(
+    const char *string, const struct na_init_info *info, const char *begin)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], other[300];
+    na_addr_t addr;
+
+    ends_open_info(&server, string, NA_TRUE, info);
+    ends_open_client(&client, &server, info);
+    ends_name(&server, server.self, name);
+    if (strncmp(name, begin, strlen(begin)) != 0)
+        hg_test_fail(HG_TEST_HERE, "%s is %s, not %s", string, name, begin);
+    HG_CHECK(strstr(name, "0.0.0.0") == NULL && strchr(name, '*') == NULL);
+    addr = ends_lookup_both(&client, &server, name);
+    ends_name(&client, addr, seen);
+    HG_CHECK_EQ_STR(seen, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    (void) snprintf(other, sizeof(other), "%s", name + strlen("ofi+"));
+    addr = ends_lookup_both(&client, &server, other);
+    ends_name(&client, addr, seen);
+    HG_CHECK_EQ_STR(seen, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
+{
+    static const struct {
+        const char *string;
+        const char *begin;
+    } ways[] = {
+        {"ofi+tcp://127.0.0.1", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://127.0.0.1:0", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://localhost:*", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://lo", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://lo:0", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://lo/127.0.0.1:0", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://lo/", "ofi+tcp://127.0.0.1:"},
+        {"ofi+tcp://", "ofi+tcp://"},
+        {"ofi+tcp://:0", "ofi+tcp://"},
+        {"ofi+tcp://*", "ofi+tcp://"},
+        {"ofi+tcp://0.0.0.0:0", "ofi+tcp://"},
+        {"ofi+net://lo", "ofi+net://127.0.0.1:"},
+        {"ofi+tcp;ofi_rxm://lo", "ofi+tcp;ofi_rxm://127.0.0.1:"},
+        {"ofi+sockets://lo", "ofi+sockets://127.0.0.1:"},
+        {"ofi+udp://lo", "ofi+udp://127.0.0.1:"},
+        {"ofi+udp;ofi_rxd://lo:0", "ofi+udp;ofi_rxd://127.0.0.1:"},
+        {"ofi+shm://", "ofi+shm://hg-"},
+        {"ofi+shm://*", "ofi+shm://hg-"},
+    };
+    char string[64];
+    size_t i;
+
+    for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        names_check(ways[i].string, NULL, ways[i].begin);
+    (void) snprintf(
+        string, sizeof(string), "ofi+shm://hg-test-a:b-%ld", (long) getpid());
+    names_check(string, NULL, string);
+}
+
+/* Skip the case on a host without IPv6. */
+static void names_need_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 {
+        sa_family_t family;
+        unsigned char rest[26];
+    } where = {AF_INET6, {[21] = 1}};
+
+    if (fd < 0 ||
+        bind(fd, (const struct sockaddr *) (const void *) &where,
+            sizeof(where)) != 0)
+        hg_test_skip("no IPv6 loopback");
+    (void) close(fd);
+}
+
+HG_TEST(ipv6_works_where_the_host_has_it)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    names_need_ipv6();
+    info.addr_format = NA_ADDR_IPV6;
+    names_check("ofi+tcp://[::1]", &info, "ofi+tcp://[::1]:");
+    names_check("ofi+tcp://lo", &info, "ofi+tcp://[::1]:");
+    names_check("ofi+tcp;ofi_rxm://lo", &info, "ofi+tcp;ofi_rxm://[::1]:");
+    names_check("ofi+tcp://*", &info, "ofi+tcp://[");
+    names_check("ofi+tcp://[::]", &info, "ofi+tcp://[");
+    info.addr_format = NA_ADDR_IPV4;
+    names_check("ofi+tcp://lo", &info, "ofi+tcp://127.0.0.1:");
+}
+
+HG_TEST(ip_subnet_chooses_the_interface)
+{
+    static const char *const strings[] = {
+        "ofi+tcp://", "ofi+tcp://:0", "ofi+tcp://*", "ofi+tcp;ofi_rxm://"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    size_t i;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        char begin[64];
+
+        info.ip_subnet = i % 2 == 0 ? "127.0.0.0/8" : "127";
+        (void) snprintf(begin, sizeof(begin),
+            "%.*s127.0.0.1:", (int) (strstr(strings[i], "//") + 2 - strings[i]),
+            strings[i]);
+        names_check(strings[i], &info, begin);
+    }
+    info.ip_subnet = "127.0.0.1/32";
+    names_check("ofi+tcp://lo", &info, "ofi+tcp://127.0.0.1:");
+    info.ip_subnet = "";
+    names_check("ofi+tcp://", &info, "ofi+tcp://");
+}
+
+/* ---- What cannot be listened on ---- */
+
+/* No class is opened with these options, and the one line that says why has that
+ * part, a string constant. */
+static void names_refused(
+    const char *string, const struct na_init_info *info, const char *part)
+{
+    unsigned before = hg_test_log_count(part);
+
+    if (before == 0)
+        hg_test_expect_log(part);
+    HG_CHECK(NA_Initialize_opt(string, NA_TRUE, info) == NULL);
+    HG_CHECK_EQ_U64(hg_test_log_count(part), before + 1);
+}
+
+HG_TEST(what_is_not_here_is_named_with_what_is)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+#define NAMES_NOT " has no interface, domain or address of that name; here: lo "
+    names_refused(
+        "ofi+tcp://eth77", NULL, "//eth77: libfabric's net" NAMES_NOT);
+    names_refused("ofi+tcp://203.0.113.9:1", NULL,
+        "//203.0.113.9:1: libfabric's net" NAMES_NOT);
+    names_refused("ofi+tcp://no-such-host.invalid", NULL,
+        "//no-such-host.invalid: libfabric's net" NAMES_NOT);
+    names_refused(
+        "ofi+tcp://eth77/lo", NULL, "//eth77/lo: libfabric's net" NAMES_NOT);
+    names_refused(
+        "ofi+sockets://eth78", NULL, "//eth78: libfabric's sockets" NAMES_NOT);
+    names_refused("ofi+gni://", NULL, "has no provider gni ");
+    info.ip_subnet = "203.0.113.0/24";
+    names_refused("ofi+tcp://", &info,
+        "// with ip_subnet 203.0.113.0/24: libfabric's net" NAMES_NOT);
+    names_refused("ofi+tcp://*", &info,
+        "//* with ip_subnet 203.0.113.0/24: libfabric's net" NAMES_NOT);
+#undef NAMES_NOT
+    info.ip_subnet = "somewhere";
+    names_refused("ofi+tcp://", &info, "ip_subnet \"somewhere\": not of");
+}
+
+/* The environment variable hides providers. */
+HG_TEST(a_provider_that_is_hidden)
+{
+    HG_CHECK(setenv("FI_PROVIDER", "shm", 1) == 0);
+    names_refused("ofi+tcp://", NULL,
+        "has no provider net with FI_DELIVERY_COMPLETE here; here: shm; "
+        "FI_PROVIDER is shm");
+}
+
+HG_TEST(malformed_names_are_refused)
+{
+    char longest[128] = "ofi+shm://";
+
+    memset(longest + strlen(longest), 'x', 93);
+    names_refused("ofi+tcp://127.0.0.1:65536", NULL, ":65536: no port");
+    names_refused("ofi+tcp://lo:12x", NULL, ":12x: no port");
+    names_refused("ofi+tcp://[::1", NULL, "no closing bracket");
+    names_refused("ofi+tcp://::1:80", NULL, "//::1:80: not host:port");
+    names_refused("ofi+shm://a/b", NULL, "//a/b: not a name");
+    names_refused("ofi+shm://a b", NULL, "//a b: not a name");
+    names_refused(longest, NULL, "xxx: not a name");
+}
+
+HG_TEST(a_key_is_not_ignored)
+{
+    static const char *const strings[] = {"ofi+tcp://lo",
+        "ofi+tcp;ofi_rxm://lo", "ofi+shm://", "ofi+sockets://lo",
+        "ofi+udp://lo"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    size_t i;
+
+    info.auth_key = "12:34";
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
+        names_refused(strings[i], &info, "cannot honour auth_key");
+}
+
+/* The first class goes on. */
+HG_TEST(a_port_in_use_is_refused)
+{
+    static const char *const strings[] = {"ofi+tcp://lo",
+        "ofi+tcp;ofi_rxm://lo", "ofi+udp://lo", "ofi+shm://hg-test-%ld"};
+    struct conform_end server, client;
+    char string[64], name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+    size_t i;
+
+    hg_test_expect_log("Address already in use");
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        const char *mark = strstr(strings[i], "%ld");
+
+        (void) snprintf(string, sizeof(string), "%.*s%ld",
+            mark != NULL ? (int) (mark - strings[i]) : 0, strings[i],
+            (long) getpid());
+        ends_open(&server, mark != NULL ? string : strings[i], 1000);
+        ends_name(&server, server.self, name);
+        HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
+        HG_CHECK_EQ_U64(hg_test_log_count("Address already in use"), i + 1);
+        ends_open_client(&client, &server, NULL);
+        addr = ends_lookup_both(&client, &server, name);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        conform_close(&client);
+        conform_close(&server);
+    }
+}
+
+/* A port is free again when its class is closed; a name of shared memory is
+ * free for other processes. */
+HG_TEST(a_port_can_be_used_again)
+{
+    struct conform_end server;
+    char name[NA_MAX_ADDR_LEN], again[NA_MAX_ADDR_LEN];
+
+    ends_open(&server, "ofi+tcp://lo", 1000);
+    ends_name(&server, server.self, name);
+    conform_close(&server);
+    ends_open(&server, name, 1000);
+    ends_name(&server, server.self, again);
+    HG_CHECK_EQ_STR(again, name);
+    conform_close(&server);
+}
+
+HG_TEST_ROLE(names_server)
+{
+    HG_CHECK_EQ_INT(argc, 1);
+    ends_serve(argv[0], 1000);
+}
+
+HG_TEST(a_name_of_shared_memory_is_for_one_process)
+{
+    char string[64];
+    struct hg_test_peer *peer;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char *name;
+
+    (void) snprintf(
+        string, sizeof(string), "ofi+shm://hg-test-%ld", (long) getpid());
+    hg_test_expect_log("Address already in use");
+    hg_test_expect_log("cannot open a name again");
+    peer = hg_test_spawn("names_server", string, (char *) NULL);
+    name = hg_test_hear(peer);
+    HG_CHECK_EQ_STR(name, string);
+    free(name);
+    HG_CHECK(NA_Initialize(string, NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("Address already in use"), 1);
+    ends_open(&end, "ofi+shm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, string, &addr));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    hg_test_signal(peer, SIGKILL);
+    (void) hg_test_wait(peer);
+    /* The memory of the dead process is there, its name is free, once. */
+    ends_open(&end, string, 1000);
+    conform_close(&end);
+    HG_CHECK(NA_Initialize(string, NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot open a name again"), 1);
+}
+
+/* ---- Names of peers ---- */
+
+HG_TEST(bad_names_of_peers_are_refused)
+{
+    static const struct {
+        const char *name;
+        na_return_t ret;
+    } bad[] = {
+        {"ofi+tcp", NA_INVALID_ARG},
+        {"ofi+tcp://127.0.0.1", NA_INVALID_ARG},
+        {"ofi+tcp://127.0.0.1:0", NA_INVALID_ARG},
+        {"ofi+tcp://127.0.0.1:x", NA_INVALID_ARG},
+        {"ofi+tcp://[::1]:1", NA_INVALID_ARG},
+        {"ofi+tcp://0.0.0.0:1", NA_INVALID_ARG},
+        {"ofi+tcp://224.0.0.1:1", NA_INVALID_ARG},
+        {"ofi+tcp://255.255.255.255:1", NA_INVALID_ARG},
+        {"ofi+tcp://no-such-host.invalid:1", NA_HOSTUNREACH},
+        {"ofi+sockets://127.0.0.1:1", NA_PROTONOSUPPORT},
+        {"ofi+tcp;ofi_rxm://127.0.0.1:1", NA_PROTONOSUPPORT},
+        {"ofi+shm://name", NA_PROTONOSUPPORT},
+        {"zmq+tcp://127.0.0.1:1", NA_PROTONOSUPPORT},
+    };
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    size_t i;
+
+    hg_test_expect_log("");
+    ends_open(&end, "ofi+tcp://lo", 1000);
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        na_return_t ret = NA_Addr_resolve(end.na_class, bad[i].name, &addr);
+
+        if (ret != bad[i].ret || hg_test_log_count("") != i + 1)
+            hg_test_fail(HG_TEST_HERE, "%s: %s, %u lines", bad[i].name,
+                NA_Error_to_string(ret), hg_test_log_count("") - (unsigned) i);
+    }
+    HG_CHECK(addr == NA_ADDR_NULL);
+    conform_close(&end);
+}
+
+/* "tcp" and "net" are one provider, and so are "udp" and "udp;ofi_rxd". */
+HG_TEST(other_names_of_a_provider_are_understood)
+{
+    static const char *const pairs[][2] = {
+        {"ofi+tcp://lo", "ofi+net"}, {"ofi+udp://lo", "ofi+udp;ofi_rxd"}};
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN], other[2 * NA_MAX_ADDR_LEN];
+    na_addr_t addr, same;
+    size_t i;
+
+    for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        ends_open(&server, pairs[i][0], 1000);
+        ends_open_client(&client, &server, NULL);
+        ends_name(&server, server.self, name);
+        (void) snprintf(
+            other, sizeof(other), "%s%s", pairs[i][1], strstr(name, "://"));
+        addr = ends_lookup_both(&client, &server, name);
+        same = ends_lookup_both(&client, &server, other);
+        HG_CHECK(NA_Addr_cmp(client.na_class, addr, same));
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        HG_CHECK_OK(NA_Addr_free(client.na_class, same));
+        conform_close(&client);
+        conform_close(&server);
+    }
+}
+
+/* ---- What is here ---- */
+
+static bool names_lists(const struct na_protocol_info *list, const char *device)
+{
+    while (list != NULL && strcmp(list->device_name, device) != 0)
+        list = list->next;
+    return list != NULL;
+}
+
+HG_TEST(devices_are_listed_and_can_be_opened)
+{
+    static const char *const strings[] = {
+        "ofi+tcp", "ofi+tcp;ofi_rxm", "ofi+sockets", "ofi+udp"};
+    struct na_protocol_info *list;
+    const struct na_protocol_info *entry;
+    size_t i;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        HG_CHECK_OK(HG_Get_na_protocol_info(strings[i], &list));
+        HG_CHECK(names_lists(list, "lo"));
+        for (entry = list; entry != NULL; entry = entry->next) {
+            char string[NA_MAX_ADDR_LEN];
+            na_class_t *na_class;
+
+            HG_CHECK(!names_lists(entry->next, entry->device_name));
+            (void) snprintf(string, sizeof(string), "%s+%s://%s",
+                entry->class_name, entry->protocol_name, entry->device_name);
+            na_class = NA_Initialize(string, NA_TRUE);
+            HG_CHECK(na_class != NULL);
+            HG_CHECK_OK(NA_Finalize(na_class));
+        }
+        HG_Free_na_protocol_info(list);
+    }
+    HG_CHECK_OK(HG_Get_na_protocol_info("ofi+gni", &list));
+    HG_CHECK(list == NULL);
+}
+
+/* Each context has an endpoint of its own, which goes with it. */
+HG_TEST(contexts_come_and_go)
+{
+    static const char *const strings[] = {
+        "ofi+tcp://lo", "ofi+tcp;ofi_rxm://lo", "ofi+shm://"};
+    na_context_t *contexts[3];
+    struct conform_end end;
+    size_t i;
+    unsigned before = 0, turn, k;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        ends_open(&end, strings[i], 1000);
+        for (turn = 0; turn < 5; turn++) {
+            for (k = 0; k < 3; k++) {
+                contexts[k] = NA_Context_create(end.na_class);
+                HG_CHECK(contexts[k] != NULL);
+            }
+            for (k = 0; k < 3; k++)
+                HG_CHECK_OK(NA_Context_destroy(end.na_class, contexts[k]));
+            if (turn == 0)
+                before = hg_test_fd_count();
+        }
+        HG_CHECK_EQ_INT(hg_test_fd_count(), before);
+        conform_close(&end);
+    }
+}
