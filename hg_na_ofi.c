@@ -485,8 +485,8 @@ enum na_ofi_kind {
  *                          ^        ^
  *                       accepted ---+
  *
- * Idle: known by name only, or could not be reached, or was closed in order; the
- * next use asks.
+ * Idle: known by name only, or could not be reached, or was closed in order;
+ * the next use asks.
  * Accepted: it said HELLO, and has yet to send a message with its token.
  */
 enum na_ofi_state {
@@ -861,7 +861,8 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 /* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
  * is; behind its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
+#define NA_OFI_HOST_MAX 92 /* bytes of a name behind that, of a class */
+#define NA_OFI_STR_MAX 104 /* ... of an endpoint: with ":" and a number */
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
 #define NA_OFI_NAMES 1024 /* that a process remembers */
@@ -1131,7 +1132,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
     size_t i;
 
-    assert(n > 0 && n < NA_MAX_ADDR_LEN);
+    assert(n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
     name += n;
     if (na_ofi_is_inet(self)) {
         memset(&address, 0, sizeof(address));
@@ -1168,9 +1169,10 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* What is to be given to fi_av_insert for an address: the same, or `other`; NULL:
- * nobody is there, which libfabric's shm never tells. A slash in front of a name
- * makes shm map the memory instead of remembering it; see na_ofi_names. */
+/* What is to be given to fi_av_insert for an address: the same, or `other`;
+ * NULL: nobody is there, which libfabric's shm never tells. For another
+ * endpoint that this process had, a slash in front of its name makes shm map
+ * the memory instead of remembering it; see na_ofi_names. */
 static const void *na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX])
 {
@@ -1179,10 +1181,11 @@ static const void *na_ofi_to_insert(const struct na_ofi_class *self,
 
     if (!na_ofi_is_str(self))
         return raw;
+    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
     if (access(path, F_OK) != 0)
         return NULL;
-    if (!na_ofi_had(name))
+    if (!na_ofi_had(name) || memcmp(raw, self->src, self->src_size) == 0)
         return raw;
     (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
     return other;
@@ -1251,8 +1254,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is in
- * the target's memory. */
+/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is
+ * in the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -1289,8 +1292,8 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 }
 
 /* Whether an entry answers a question: of "tcp", libfabric also gives layers
- * over it; and it may leave the key out. Memory that is bound to an endpoint and
- * also needed for messages could not be closed in any order. */
+ * over it; and it may leave the key out. Memory that is bound to an endpoint
+ * and also needed for messages could not be closed in any order. */
 static bool na_ofi_answers(const struct fi_info *info,
     const struct na_ofi_question *question, const char *domain)
 {
@@ -1330,6 +1333,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     struct na_ofi_question question;
     size_t i;
 
+    assert(protocol->providers[0] != NULL);
     memset(&question, 0, sizeof(question));
     for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
         struct fi_info *info;
@@ -1357,7 +1361,7 @@ static void na_ofi_list_devices(
     const struct fi_info *at;
     const struct fi_info *before;
 
-    assert(protocol != NULL);
+    assert(protocol != NULL && found != NULL);
     memset(&question, 0, sizeof(question));
     question.provider = na_ofi_find_provider(protocol);
     if (question.provider == NULL)
@@ -1493,6 +1497,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct ifaddrs *at;
     int turn;
 
+    assert(question->provider != NULL && question->service == NULL);
     question->node = numeric;
     question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     for (turn = 0; turn < 3 && info == NULL; turn++) {
@@ -1555,8 +1560,8 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
 
     na_ofi_list_interfaces(all, &here);
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address of "
-        "that name; here: %s",
+        "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address "
+        "of that name; here: %s",
         self->base.protocol, host, within ? " with ip_subnet " : "",
         within ? self->base.info->ip_subnet : "", provider, here.text);
     return NA_ADDRNOTAVAIL;
@@ -1642,14 +1647,14 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
-    char name[NA_OFI_STR_MAX + 1];
+    char name[NA_OFI_HOST_MAX + 1];
     na_return_t ret = NA_SUCCESS;
 
     if (!self->base.listen || host[0] == '\0' || strcmp(host, "*") == 0) {
         (void) snprintf(name, sizeof(name), "hg-%ld-%016" PRIx64,
             (long) getpid(), self->base.core->random());
         host = name;
-    } else if (!na_ofi_is_str_name(host)) {
+    } else if (!na_ofi_is_str_name(host) || strlen(host) > NA_OFI_HOST_MAX) {
         return na_ofi_bad_name(self, NA_FALSE, host, NA_OFI_NO_STR);
     } else {
         ret = na_ofi_guard(self, host);
@@ -1891,8 +1896,10 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
-    int rc = na_ofi_open_objects(self);
+    int rc;
 
+    assert(self->info != NULL && self->fabric == NULL);
+    rc = na_ofi_open_objects(self);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
                          self->info->domain_attr->name, rc);
@@ -1931,8 +1938,8 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
-/* Once a completion was there, the descriptor of a queue of libfabric 1.17's net
- * stays readable: its fi_trywait does not reset a signal. But a queue with
+/* Once a completion was there, the descriptor of a queue of libfabric 1.17's
+ * net stays readable: its fi_trywait does not reset a signal. But a queue with
  * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
  * epoll of the domain's sockets: see na_ofi_poll_fd. */
 static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
@@ -2018,6 +2025,7 @@ static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
 
     if (self->src_size == 0 || (end->id != 0 && !na_ofi_is_str(self)))
         return;
+    assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
@@ -2034,6 +2042,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
+    assert(end->cq != NULL && end->ep == NULL && self->av != NULL);
     na_ofi_place(end, &info, src);
     rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
     /* First: 1.17's net crashes when it closes one without an address vector. */
@@ -2050,6 +2059,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
+    assert(rc != 0 || end->raw_size <= sizeof(end->raw));
     if (rc == 0 && na_ofi_is_str(self))
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
     return rc;
@@ -2073,6 +2083,7 @@ static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
+    assert(end->contexts == 0);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
     na_ofi_close_object(
@@ -2094,6 +2105,7 @@ static na_return_t na_ofi_end_open(
     na_return_t ret;
     int rc;
 
+    assert(self->ends[id] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));

@@ -315,9 +315,9 @@ struct na_plugin {
         na_bool_t from_peer, struct na_addr **addr_p);
 
     /* ---- life ---- */
-    /* Call `found` with `arg` and the name of each device, such as an interface,
-     * on which one of the protocols works here. Any thread, without a class.
-     * Default: one device, "any". */
+    /* Call `found` with `arg` and the name of each device, such as an
+     * interface, on which one of the protocols works here. Any thread, without
+     * a class. Default: one device, "any". */
     void (*list_devices)(const char *protocol,
         void (*found)(void *arg, const char *device), void *arg);
 };

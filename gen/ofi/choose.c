@@ -34,8 +34,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is in
- * the target's memory. */
+/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is
+ * in the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -72,8 +72,8 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 }
 
 /* Whether an entry answers a question: of "tcp", libfabric also gives layers
- * over it; and it may leave the key out. Memory that is bound to an endpoint and
- * also needed for messages could not be closed in any order. */
+ * over it; and it may leave the key out. Memory that is bound to an endpoint
+ * and also needed for messages could not be closed in any order. */
 static bool na_ofi_answers(const struct fi_info *info,
     const struct na_ofi_question *question, const char *domain)
 {
@@ -113,6 +113,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     struct na_ofi_question question;
     size_t i;
 
+    assert(protocol->providers[0] != NULL);
     memset(&question, 0, sizeof(question));
     for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
         struct fi_info *info;
@@ -140,7 +141,7 @@ static void na_ofi_list_devices(
     const struct fi_info *at;
     const struct fi_info *before;
 
-    assert(protocol != NULL);
+    assert(protocol != NULL && found != NULL);
     memset(&question, 0, sizeof(question));
     question.provider = na_ofi_find_provider(protocol);
     if (question.provider == NULL)
@@ -276,6 +277,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct ifaddrs *at;
     int turn;
 
+    assert(question->provider != NULL && question->service == NULL);
     question->node = numeric;
     question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     for (turn = 0; turn < 3 && info == NULL; turn++) {
@@ -338,8 +340,8 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
 
     na_ofi_list_interfaces(all, &here);
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address of "
-        "that name; here: %s",
+        "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address "
+        "of that name; here: %s",
         self->base.protocol, host, within ? " with ip_subnet " : "",
         within ? self->base.info->ip_subnet : "", provider, here.text);
     return NA_ADDRNOTAVAIL;
@@ -425,14 +427,14 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
-    char name[NA_OFI_STR_MAX + 1];
+    char name[NA_OFI_HOST_MAX + 1];
     na_return_t ret = NA_SUCCESS;
 
     if (!self->base.listen || host[0] == '\0' || strcmp(host, "*") == 0) {
         (void) snprintf(name, sizeof(name), "hg-%ld-%016" PRIx64,
             (long) getpid(), self->base.core->random());
         host = name;
-    } else if (!na_ofi_is_str_name(host)) {
+    } else if (!na_ofi_is_str_name(host) || strlen(host) > NA_OFI_HOST_MAX) {
         return na_ofi_bad_name(self, NA_FALSE, host, NA_OFI_NO_STR);
     } else {
         ret = na_ofi_guard(self, host);

@@ -46,8 +46,10 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
-    int rc = na_ofi_open_objects(self);
+    int rc;
 
+    assert(self->info != NULL && self->fabric == NULL);
+    rc = na_ofi_open_objects(self);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
                          self->info->domain_attr->name, rc);
@@ -86,8 +88,8 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
-/* Once a completion was there, the descriptor of a queue of libfabric 1.17's net
- * stays readable: its fi_trywait does not reset a signal. But a queue with
+/* Once a completion was there, the descriptor of a queue of libfabric 1.17's
+ * net stays readable: its fi_trywait does not reset a signal. But a queue with
  * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
  * epoll of the domain's sockets: see na_ofi_poll_fd. */
 static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
@@ -173,6 +175,7 @@ static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
 
     if (self->src_size == 0 || (end->id != 0 && !na_ofi_is_str(self)))
         return;
+    assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
@@ -189,6 +192,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
+    assert(end->cq != NULL && end->ep == NULL && self->av != NULL);
     na_ofi_place(end, &info, src);
     rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
     /* First: 1.17's net crashes when it closes one without an address vector. */
@@ -205,6 +209,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
+    assert(rc != 0 || end->raw_size <= sizeof(end->raw));
     if (rc == 0 && na_ofi_is_str(self))
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
     return rc;
@@ -228,6 +233,7 @@ static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
+    assert(end->contexts == 0);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
     na_ofi_close_object(
@@ -249,6 +255,7 @@ static na_return_t na_ofi_end_open(
     na_return_t ret;
     int rc;
 
+    assert(self->ends[id] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));

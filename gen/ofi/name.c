@@ -17,7 +17,8 @@
 /* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
  * is; behind its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
+#define NA_OFI_HOST_MAX 92 /* bytes of a name behind that, of a class */
+#define NA_OFI_STR_MAX 104 /* ... of an endpoint: with ":" and a number */
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
 #define NA_OFI_NAMES 1024 /* that a process remembers */
@@ -287,7 +288,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
     size_t i;
 
-    assert(n > 0 && n < NA_MAX_ADDR_LEN);
+    assert(n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
     name += n;
     if (na_ofi_is_inet(self)) {
         memset(&address, 0, sizeof(address));
@@ -324,9 +325,10 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* What is to be given to fi_av_insert for an address: the same, or `other`; NULL:
- * nobody is there, which libfabric's shm never tells. A slash in front of a name
- * makes shm map the memory instead of remembering it; see na_ofi_names. */
+/* What is to be given to fi_av_insert for an address: the same, or `other`;
+ * NULL: nobody is there, which libfabric's shm never tells. For another
+ * endpoint that this process had, a slash in front of its name makes shm map
+ * the memory instead of remembering it; see na_ofi_names. */
 static const void *na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX])
 {
@@ -335,10 +337,11 @@ static const void *na_ofi_to_insert(const struct na_ofi_class *self,
 
     if (!na_ofi_is_str(self))
         return raw;
+    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
     if (access(path, F_OK) != 0)
         return NULL;
-    if (!na_ofi_had(name))
+    if (!na_ofi_had(name) || memcmp(raw, self->src, self->src_size) == 0)
         return raw;
     (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
     return other;

@@ -98,8 +98,8 @@ enum na_ofi_kind {
  *                          ^        ^
  *                       accepted ---+
  *
- * Idle: known by name only, or could not be reached, or was closed in order; the
- * next use asks.
+ * Idle: known by name only, or could not be reached, or was closed in order;
+ * the next use asks.
  * Accepted: it said HELLO, and has yet to send a message with its token.
  */
 enum na_ofi_state {

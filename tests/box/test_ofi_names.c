@@ -62,7 +62,7 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
         {"ofi+shm://", "ofi+shm://hg-"},
         {"ofi+shm://*", "ofi+shm://hg-"},
     };
-    char string[64];
+    char string[64], longest[128];
     size_t i;
 
     for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
@@ -70,6 +70,11 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
     (void) snprintf(
         string, sizeof(string), "ofi+shm://hg-test-a:b-%ld", (long) getpid());
     names_check(string, NULL, string);
+    /* The longest, whose contexts have longer ones. */
+    (void) snprintf(
+        longest, sizeof(longest), "ofi+shm://hg-test-%084ld", (long) getpid());
+    HG_CHECK_EQ_U64(strlen(longest), strlen("ofi+shm://") + 92);
+    names_check(longest, NULL, longest);
 }
 
 /* Skip the case on a host without IPv6. */
@@ -125,10 +130,66 @@ HG_TEST(ip_subnet_chooses_the_interface)
     names_check("ofi+tcp://", &info, "ofi+tcp://");
 }
 
+/* Move memory of a server's in the same process, both ways. */
+static void names_move(
+    struct conform_end *client, struct conform_end *server, na_addr_t addr)
+{
+    static unsigned char there[100000], here[sizeof(there)];
+    na_mem_handle_t mem = ends_register(server, there, sizeof(there));
+    na_mem_handle_t local = ends_register(client, here, sizeof(here));
+    na_mem_handle_t remote;
+    unsigned char bytes[256];
+    na_size_t size = NA_Mem_handle_get_serialize_size(server->na_class, mem);
+    struct conform_call call;
+
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(server->na_class, bytes, sizeof(bytes), mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(client->na_class, &remote, bytes, size));
+    conform_fill(here, sizeof(here), 1);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Put(client->na_class, client->context, conform_ended, &call,
+        local, 0, remote, 0, sizeof(here), addr, &call.id));
+    HG_CHECK_OK(ends_wait_both(client, server, &call));
+    HG_CHECK_EQ_MEM(there, here, sizeof(here));
+    conform_fill(there, sizeof(there), 2);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(client->na_class, client->context, conform_ended, &call,
+        local, 0, remote, 0, sizeof(here), addr, &call.id));
+    HG_CHECK_OK(ends_wait_both(client, server, &call));
+    HG_CHECK_EQ_MEM(there, here, sizeof(here));
+    HG_CHECK_OK(NA_Mem_handle_free(client->na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(client->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(server->na_class, mem));
+}
+
+/* In any order of closing. */
+HG_TEST(classes_of_one_process_are_peers)
+{
+    static const char *const strings[] = {"ofi+shm://", "ofi+tcp://lo",
+        "ofi+tcp;ofi_rxm://lo", "ofi+sockets://lo", "ofi+udp://lo"};
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+    size_t i;
+
+    for (i = 0; i < 2 * sizeof(strings) / sizeof(strings[0]); i++) {
+        ends_open_info(&server, strings[i / 2], NA_TRUE, NULL);
+        ends_open_client(&client, &server, NULL);
+        ends_name(&server, server.self, name);
+        addr = ends_lookup_both(&client, &server, name);
+        names_move(&client, &server, addr);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        conform_close(i % 2 == 0 ? &client : &server);
+        conform_close(i % 2 == 0 ? &server : &client);
+    }
+}
+
 /* ---- What cannot be listened on ---- */
 
-/* No class is opened with these options, and the one line that says why has that
- * part, a string constant. */
+/* No class is opened with these options, and the one line that says why has
+ * that part, a string constant. */
 static void names_refused(
     const char *string, const struct na_init_info *info, const char *part)
 {
