@@ -965,6 +965,7 @@ static int na_ofi_family(const struct na_ofi_class *self)
 
 static size_t na_ofi_sockaddr_size(int family)
 {
+    assert(family == AF_INET || family == AF_INET6);
     return family == AF_INET6 ? sizeof(struct sockaddr_in6)
                               : sizeof(struct sockaddr_in);
 }
@@ -1071,6 +1072,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
+    assert(hash != 0); /* which is no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -1104,6 +1106,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
     size_t size = self->ends[0]->raw_size;
     size_t i;
 
+    assert(size > 0 && size <= NA_OFI_RAW_MAX);
     if (strncmp(rest, "0x", 2) != 0 || strlen(rest + 2) != 2 * size)
         return na_ofi_bad_name(self, from_peer, rest,
             "not \"0x\" and as many digits as the class's own address has");
@@ -1461,6 +1464,7 @@ static bool na_ofi_is_same(
  * come before loopback, and that before those of a link. */
 static int na_ofi_round_of(const struct ifaddrs *at)
 {
+    assert(at->ifa_addr != NULL);
     if ((at->ifa_flags & IFF_LOOPBACK) != 0)
         return 1;
     return at->ifa_addr->sa_family == AF_INET6 &&
@@ -1703,6 +1707,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not take this port");
     }
+    assert(first->addr_format == self->info->addr_format);
     self->src_size = first->src_addrlen;
     memcpy(self->src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);

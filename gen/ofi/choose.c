@@ -241,6 +241,7 @@ static bool na_ofi_is_same(
  * come before loopback, and that before those of a link. */
 static int na_ofi_round_of(const struct ifaddrs *at)
 {
+    assert(at->ifa_addr != NULL);
     if ((at->ifa_flags & IFF_LOOPBACK) != 0)
         return 1;
     return at->ifa_addr->sa_family == AF_INET6 &&
@@ -483,6 +484,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not take this port");
     }
+    assert(first->addr_format == self->info->addr_format);
     self->src_size = first->src_addrlen;
     memcpy(self->src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);

@@ -121,6 +121,7 @@ static int na_ofi_family(const struct na_ofi_class *self)
 
 static size_t na_ofi_sockaddr_size(int family)
 {
+    assert(family == AF_INET || family == AF_INET6);
     return family == AF_INET6 ? sizeof(struct sockaddr_in6)
                               : sizeof(struct sockaddr_in);
 }
@@ -227,6 +228,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
+    assert(hash != 0); /* which is no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -260,6 +262,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
     size_t size = self->ends[0]->raw_size;
     size_t i;
 
+    assert(size > 0 && size <= NA_OFI_RAW_MAX);
     if (strncmp(rest, "0x", 2) != 0 || strlen(rest + 2) != 2 * size)
         return na_ofi_bad_name(self, from_peer, rest,
             "not \"0x\" and as many digits as the class's own address has");
