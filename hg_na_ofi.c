@@ -3872,8 +3872,8 @@ static na_return_t na_ofi_msg_send(
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Addresses of peers that came from one. A process has as many as it looked us
- * up by different names; a former life of it may be among them. */
+/* Peers that are proven to be at one address, which are the same process. It has
+ * as many as it looked us up by different names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(
@@ -4029,7 +4029,8 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
         if (na_ofi_is_of(addr, intro))
             return addr;
         unproven += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
-        alike += addr->accepted && strcmp(addr->base.name, name) == 0;
+        alike += atomic_load(&addr->state) == NA_OFI_READY && addr->accepted &&
+            strcmp(addr->base.name, name) == 0;
     }
     if (unproven >= NA_OFI_UNPROVEN)
         *why_p = "too many others have not finished the handshake";
