@@ -124,7 +124,7 @@ static bool na_ofi_get_intro(const struct na_ofi_class *self,
     intro->count = na_plug_get32(p + 20) >> 16;
     intro->ends = p + NA_OFI_INTRO;
     if (intro->incarnation == 0 || intro->token == 0 || intro->count == 0 ||
-        intro->count > NA_OFI_CONTEXTS || intro->raw_size > NA_OFI_RAW_MAX ||
+        intro->count > NA_OFI_CONTEXTS ||
         size != NA_OFI_INTRO + intro->count * (1 + intro->raw_size) ||
         intro->ends[0] != 0)
         return false;

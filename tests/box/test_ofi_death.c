@@ -281,7 +281,8 @@ HG_TEST_ROLE(flood)
         (void) ends_send(&end, recv.addr, true, bytes, size, 9);
 }
 
-/* A message breaks off: what receives it, receives those of others. */
+/* A message breaks off: what receives it, receives those of others. Not on shm
+ * of libfabric 1.17: the dead may hold the lock of our queue, in shared memory. */
 static void death_in_message(unsigned scheme)
 {
     struct death_pair pair;
@@ -325,9 +326,9 @@ HG_TEST(a_process_killed_while_it_sends_stops_nobody_else)
     death_in_message(DEATH_TCP);
 }
 
-HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_shm)
+HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_rxm)
 {
-    death_in_message(2);
+    death_in_message(1);
 }
 
 /* ---- Started anew at the same address ---- */
