@@ -424,6 +424,7 @@ static inline bool na_plug_is_within(
  *     endpoint->poll_lock  who polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
+ *     class->keys_lock     calls of libfabric, for some providers
  * No function of the core is called under class->lock or endpoint->lock.
  *
  * Must not know: anything of hg but hg.h.
@@ -459,7 +460,7 @@ static inline bool na_plug_is_within(
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
-#define NA_OFI_PIECES 4       /* of a put or get, in flight together */
+#define NA_OFI_PIECES 16      /* of a put or get, in flight together */
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
@@ -535,6 +536,8 @@ struct na_ofi_far {
     fi_addr_t at;
 };
 
+struct na_ofi_op;
+
 struct na_ofi_addr {
     struct na_addr base;
     struct na_link link;  /* class->addrs; while asked, accepted or ready it
@@ -564,6 +567,9 @@ struct na_ofi_addr {
     uint64_t often;        /* turns between our keep-alives */
     _Atomic unsigned told; /* class->end_count, when we last introduced
                                  ourselves */
+    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
+    _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers; /* that wait until `sends` have left */
@@ -602,16 +608,22 @@ struct na_ofi_place {
 };
 
 /* A put or get: cut into pieces, a few of which are in flight. Guarded by
- * end->lock; but `local`, `remote`, `left` and `asked` belong to the thread
- * that set `busy`. It is under way while it is waiting or busy, or has pieces
- * in flight. */
+ * end->lock; but `asked` to `retry`, and `left` to `remote`, belong to the
+ * thread that set `busy`. It is under way while it is waiting or busy, or has
+ * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
     struct na_ofi_end *end;
-    struct na_link due; /* endpoint->due, while `waiting` */
-    bool waiting;       /* its next piece did not go at once */
-    bool busy;          /* a thread starts pieces */
-    bool asked;         /* the peer was not ready, and is being asked */
+    struct na_link active; /* endpoint->active */
+    struct na_link due;    /* endpoint->due, while `waiting` */
+    uint64_t over;         /* since when it is to end, in ns; 0: it is not */
+    bool waiting;          /* its next piece did not go at once */
+    bool busy;             /* a thread starts pieces */
+    bool broken;           /* the connection broke: to be started anew */
+    bool asked;            /* the peer was not ready, and is being asked */
+    bool started;          /* the provider took a piece, in this try */
+    unsigned tries;        /* as a suspect; see rma.c */
+    uint64_t retry;        /* not before this time, in ns */
     unsigned flight;
     na_return_t ret;            /* not NA_SUCCESS: start no more pieces */
     na_size_t left;             /* bytes in pieces that are yet to start */
@@ -625,6 +637,7 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
+    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by class->lock */
@@ -639,7 +652,10 @@ struct na_ofi_end {
     struct na_ofi_buffer *used;  /* the same, of the batch that is looked at;
                                     who polls */
     struct na_link due;          /* puts and gets whose next piece waits */
+    struct na_link active;       /* puts and gets under way */
     unsigned flight;             /* pieces in flight */
+    unsigned posting;            /* threads that start one */
+    bool renewing;               /* nobody starts one */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -661,6 +677,9 @@ struct na_ofi_class {
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
+    bool keys_unsafe;    /* see na_ofi_keys_lock */
+    pthread_mutex_t keys_lock;
+    _Atomic unsigned names; /* of endpoints but the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count; /* that were opened since the class was */
     struct na_link addrs;       /* asked, accepted, ready */
@@ -1898,12 +1917,23 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
     return fi_av_open(self->domain, &attr, &self->av, NULL);
 }
 
+/* Whether the provider changes its table of keys without the lock under which
+ * it reads it: the native tcp did until 1.18. */
+static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
+{
+    const char *provider = self->info->fabric_attr->prov_name;
+
+    return FI_VERSION_LT(fi_version(), FI_VERSION(1, 19)) &&
+        (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
+}
+
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
     int rc;
 
     assert(self->info != NULL && self->fabric == NULL);
+    self->keys_unsafe = na_ofi_has_unsafe_keys(self);
     rc = na_ofi_open_objects(self);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
@@ -2021,42 +2051,49 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }
 
-/* Where the endpoint is to be: the first one where the class was asked for, the
+/* Where an endpoint is to be: the class's first where that was asked for, all
  * others on the same interface, or by a name of their own that none had. */
-static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
-    unsigned char src[NA_OFI_RAW_MAX])
+static void na_ofi_place(struct na_ofi_class *self, bool first,
+    struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
-    const struct na_ofi_class *self = end->na_class;
-
-    if (self->src_size == 0 || (end->id != 0 && !na_ofi_is_str(self)))
+    if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
     assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
-    if (end->id != 0)
+    if (!first)
         info->src_addrlen += (size_t) snprintf(
             (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
-            ":%u", atomic_load(&self->end_count));
+            ":%u", atomic_fetch_add(&self->names, 1));
 }
 
-static int na_ofi_open_endpoint(struct na_ofi_end *end)
+static int na_ofi_ep_open(
+    struct na_ofi_end *end, bool first, struct fid_ep **ep_p)
 {
     struct na_ofi_class *self = end->na_class;
     struct fi_info info = *self->info;
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && end->ep == NULL && self->av != NULL);
-    na_ofi_place(end, &info, src);
-    rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
+    assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
+    na_ofi_place(self, first, &info, src);
+    rc = fi_endpoint(self->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when it closes one without an address vector. */
     if (rc == 0)
-        rc = fi_ep_bind(end->ep, &self->av->fid, 0);
+        rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
     if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+        rc = fi_ep_bind(*ep_p, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
-        rc = fi_enable(end->ep);
+        rc = fi_enable(*ep_p);
+    return rc;
+}
+
+static int na_ofi_open_endpoint(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    int rc = na_ofi_ep_open(end, end->id == 0, &end->ep);
+
     /* After fi_enable: libfabric 1.17's shm crashes before it. */
     if (rc == 0)
         rc = fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
@@ -2083,12 +2120,44 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
+/* Have the endpoint for puts and gets, from any thread; no lock is held. */
+static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
+{
+    struct fid_ep *none = NULL;
+    struct fid_ep *ep = NULL;
+    sigset_t before;
+    int rc;
+
+    if (atomic_load_explicit(&end->rma, memory_order_acquire) != NULL)
+        return NA_SUCCESS;
+    na_ofi_block_signals(&before);
+    rc = na_ofi_ep_open(end, false, &ep);
+    na_ofi_restore_signals(&before);
+    if (rc == 0 && atomic_compare_exchange_strong(&end->rma, &none, ep))
+        return NA_SUCCESS;
+    na_ofi_close_object(
+        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+    return rc == 0 ? NA_SUCCESS /* another thread was first */
+                   : na_ofi_failed(end->na_class, "cannot open an endpoint",
+                         "for puts and gets", rc);
+}
+
+/* Close it, which ends the puts and gets in flight. */
+static void na_ofi_rma_close(struct na_ofi_end *end)
+{
+    struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
+
+    na_ofi_close_object(
+        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+}
+
 /* Close an endpoint, which ends what is in flight, and free it. */
 static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
     assert(end->contexts == 0);
+    na_ofi_rma_close(end);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
     na_ofi_close_object(
@@ -2117,6 +2186,7 @@ static na_return_t na_ofi_end_open(
     end->na_class = self;
     end->id = id;
     na_plug_list_init(&end->due);
+    na_plug_list_init(&end->active);
     if (pthread_mutex_init(&end->lock, NULL) != 0)
         goto free_end;
     if (pthread_mutex_init(&end->poll_lock, NULL) != 0)
@@ -2246,6 +2316,31 @@ static int na_ofi_mr_finish(
     return rc;
 }
 
+/* Calls of libfabric that read its table of keys, or change it, are made one
+ * at a time where its provider does not: the native tcp before 1.19. */
+static void na_ofi_keys_lock(struct na_ofi_class *self)
+{
+    if (self->keys_unsafe)
+        na_ofi_lock(&self->keys_lock);
+}
+
+static void na_ofi_keys_unlock(struct na_ofi_class *self)
+{
+    if (self->keys_unsafe)
+        na_ofi_unlock(&self->keys_lock);
+}
+
+static void na_ofi_mr_close(struct na_ofi_class *self, struct fid_mr *mr)
+{
+    int rc;
+
+    na_ofi_keys_lock(self);
+    rc = fi_close(&mr->fid);
+    na_ofi_keys_unlock(self);
+    if (rc != 0)
+        (void) na_ofi_failed(self, "fi_close", "of memory", rc);
+}
+
 /* Register memory for `access`, which is bits of libfabric. */
 static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
@@ -2264,13 +2359,15 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     attr.auth_key = self->info->domain_attr->auth_key;
     do {
         attr.requested_key = na_ofi_random_key(self);
+        na_ofi_keys_lock(self);
         rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
+        na_ofi_keys_unlock(self);
     } while (rc == -FI_ENOKEY && --tries > 0);
     if (rc != 0)
         return na_ofi_failed(self, "fi_mr_regattr", "of memory", rc);
     rc = na_ofi_mr_finish(self, ep, mr);
     if (rc != 0) {
-        (void) fi_close(&mr->fid);
+        na_ofi_mr_close(self, mr);
         return na_ofi_failed(self, "fi_mr_regattr", "of memory, its key", rc);
     }
     *mr_p = mr;
@@ -2283,12 +2380,9 @@ static void na_ofi_mrs_close(
 {
     na_size_t i;
 
-    for (i = 0; mrs != NULL && i < count; i++) {
-        int rc = mrs[i] != NULL ? fi_close(&mrs[i]->fid) : 0;
-
-        if (rc != 0)
-            (void) na_ofi_failed(self, "fi_close", "of memory", rc);
-    }
+    for (i = 0; mrs != NULL && i < count; i++)
+        if (mrs[i] != NULL)
+            na_ofi_mr_close(self, mrs[i]);
     self->base.core->free(mrs);
 }
 
@@ -2557,8 +2651,26 @@ static na_return_t na_ofi_mem_deserialize(
  * remote segments, the bytes of a message. One thread at a time starts pieces
  * of an operation, without a lock; the end of each is another reason to do so.
  * What did not go at once waits in endpoint->due, for the next poll.
+ *
+ * A target that refuses a transfer, because the memory was withdrawn, breaks
+ * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with all that is
+ * in it. So transfers have connections without messages: an endpoint of their
+ * own, on the initiator's side. When one breaks, each transfer that had pieces
+ * in flight is a suspect. It is started anew, alone: no other transfer to that
+ * peer is in flight meanwhile. One that breaks the connection again and again
+ * was refused. Whether the peer is dead is not decided here: a suspect waits
+ * until it can be started, or until keep-alives have found the peer dead.
+ *
+ * Not every provider ends what is in flight to a peer that died, or lets it be
+ * taken back. Closing the endpoint ends it everywhere. So that is done where a
+ * transfer was canceled, or its peer is dead, and its pieces do not end within
+ * a second: the endpoint is closed, and all other transfers of it begin anew.
  */
 /* #include "ofi/ofi.h" */
+
+#define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
+#define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
+#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS) /* until what is over must end */
 
 /* ---- Pieces ---- */
 
@@ -2677,28 +2789,50 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
 
 /* The endpoint that serves the peer's memory: where only one can, that one;
  * else the one that the peer's last message came from, since somebody makes
- * progress there. */
+ * progress there; its first one, which stays, where that did not work. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     uint8_t id = na_ofi_mem_of(op->base.remote)->endpoint;
 
-    return na_ofi_target(addr,
-        id != NA_OFI_ANY
-            ? id
-            : atomic_load_explicit(&addr->context, memory_order_relaxed));
+    if (id == NA_OFI_ANY)
+        id = op->tries > 0
+            ? 0
+            : atomic_load_explicit(&addr->context, memory_order_relaxed);
+    return na_ofi_target(addr, id);
 }
 
-/* Start the next piece. NA_AGAIN: the provider has no room for it.
+/* What an error of libfabric means, at the start of a piece or at its end.
  *
- * A put that completes must be visible before any later message. With
- * FI_DELIVERY_COMPLETE it is. A provider that has not got that completes a
- * write, by default, when the peer has received it reliably
- * (FI_TRANSMIT_COMPLETE); messages follow it by the same connection. */
+ * The description told of bounds and permissions, and they were kept: a target
+ * that refuses has not got that memory any more, whatever its provider calls
+ * it. A connection that broke is FI_ECANCELED of some, FI_EIO or FI_ENOENT of
+ * others: NA_DISCONNECT. */
+static na_return_t na_ofi_rma_code(int error)
+{
+    na_return_t ret;
+
+    switch (error) {
+    case FI_EACCES:
+    case FI_EPERM:
+    case FI_EINVAL:
+    case FI_ENOKEY:
+    case FI_EKEYREJECTED: return NA_NOENTRY;
+    case FI_ECANCELED:
+    case FI_EIO:
+    case FI_ENOENT: return NA_DISCONNECT;
+    default: ret = na_ofi_code(error);
+    }
+    return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
+}
+
+/* Start the next piece. NA_AGAIN: the provider has no room for it. A put has
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
     struct na_ofi_class *self = op->end->na_class;
+    struct fid_ep *ep = atomic_load(&op->end->rma);
     na_size_t max = self->info->ep_attr->max_msg_size;
     na_size_t size = max > 0 && max < op->left ? max : op->left;
     struct na_ofi_place local, remote;
@@ -2715,6 +2849,8 @@ static na_return_t na_ofi_rma_post(
     msg.rma_iov_count = na_ofi_list_remote(op, &size, rma_iov, &remote);
     if (size < tried)
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
+    if (ep == NULL)
+        return NA_AGAIN; /* it was closed since */
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -2723,18 +2859,21 @@ static na_return_t na_ofi_rma_post(
     part->request.work = NA_OFI_RMA;
     msg.context = &part->request.provider;
     if (op->base.type == NA_CB_PUT)
-        rc = fi_writemsg(op->end->ep, &msg, FI_DELIVERY_COMPLETE);
+        rc = fi_writemsg(ep, &msg, FI_DELIVERY_COMPLETE);
     else
-        rc = fi_readmsg(op->end->ep, &msg, 0);
+        rc = fi_readmsg(ep, &msg, 0);
     if (rc == -FI_EAGAIN)
         return NA_AGAIN;
-    if (rc != 0)
-        return na_ofi_failed(self,
-            op->base.type == NA_CB_PUT ? "fi_writemsg" : "fi_readmsg",
-            op->base.addr->name, (int) rc);
+    if (rc != 0) {
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "a transfer with %s cannot be started: %s", op->base.addr->name,
+            fi_strerror((int) -rc));
+        return na_ofi_rma_code((int) -rc);
+    }
     op->local = local;
     op->remote = remote;
     op->left -= size;
+    op->started = true;
     return NA_SUCCESS;
 }
 
@@ -2760,6 +2899,63 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     return ret;
 }
 
+/* Have all of it to be moved. */
+static void na_ofi_rma_aim(struct na_ofi_op *op)
+{
+    op->left = op->base.size;
+    op->local = na_ofi_place_local(op->base.local, op->base.local_offset);
+    op->remote = na_ofi_place_remote(
+        na_ofi_mem_of(op->base.remote), op->base.remote_offset);
+}
+
+static void na_ofi_rma_refused(const struct na_ofi_op *op, const char *how)
+{
+    struct na_ofi_class *self = op->end->na_class;
+
+    self->base.core->count(&self->base, "rma_refused", 1);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+        "a transfer was refused by %s: %s", op->base.addr->name, how);
+}
+
+/* The connection broke, and nothing of the transfer is in flight any more: have
+ * it started anew, as a suspect. Some providers need a moment until they
+ * connect again, and fail what is started meanwhile. */
+static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+    if (op->tries == NA_OFI_RMA_TRIES) {
+        if (!op->started || atomic_load(&addr->state) == NA_OFI_DEAD)
+            return NA_DISCONNECT;
+        na_ofi_rma_refused(op, "alone, too, it broke the connection");
+        return NA_NOENTRY;
+    }
+    if (op->tries > 0)
+        op->retry = op->end->na_class->base.core->now_ns() +
+            op->tries * NA_OFI_RMA_RETRY;
+    else
+        atomic_fetch_add(&addr->suspects, 1);
+    op->tries++;
+    op->started = false;
+    na_ofi_rma_aim(op);
+    return NA_SUCCESS;
+}
+
+/* Whether the next piece can be started; NA_AGAIN: later. */
+static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
+{
+    na_return_t ret = anew ? na_ofi_rma_suspect(op) : NA_SUCCESS;
+
+    if (ret == NA_SUCCESS && op->left > 0)
+        ret = na_ofi_rma_ready(op);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_rma_open(op->end);
+    if (ret == NA_SUCCESS && op->retry != 0 &&
+        op->end->na_class->base.core->now_ns() < op->retry)
+        ret = NA_AGAIN;
+    return ret;
+}
+
 /* A piece begins, or ended. The endpoint's lock is held, as in the next. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
@@ -2767,75 +2963,120 @@ static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
     part->taken = true;
     op->flight++;
     op->end->flight++;
+    atomic_fetch_add(&na_ofi_addr_of(op->base.addr)->flight, 1);
 }
 
-static void na_ofi_part_give(struct na_ofi_part *part, struct na_ofi_op *op)
+static void na_ofi_part_give(
+    struct na_ofi_part *part, struct na_ofi_op *op, na_return_t ret)
 {
     assert(part->taken && op->flight > 0 && op->end->flight > 0);
     part->taken = false;
     op->flight--;
     op->end->flight--;
+    atomic_fetch_sub(&na_ofi_addr_of(op->base.addr)->flight, 1);
+    if (ret == NA_DISCONNECT)
+        op->broken = true;
+    else if (ret != NA_AGAIN && op->ret == NA_SUCCESS)
+        op->ret = ret;
 }
 
-/* A place for a piece, where one is to be started. */
+/* Whether it is a suspect's turn, which lasts until that ends. */
+static bool na_ofi_rma_has_turn(struct na_ofi_op *op)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+    struct na_ofi_op *holder = NULL;
+
+    return atomic_compare_exchange_strong(&addr->turn, &holder, op) ||
+        holder == op;
+}
+
+/* A place for a piece, where one is to be started; NULL: none. A suspect waits
+ * until it is alone, the others until there is no suspect. */
 static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 {
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     unsigned i = 0;
 
-    if (op->ret != NA_SUCCESS || op->left == 0 || op->flight == NA_OFI_PIECES)
+    if (op->ret != NA_SUCCESS || op->broken || op->left == 0 ||
+        op->flight == NA_OFI_PIECES || op->end->renewing)
+        return NULL;
+    if (op->tries > 0 ? !na_ofi_rma_has_turn(op) ||
+                atomic_load(&addr->flight) != op->flight
+                      : atomic_load(&addr->suspects) > 0)
         return NULL;
     while (op->parts[i].taken)
         i++;
     return &op->parts[i];
 }
 
-static void na_ofi_rma_fail(struct na_ofi_op *op, na_return_t ret)
+/* Whoever did this starts its pieces. True: anew. */
+static bool na_ofi_rma_seize(struct na_ofi_op *op)
 {
-    if (op->ret == NA_SUCCESS)
-        op->ret = ret;
-}
+    bool anew = op->broken && op->flight == 0;
 
-/* It waits no more. */
-static void na_ofi_rma_resume(struct na_ofi_op *op)
-{
+    assert(!op->busy);
+    op->busy = true;
     if (op->waiting)
         na_plug_list_remove(&op->due);
     op->waiting = false;
+    if (anew)
+        op->broken = false;
+    return anew;
+}
+
+/* No lock is held. */
+static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
+{
+    na_ofi_lock(&op->end->lock);
+    na_plug_list_remove(&op->active);
+    na_ofi_unlock(&op->end->lock);
+    if (op->tries > 0) {
+        struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+        struct na_ofi_op *holder = op;
+
+        (void) atomic_compare_exchange_strong(&addr->turn, &holder, NULL);
+        atomic_fetch_sub(&addr->suspects, 1);
+    }
+    op->end->na_class->base.core->complete(&op->base, ret);
 }
 
 /* Start what can be started, and end the operation where nothing is left to
- * do. The caller set `busy`, and holds no lock. */
-static void na_ofi_rma_work(struct na_ofi_op *op)
+ * do. The caller seized it, and holds no lock. False: it waits again. */
+static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
     struct na_ofi_end *end = op->end;
-    na_return_t ret = op->left > 0 ? na_ofi_rma_ready(op) : NA_SUCCESS;
+    na_return_t ret = na_ofi_rma_prepare(op, anew);
     struct na_ofi_part *part;
-    bool waits;
     bool ended;
+    bool waits;
 
     na_ofi_lock(&end->lock);
+    if (ret != NA_SUCCESS && ret != NA_AGAIN && op->ret == NA_SUCCESS)
+        op->ret = ret;
     while (ret == NA_SUCCESS && (part = na_ofi_part_next(op)) != NULL) {
         na_ofi_part_take(part, op);
+        end->posting++;
         na_ofi_unlock(&end->lock);
         ret = na_ofi_rma_post(op, part);
         na_ofi_lock(&end->lock);
+        end->posting--;
         if (ret != NA_SUCCESS)
-            na_ofi_part_give(part, op);
+            na_ofi_part_give(part, op, ret);
     }
-    if (ret != NA_SUCCESS && ret != NA_AGAIN)
-        na_ofi_rma_fail(op, ret);
     op->busy = false;
-    ended = op->flight == 0 && (op->ret != NA_SUCCESS || op->left == 0);
-    waits = ret == NA_AGAIN && op->ret == NA_SUCCESS;
+    ended = op->flight == 0 &&
+        (op->ret != NA_SUCCESS || (op->left == 0 && !op->broken));
+    waits = op->flight == 0 && !ended; /* else a piece's end is the next turn */
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);
     ret = op->ret;
     na_ofi_unlock(&end->lock);
     if (ended)
-        end->na_class->base.core->complete(&op->base, ret);
-    if (waits)
+        na_ofi_rma_end(op, ret);
+    else if (waits)
         na_ofi_hurry(end->na_class);
+    return !waits;
 }
 
 /* The slots put and get. */
@@ -2844,6 +3085,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     struct na_ofi_op *op = (struct na_ofi_op *) base;
     struct na_ofi_end *end = na_ofi_end_of(base->context);
     na_return_t ret;
+    bool anew;
 
     if (base->size == 0) {
         end->na_class->base.core->complete(base, NA_SUCCESS);
@@ -2853,22 +3095,26 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);
-    assert(op->flight == 0 && !op->waiting && !op->busy);
+    assert(op->flight == 0 && !op->waiting);
     op->end = end;
-    op->busy = true;
-    op->asked = false;
+    na_plug_list_init(&op->active);
+    na_plug_list_push(&end->active, &op->active);
+    op->over = 0;
+    op->broken = false;
     op->ret = NA_SUCCESS;
-    op->left = base->size;
+    anew = na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
     na_plug_list_init(&op->due);
-    op->local = na_ofi_place_local(base->local, base->local_offset);
-    op->remote =
-        na_ofi_place_remote(na_ofi_mem_of(base->remote), base->remote_offset);
-    na_ofi_rma_work(op);
+    op->asked = false;
+    op->started = false;
+    op->tries = 0;
+    op->retry = 0;
+    na_ofi_rma_aim(op);
+    (void) na_ofi_rma_work(op, anew);
     return NA_SUCCESS;
 }
 
-/* From poll: try again what did not go. The number tried. */
+/* From poll: try again what did not go. The number that went. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
@@ -2880,82 +3126,41 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     na_plug_list_move(&due, &end->due);
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
+        bool anew = na_ofi_rma_seize(op);
 
-        op->waiting = false;
-        op->busy = true;
         na_ofi_unlock(&end->lock);
-        na_ofi_rma_work(op);
-        n++;
+        n += na_ofi_rma_work(op, anew) ? 1 : 0;
         na_ofi_lock(&end->lock);
     }
     na_ofi_unlock(&end->lock);
     return n;
 }
 
-/* ---- Ends ---- */
-
-/* What an error of a piece means.
- *
- * The description told of bounds and permissions, and they were kept: so a
- * target that refuses has not got that memory any more, whatever its provider
- * calls it. Some (tcp) refuse by closing the connection; that is as if the peer
- * had died, but for memory of this class.
- *
- * A broken connection is FI_ECANCELED of some and FI_EIO of others. Nobody else
- * cancels pieces: those of an endpoint that we close end in silence. */
-static na_return_t na_ofi_rma_fate(const struct na_ofi_op *op, int error)
-{
-    struct na_ofi_class *self = op->end->na_class;
-    const struct na_core *core = self->base.core;
-    na_return_t ret = na_ofi_code(error);
-
-    switch (error) {
-    case FI_EACCES:
-    case FI_EPERM:
-    case FI_EINVAL:
-    case FI_ENOKEY:
-    case FI_EKEYREJECTED: ret = NA_NOENTRY; break;
-    case FI_ECANCELED:
-    case FI_EIO: ret = NA_DISCONNECT; break;
-    default: break;
-    }
-    if (op->base.addr->self && ret == NA_DISCONNECT)
-        ret = NA_NOENTRY;
-    if (ret == NA_NOENTRY) {
-        core->count(&self->base, "rma_refused", 1);
-        core->log(HG_LOG_LEVEL_WARNING, "ofi",
-            "a transfer was refused by %s: %s", op->base.addr->name,
-            fi_strerror(error));
-    } else {
-        core->log(HG_LOG_LEVEL_WARNING, "ofi", "a transfer with %s failed: %s",
-            op->base.addr->name, fi_strerror(error));
-    }
-    return ret;
-}
-
-/* A piece ended; `error` is 0, or positive, of libfabric. No lock is held. */
+/* A piece ended; `error` is 0, or of libfabric, of either sign. No lock is
+ * held. */
 static void na_ofi_rma_done(
     struct na_ofi_end *end, struct na_ofi_request *request, int error)
 {
     struct na_ofi_part *part = NA_OFI_OF(request, struct na_ofi_part, request);
     struct na_ofi_op *op = part->op;
-    na_return_t ret = error != 0 ? na_ofi_rma_fate(op, error) : NA_SUCCESS;
+    na_return_t ret = error != 0 ? na_ofi_rma_code(abs(error)) : NA_SUCCESS;
+    bool anew = false;
     bool busy;
 
-    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
-        na_ofi_lost(end->na_class, na_ofi_addr_of(op->base.addr), ret);
+    if (ret == NA_NOENTRY)
+        na_ofi_rma_refused(op, fi_strerror(abs(error)));
+    else if (ret != NA_SUCCESS)
+        end->na_class->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "a transfer with %s failed: %s", op->base.addr->name,
+            fi_strerror(abs(error)));
     na_ofi_lock(&end->lock);
-    na_ofi_part_give(part, op);
-    if (ret != NA_SUCCESS)
-        na_ofi_rma_fail(op, ret);
+    na_ofi_part_give(part, op, ret);
     busy = op->busy;
-    if (!busy) {
-        na_ofi_rma_resume(op);
-        op->busy = true;
-    }
+    if (!busy)
+        anew = na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
     if (!busy)
-        na_ofi_rma_work(op);
+        (void) na_ofi_rma_work(op, anew);
 }
 
 /* For the slot cancel: nothing new is started, and what is in flight ends by
@@ -2964,22 +3169,109 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
     struct na_ofi_end *end = na_ofi_end_of(base->context);
-    const struct na_core *core = end->na_class->base.core;
-    bool ended;
+    bool waited;
 
     na_ofi_lock(&end->lock);
-    if (core->op_id(base) != op_id ||
+    if (end->na_class->base.core->op_id(base) != op_id ||
         (!op->busy && !op->waiting && op->flight == 0)) {
         na_ofi_unlock(&end->lock);
         return NA_NOENTRY;
     }
-    na_ofi_rma_fail(op, NA_CANCELED);
-    na_ofi_rma_resume(op);
-    ended = !op->busy && op->flight == 0;
+    if (op->ret == NA_SUCCESS)
+        op->ret = NA_CANCELED;
+    waited = op->waiting;
+    if (waited)
+        (void) na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
-    if (ended)
-        core->complete(base, NA_CANCELED);
+    if (waited)
+        (void) na_ofi_rma_work(op, false);
     return NA_SUCCESS;
+}
+
+/* ---- Endpoints ---- */
+
+/* End the pieces in flight by closing their endpoint. Their operations end, if
+ * they were canceled or their peer is dead, or begin anew. clock_lock is held.
+ */
+static void na_ofi_rma_renew(struct na_ofi_end *end)
+{
+    struct na_link *link;
+
+    na_ofi_lock(&end->poll_lock);
+    na_ofi_lock(&end->lock);
+    end->renewing = true;
+    while (end->posting > 0) {
+        na_ofi_unlock(&end->lock);
+        (void) sched_yield();
+        na_ofi_lock(&end->lock);
+    }
+    na_ofi_unlock(&end->lock);
+    na_ofi_rma_close(end);
+    while (na_ofi_poll_end(end) > 0) /* what ended before */
+        continue;
+    na_ofi_lock(&end->lock);
+    end->renewing = false;
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+        unsigned i;
+
+        for (i = 0; i < NA_OFI_PIECES; i++)
+            if (op->parts[i].taken)
+                na_ofi_part_give(&op->parts[i], op, NA_DISCONNECT);
+        if (op->broken && !op->busy && !op->waiting) {
+            op->waiting = true;
+            na_plug_list_push(&end->due, &op->due);
+        }
+    }
+    assert(end->flight == 0);
+    na_ofi_unlock(&end->lock);
+    (void) na_ofi_rma_flush(end);
+    na_ofi_unlock(&end->poll_lock);
+}
+
+/* Whether it is to end, and its pieces do not. The endpoint's lock is held. */
+static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+    if (op->flight == 0 ||
+        (op->ret == NA_SUCCESS && atomic_load(&addr->state) != NA_OFI_DEAD))
+        return false;
+    if (op->over == 0)
+        op->over = now;
+    return now - op->over > NA_OFI_RMA_STUCK;
+}
+
+/* From the clock, each turn: see to it that what is over ends. clock_lock is
+ * held. */
+static void na_ofi_rma_turn(struct na_ofi_end *end)
+{
+    uint64_t now = end->na_class->base.core->now_ns();
+    struct na_link *link;
+    bool stuck = false;
+
+    na_ofi_lock(&end->lock);
+    for (link = end->active.next; link != &end->active; link = link->next)
+        stuck |=
+            na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
+    na_ofi_unlock(&end->lock);
+    if (!stuck)
+        return;
+    end->na_class->base.core->count(&end->na_class->base, "rma_stuck", 1);
+    na_ofi_rma_renew(end);
+}
+
+/* The last context that uses the endpoint goes: nothing of it may be in flight
+ * any more. clock_lock is held. */
+static void na_ofi_rma_stop(struct na_ofi_end *end)
+{
+    bool busy;
+
+    na_ofi_lock(&end->lock);
+    busy = end->flight > 0;
+    na_ofi_unlock(&end->lock);
+    if (busy)
+        na_ofi_rma_renew(end);
 }
 
 /* ==== gen/ofi/wire.c ==== */
@@ -3612,7 +3904,7 @@ static void na_ofi_buffers_free(struct na_ofi_end *end)
 
         end->all = buffer->all;
         if (buffer->mr != NULL)
-            (void) fi_close(&buffer->mr->fid);
+            na_ofi_mr_close(end->na_class, buffer->mr);
         if (buffer->addr != NULL)
             core->addr_unref(&buffer->addr->base);
         core->free(buffer);
@@ -4273,7 +4565,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.iov_count = 1;
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
+        na_ofi_keys_lock(end->na_class);
         rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
+        na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
         if (rc != 0)
@@ -4526,10 +4820,13 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
     struct fi_cq_data_entry entries[NA_OFI_BATCH];
-    ssize_t n = fi_cq_read(end->cq, entries, NA_OFI_BATCH);
     unsigned done = 0;
+    ssize_t n;
     ssize_t i;
 
+    na_ofi_keys_lock(self);
+    n = fi_cq_read(end->cq, entries, NA_OFI_BATCH);
+    na_ofi_keys_unlock(self);
     if (n == -FI_EAVAIL)
         done = na_ofi_read_errors(end);
     for (i = 0; i < n; i++) {
@@ -4640,7 +4937,7 @@ static void na_ofi_turn(struct na_ofi_class *self)
 }
 
 /* Poll the endpoints that nobody has polled, or all if something is due. */
-static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
+static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
     unsigned id;
     unsigned i;
@@ -4649,7 +4946,11 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
-        if (end == NULL || (atomic_exchange(&end->polled, false) && !all) ||
+        if (end == NULL)
+            continue;
+        if (turn)
+            na_ofi_rma_turn(end);
+        if ((atomic_exchange(&end->polled, false) && !all) ||
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
@@ -4721,7 +5022,7 @@ static void *na_ofi_clock(void *arg)
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
         if (turn || hurry)
-            na_ofi_poll_idle(self, hurry);
+            na_ofi_poll_idle(self, turn, hurry);
         if (hurry) {
             atomic_store(&self->hurry, false);
             if (na_ofi_is_due(self))
@@ -4780,14 +5081,18 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         return false;
     if (pthread_mutex_init(&self->clock_lock, NULL) != 0)
         goto lock;
-    if (pthread_condattr_init(&attr) != 0)
+    if (pthread_mutex_init(&self->keys_lock, NULL) != 0)
         goto clock_lock;
+    if (pthread_condattr_init(&attr) != 0)
+        goto keys_lock;
     if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
         pthread_cond_init(&self->alarm, &attr) == 0) {
         (void) pthread_condattr_destroy(&attr);
         return true;
     }
     (void) pthread_condattr_destroy(&attr);
+keys_lock:
+    (void) pthread_mutex_destroy(&self->keys_lock);
 clock_lock:
     (void) pthread_mutex_destroy(&self->clock_lock);
 lock:
@@ -4799,6 +5104,7 @@ lock:
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);
+    (void) pthread_mutex_destroy(&self->keys_lock);
     (void) pthread_mutex_destroy(&self->clock_lock);
     (void) pthread_mutex_destroy(&self->lock);
 }
@@ -5069,22 +5375,16 @@ static void na_ofi_end_remove(struct na_ofi_class *self, uint8_t id)
 }
 
 /* A context uses the endpoint no more. With its last one it closes, but the
- * first endpoint, which is the class's, only where puts or gets are in flight:
- * their memory is the application's again. */
+ * first endpoint, which is the class's. */
 static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
 {
     uint8_t id = end->id;
-    bool busy;
 
     if (--end->contexts > 0)
         return;
-    na_ofi_lock(&end->lock);
-    busy = end->flight > 0;
-    na_ofi_unlock(&end->lock);
-    if (id != 0 || busy)
+    na_ofi_rma_stop(end);
+    if (id != 0)
         na_ofi_end_remove(self, id);
-    if (id == 0 && busy && na_ofi_end_take(self, 0, &end) == NA_SUCCESS)
-        end->contexts--;
 }
 
 /* Whether memory is bound to the endpoint that uses it, ours included: then all

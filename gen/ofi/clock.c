@@ -68,7 +68,7 @@ static void na_ofi_turn(struct na_ofi_class *self)
 }
 
 /* Poll the endpoints that nobody has polled, or all if something is due. */
-static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
+static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
     unsigned id;
     unsigned i;
@@ -77,7 +77,11 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
-        if (end == NULL || (atomic_exchange(&end->polled, false) && !all) ||
+        if (end == NULL)
+            continue;
+        if (turn)
+            na_ofi_rma_turn(end);
+        if ((atomic_exchange(&end->polled, false) && !all) ||
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
             continue;
@@ -149,7 +153,7 @@ static void *na_ofi_clock(void *arg)
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
         if (turn || hurry)
-            na_ofi_poll_idle(self, hurry);
+            na_ofi_poll_idle(self, turn, hurry);
         if (hurry) {
             atomic_store(&self->hurry, false);
             if (na_ofi_is_due(self))
@@ -208,14 +212,18 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         return false;
     if (pthread_mutex_init(&self->clock_lock, NULL) != 0)
         goto lock;
-    if (pthread_condattr_init(&attr) != 0)
+    if (pthread_mutex_init(&self->keys_lock, NULL) != 0)
         goto clock_lock;
+    if (pthread_condattr_init(&attr) != 0)
+        goto keys_lock;
     if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
         pthread_cond_init(&self->alarm, &attr) == 0) {
         (void) pthread_condattr_destroy(&attr);
         return true;
     }
     (void) pthread_condattr_destroy(&attr);
+keys_lock:
+    (void) pthread_mutex_destroy(&self->keys_lock);
 clock_lock:
     (void) pthread_mutex_destroy(&self->clock_lock);
 lock:
@@ -227,6 +235,7 @@ lock:
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);
+    (void) pthread_mutex_destroy(&self->keys_lock);
     (void) pthread_mutex_destroy(&self->clock_lock);
     (void) pthread_mutex_destroy(&self->lock);
 }

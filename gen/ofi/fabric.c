@@ -43,12 +43,23 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
     return fi_av_open(self->domain, &attr, &self->av, NULL);
 }
 
+/* Whether the provider changes its table of keys without the lock under which
+ * it reads it: the native tcp did until 1.18. */
+static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
+{
+    const char *provider = self->info->fabric_attr->prov_name;
+
+    return FI_VERSION_LT(fi_version(), FI_VERSION(1, 19)) &&
+        (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
+}
+
 /* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
     int rc;
 
     assert(self->info != NULL && self->fabric == NULL);
+    self->keys_unsafe = na_ofi_has_unsafe_keys(self);
     rc = na_ofi_open_objects(self);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
@@ -166,42 +177,49 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }
 
-/* Where the endpoint is to be: the first one where the class was asked for, the
+/* Where an endpoint is to be: the class's first where that was asked for, all
  * others on the same interface, or by a name of their own that none had. */
-static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
-    unsigned char src[NA_OFI_RAW_MAX])
+static void na_ofi_place(struct na_ofi_class *self, bool first,
+    struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
-    const struct na_ofi_class *self = end->na_class;
-
-    if (self->src_size == 0 || (end->id != 0 && !na_ofi_is_str(self)))
+    if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
     assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
-    if (end->id != 0)
+    if (!first)
         info->src_addrlen += (size_t) snprintf(
             (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
-            ":%u", atomic_load(&self->end_count));
+            ":%u", atomic_fetch_add(&self->names, 1));
 }
 
-static int na_ofi_open_endpoint(struct na_ofi_end *end)
+static int na_ofi_ep_open(
+    struct na_ofi_end *end, bool first, struct fid_ep **ep_p)
 {
     struct na_ofi_class *self = end->na_class;
     struct fi_info info = *self->info;
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && end->ep == NULL && self->av != NULL);
-    na_ofi_place(end, &info, src);
-    rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
+    assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
+    na_ofi_place(self, first, &info, src);
+    rc = fi_endpoint(self->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when it closes one without an address vector. */
     if (rc == 0)
-        rc = fi_ep_bind(end->ep, &self->av->fid, 0);
+        rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
     if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+        rc = fi_ep_bind(*ep_p, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
-        rc = fi_enable(end->ep);
+        rc = fi_enable(*ep_p);
+    return rc;
+}
+
+static int na_ofi_open_endpoint(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    int rc = na_ofi_ep_open(end, end->id == 0, &end->ep);
+
     /* After fi_enable: libfabric 1.17's shm crashes before it. */
     if (rc == 0)
         rc = fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
@@ -228,12 +246,44 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
+/* Have the endpoint for puts and gets, from any thread; no lock is held. */
+static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
+{
+    struct fid_ep *none = NULL;
+    struct fid_ep *ep = NULL;
+    sigset_t before;
+    int rc;
+
+    if (atomic_load_explicit(&end->rma, memory_order_acquire) != NULL)
+        return NA_SUCCESS;
+    na_ofi_block_signals(&before);
+    rc = na_ofi_ep_open(end, false, &ep);
+    na_ofi_restore_signals(&before);
+    if (rc == 0 && atomic_compare_exchange_strong(&end->rma, &none, ep))
+        return NA_SUCCESS;
+    na_ofi_close_object(
+        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+    return rc == 0 ? NA_SUCCESS /* another thread was first */
+                   : na_ofi_failed(end->na_class, "cannot open an endpoint",
+                         "for puts and gets", rc);
+}
+
+/* Close it, which ends the puts and gets in flight. */
+static void na_ofi_rma_close(struct na_ofi_end *end)
+{
+    struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
+
+    na_ofi_close_object(
+        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+}
+
 /* Close an endpoint, which ends what is in flight, and free it. */
 static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
     assert(end->contexts == 0);
+    na_ofi_rma_close(end);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
     na_ofi_close_object(
@@ -262,6 +312,7 @@ static na_return_t na_ofi_end_open(
     end->na_class = self;
     end->id = id;
     na_plug_list_init(&end->due);
+    na_plug_list_init(&end->active);
     if (pthread_mutex_init(&end->lock, NULL) != 0)
         goto free_end;
     if (pthread_mutex_init(&end->poll_lock, NULL) != 0)

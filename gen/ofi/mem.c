@@ -92,6 +92,31 @@ static int na_ofi_mr_finish(
     return rc;
 }
 
+/* Calls of libfabric that read its table of keys, or change it, are made one
+ * at a time where its provider does not: the native tcp before 1.19. */
+static void na_ofi_keys_lock(struct na_ofi_class *self)
+{
+    if (self->keys_unsafe)
+        na_ofi_lock(&self->keys_lock);
+}
+
+static void na_ofi_keys_unlock(struct na_ofi_class *self)
+{
+    if (self->keys_unsafe)
+        na_ofi_unlock(&self->keys_lock);
+}
+
+static void na_ofi_mr_close(struct na_ofi_class *self, struct fid_mr *mr)
+{
+    int rc;
+
+    na_ofi_keys_lock(self);
+    rc = fi_close(&mr->fid);
+    na_ofi_keys_unlock(self);
+    if (rc != 0)
+        (void) na_ofi_failed(self, "fi_close", "of memory", rc);
+}
+
 /* Register memory for `access`, which is bits of libfabric. */
 static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
@@ -110,13 +135,15 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     attr.auth_key = self->info->domain_attr->auth_key;
     do {
         attr.requested_key = na_ofi_random_key(self);
+        na_ofi_keys_lock(self);
         rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
+        na_ofi_keys_unlock(self);
     } while (rc == -FI_ENOKEY && --tries > 0);
     if (rc != 0)
         return na_ofi_failed(self, "fi_mr_regattr", "of memory", rc);
     rc = na_ofi_mr_finish(self, ep, mr);
     if (rc != 0) {
-        (void) fi_close(&mr->fid);
+        na_ofi_mr_close(self, mr);
         return na_ofi_failed(self, "fi_mr_regattr", "of memory, its key", rc);
     }
     *mr_p = mr;
@@ -129,12 +156,9 @@ static void na_ofi_mrs_close(
 {
     na_size_t i;
 
-    for (i = 0; mrs != NULL && i < count; i++) {
-        int rc = mrs[i] != NULL ? fi_close(&mrs[i]->fid) : 0;
-
-        if (rc != 0)
-            (void) na_ofi_failed(self, "fi_close", "of memory", rc);
-    }
+    for (i = 0; mrs != NULL && i < count; i++)
+        if (mrs[i] != NULL)
+            na_ofi_mr_close(self, mrs[i]);
     self->base.core->free(mrs);
 }
 

@@ -37,6 +37,7 @@
  *     endpoint->poll_lock  who polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
+ *     class->keys_lock     calls of libfabric, for some providers
  * No function of the core is called under class->lock or endpoint->lock.
  *
  * Must not know: anything of hg but hg.h.
@@ -72,7 +73,7 @@
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
-#define NA_OFI_PIECES 4       /* of a put or get, in flight together */
+#define NA_OFI_PIECES 16      /* of a put or get, in flight together */
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
@@ -148,6 +149,8 @@ struct na_ofi_far {
     fi_addr_t at;
 };
 
+struct na_ofi_op;
+
 struct na_ofi_addr {
     struct na_addr base;
     struct na_link link;  /* class->addrs; while asked, accepted or ready it
@@ -177,6 +180,9 @@ struct na_ofi_addr {
     uint64_t often;        /* turns between our keep-alives */
     _Atomic unsigned told; /* class->end_count, when we last introduced
                                  ourselves */
+    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
+    _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers; /* that wait until `sends` have left */
@@ -215,16 +221,22 @@ struct na_ofi_place {
 };
 
 /* A put or get: cut into pieces, a few of which are in flight. Guarded by
- * end->lock; but `local`, `remote`, `left` and `asked` belong to the thread
- * that set `busy`. It is under way while it is waiting or busy, or has pieces
- * in flight. */
+ * end->lock; but `asked` to `retry`, and `left` to `remote`, belong to the
+ * thread that set `busy`. It is under way while it is waiting or busy, or has
+ * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
     struct na_ofi_end *end;
-    struct na_link due; /* endpoint->due, while `waiting` */
-    bool waiting;       /* its next piece did not go at once */
-    bool busy;          /* a thread starts pieces */
-    bool asked;         /* the peer was not ready, and is being asked */
+    struct na_link active; /* endpoint->active */
+    struct na_link due;    /* endpoint->due, while `waiting` */
+    uint64_t over;         /* since when it is to end, in ns; 0: it is not */
+    bool waiting;          /* its next piece did not go at once */
+    bool busy;             /* a thread starts pieces */
+    bool broken;           /* the connection broke: to be started anew */
+    bool asked;            /* the peer was not ready, and is being asked */
+    bool started;          /* the provider took a piece, in this try */
+    unsigned tries;        /* as a suspect; see rma.c */
+    uint64_t retry;        /* not before this time, in ns */
     unsigned flight;
     na_return_t ret;            /* not NA_SUCCESS: start no more pieces */
     na_size_t left;             /* bytes in pieces that are yet to start */
@@ -238,6 +250,7 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
+    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by class->lock */
@@ -252,7 +265,10 @@ struct na_ofi_end {
     struct na_ofi_buffer *used;  /* the same, of the batch that is looked at;
                                     who polls */
     struct na_link due;          /* puts and gets whose next piece waits */
+    struct na_link active;       /* puts and gets under way */
     unsigned flight;             /* pieces in flight */
+    unsigned posting;            /* threads that start one */
+    bool renewing;               /* nobody starts one */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -274,6 +290,9 @@ struct na_ofi_class {
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
+    bool keys_unsafe;    /* see na_ofi_keys_lock */
+    pthread_mutex_t keys_lock;
+    _Atomic unsigned names; /* of endpoints but the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count; /* that were opened since the class was */
     struct na_link addrs;       /* asked, accepted, ready */

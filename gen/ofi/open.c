@@ -42,22 +42,16 @@ static void na_ofi_end_remove(struct na_ofi_class *self, uint8_t id)
 }
 
 /* A context uses the endpoint no more. With its last one it closes, but the
- * first endpoint, which is the class's, only where puts or gets are in flight:
- * their memory is the application's again. */
+ * first endpoint, which is the class's. */
 static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
 {
     uint8_t id = end->id;
-    bool busy;
 
     if (--end->contexts > 0)
         return;
-    na_ofi_lock(&end->lock);
-    busy = end->flight > 0;
-    na_ofi_unlock(&end->lock);
-    if (id != 0 || busy)
+    na_ofi_rma_stop(end);
+    if (id != 0)
         na_ofi_end_remove(self, id);
-    if (id == 0 && busy && na_ofi_end_take(self, 0, &end) == NA_SUCCESS)
-        end->contexts--;
 }
 
 /* Whether memory is bound to the endpoint that uses it, ours included: then all

@@ -27,7 +27,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.iov_count = 1;
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
+        na_ofi_keys_lock(end->na_class);
         rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
+        na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
         if (rc != 0)
@@ -280,10 +282,13 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
     struct fi_cq_data_entry entries[NA_OFI_BATCH];
-    ssize_t n = fi_cq_read(end->cq, entries, NA_OFI_BATCH);
     unsigned done = 0;
+    ssize_t n;
     ssize_t i;
 
+    na_ofi_keys_lock(self);
+    n = fi_cq_read(end->cq, entries, NA_OFI_BATCH);
+    na_ofi_keys_unlock(self);
     if (n == -FI_EAVAIL)
         done = na_ofi_read_errors(end);
     for (i = 0; i < n; i++) {

@@ -9,8 +9,26 @@
  * remote segments, the bytes of a message. One thread at a time starts pieces
  * of an operation, without a lock; the end of each is another reason to do so.
  * What did not go at once waits in endpoint->due, for the next poll.
+ *
+ * A target that refuses a transfer, because the memory was withdrawn, breaks
+ * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with all that is
+ * in it. So transfers have connections without messages: an endpoint of their
+ * own, on the initiator's side. When one breaks, each transfer that had pieces
+ * in flight is a suspect. It is started anew, alone: no other transfer to that
+ * peer is in flight meanwhile. One that breaks the connection again and again
+ * was refused. Whether the peer is dead is not decided here: a suspect waits
+ * until it can be started, or until keep-alives have found the peer dead.
+ *
+ * Not every provider ends what is in flight to a peer that died, or lets it be
+ * taken back. Closing the endpoint ends it everywhere. So that is done where a
+ * transfer was canceled, or its peer is dead, and its pieces do not end within
+ * a second: the endpoint is closed, and all other transfers of it begin anew.
  */
 #include "ofi/ofi.h"
+
+#define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
+#define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
+#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS) /* until what is over must end */
 
 /* ---- Pieces ---- */
 
@@ -129,28 +147,50 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
 
 /* The endpoint that serves the peer's memory: where only one can, that one;
  * else the one that the peer's last message came from, since somebody makes
- * progress there. */
+ * progress there; its first one, which stays, where that did not work. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     uint8_t id = na_ofi_mem_of(op->base.remote)->endpoint;
 
-    return na_ofi_target(addr,
-        id != NA_OFI_ANY
-            ? id
-            : atomic_load_explicit(&addr->context, memory_order_relaxed));
+    if (id == NA_OFI_ANY)
+        id = op->tries > 0
+            ? 0
+            : atomic_load_explicit(&addr->context, memory_order_relaxed);
+    return na_ofi_target(addr, id);
 }
 
-/* Start the next piece. NA_AGAIN: the provider has no room for it.
+/* What an error of libfabric means, at the start of a piece or at its end.
  *
- * A put that completes must be visible before any later message. With
- * FI_DELIVERY_COMPLETE it is. A provider that has not got that completes a
- * write, by default, when the peer has received it reliably
- * (FI_TRANSMIT_COMPLETE); messages follow it by the same connection. */
+ * The description told of bounds and permissions, and they were kept: a target
+ * that refuses has not got that memory any more, whatever its provider calls
+ * it. A connection that broke is FI_ECANCELED of some, FI_EIO or FI_ENOENT of
+ * others: NA_DISCONNECT. */
+static na_return_t na_ofi_rma_code(int error)
+{
+    na_return_t ret;
+
+    switch (error) {
+    case FI_EACCES:
+    case FI_EPERM:
+    case FI_EINVAL:
+    case FI_ENOKEY:
+    case FI_EKEYREJECTED: return NA_NOENTRY;
+    case FI_ECANCELED:
+    case FI_EIO:
+    case FI_ENOENT: return NA_DISCONNECT;
+    default: ret = na_ofi_code(error);
+    }
+    return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
+}
+
+/* Start the next piece. NA_AGAIN: the provider has no room for it. A put has
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
     struct na_ofi_class *self = op->end->na_class;
+    struct fid_ep *ep = atomic_load(&op->end->rma);
     na_size_t max = self->info->ep_attr->max_msg_size;
     na_size_t size = max > 0 && max < op->left ? max : op->left;
     struct na_ofi_place local, remote;
@@ -167,6 +207,8 @@ static na_return_t na_ofi_rma_post(
     msg.rma_iov_count = na_ofi_list_remote(op, &size, rma_iov, &remote);
     if (size < tried)
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
+    if (ep == NULL)
+        return NA_AGAIN; /* it was closed since */
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -175,18 +217,21 @@ static na_return_t na_ofi_rma_post(
     part->request.work = NA_OFI_RMA;
     msg.context = &part->request.provider;
     if (op->base.type == NA_CB_PUT)
-        rc = fi_writemsg(op->end->ep, &msg, FI_DELIVERY_COMPLETE);
+        rc = fi_writemsg(ep, &msg, FI_DELIVERY_COMPLETE);
     else
-        rc = fi_readmsg(op->end->ep, &msg, 0);
+        rc = fi_readmsg(ep, &msg, 0);
     if (rc == -FI_EAGAIN)
         return NA_AGAIN;
-    if (rc != 0)
-        return na_ofi_failed(self,
-            op->base.type == NA_CB_PUT ? "fi_writemsg" : "fi_readmsg",
-            op->base.addr->name, (int) rc);
+    if (rc != 0) {
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "a transfer with %s cannot be started: %s", op->base.addr->name,
+            fi_strerror((int) -rc));
+        return na_ofi_rma_code((int) -rc);
+    }
     op->local = local;
     op->remote = remote;
     op->left -= size;
+    op->started = true;
     return NA_SUCCESS;
 }
 
@@ -212,6 +257,63 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     return ret;
 }
 
+/* Have all of it to be moved. */
+static void na_ofi_rma_aim(struct na_ofi_op *op)
+{
+    op->left = op->base.size;
+    op->local = na_ofi_place_local(op->base.local, op->base.local_offset);
+    op->remote = na_ofi_place_remote(
+        na_ofi_mem_of(op->base.remote), op->base.remote_offset);
+}
+
+static void na_ofi_rma_refused(const struct na_ofi_op *op, const char *how)
+{
+    struct na_ofi_class *self = op->end->na_class;
+
+    self->base.core->count(&self->base, "rma_refused", 1);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+        "a transfer was refused by %s: %s", op->base.addr->name, how);
+}
+
+/* The connection broke, and nothing of the transfer is in flight any more: have
+ * it started anew, as a suspect. Some providers need a moment until they
+ * connect again, and fail what is started meanwhile. */
+static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+    if (op->tries == NA_OFI_RMA_TRIES) {
+        if (!op->started || atomic_load(&addr->state) == NA_OFI_DEAD)
+            return NA_DISCONNECT;
+        na_ofi_rma_refused(op, "alone, too, it broke the connection");
+        return NA_NOENTRY;
+    }
+    if (op->tries > 0)
+        op->retry = op->end->na_class->base.core->now_ns() +
+            op->tries * NA_OFI_RMA_RETRY;
+    else
+        atomic_fetch_add(&addr->suspects, 1);
+    op->tries++;
+    op->started = false;
+    na_ofi_rma_aim(op);
+    return NA_SUCCESS;
+}
+
+/* Whether the next piece can be started; NA_AGAIN: later. */
+static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
+{
+    na_return_t ret = anew ? na_ofi_rma_suspect(op) : NA_SUCCESS;
+
+    if (ret == NA_SUCCESS && op->left > 0)
+        ret = na_ofi_rma_ready(op);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_rma_open(op->end);
+    if (ret == NA_SUCCESS && op->retry != 0 &&
+        op->end->na_class->base.core->now_ns() < op->retry)
+        ret = NA_AGAIN;
+    return ret;
+}
+
 /* A piece begins, or ended. The endpoint's lock is held, as in the next. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
@@ -219,75 +321,120 @@ static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
     part->taken = true;
     op->flight++;
     op->end->flight++;
+    atomic_fetch_add(&na_ofi_addr_of(op->base.addr)->flight, 1);
 }
 
-static void na_ofi_part_give(struct na_ofi_part *part, struct na_ofi_op *op)
+static void na_ofi_part_give(
+    struct na_ofi_part *part, struct na_ofi_op *op, na_return_t ret)
 {
     assert(part->taken && op->flight > 0 && op->end->flight > 0);
     part->taken = false;
     op->flight--;
     op->end->flight--;
+    atomic_fetch_sub(&na_ofi_addr_of(op->base.addr)->flight, 1);
+    if (ret == NA_DISCONNECT)
+        op->broken = true;
+    else if (ret != NA_AGAIN && op->ret == NA_SUCCESS)
+        op->ret = ret;
 }
 
-/* A place for a piece, where one is to be started. */
+/* Whether it is a suspect's turn, which lasts until that ends. */
+static bool na_ofi_rma_has_turn(struct na_ofi_op *op)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+    struct na_ofi_op *holder = NULL;
+
+    return atomic_compare_exchange_strong(&addr->turn, &holder, op) ||
+        holder == op;
+}
+
+/* A place for a piece, where one is to be started; NULL: none. A suspect waits
+ * until it is alone, the others until there is no suspect. */
 static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 {
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     unsigned i = 0;
 
-    if (op->ret != NA_SUCCESS || op->left == 0 || op->flight == NA_OFI_PIECES)
+    if (op->ret != NA_SUCCESS || op->broken || op->left == 0 ||
+        op->flight == NA_OFI_PIECES || op->end->renewing)
+        return NULL;
+    if (op->tries > 0 ? !na_ofi_rma_has_turn(op) ||
+                atomic_load(&addr->flight) != op->flight
+                      : atomic_load(&addr->suspects) > 0)
         return NULL;
     while (op->parts[i].taken)
         i++;
     return &op->parts[i];
 }
 
-static void na_ofi_rma_fail(struct na_ofi_op *op, na_return_t ret)
+/* Whoever did this starts its pieces. True: anew. */
+static bool na_ofi_rma_seize(struct na_ofi_op *op)
 {
-    if (op->ret == NA_SUCCESS)
-        op->ret = ret;
-}
+    bool anew = op->broken && op->flight == 0;
 
-/* It waits no more. */
-static void na_ofi_rma_resume(struct na_ofi_op *op)
-{
+    assert(!op->busy);
+    op->busy = true;
     if (op->waiting)
         na_plug_list_remove(&op->due);
     op->waiting = false;
+    if (anew)
+        op->broken = false;
+    return anew;
+}
+
+/* No lock is held. */
+static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
+{
+    na_ofi_lock(&op->end->lock);
+    na_plug_list_remove(&op->active);
+    na_ofi_unlock(&op->end->lock);
+    if (op->tries > 0) {
+        struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+        struct na_ofi_op *holder = op;
+
+        (void) atomic_compare_exchange_strong(&addr->turn, &holder, NULL);
+        atomic_fetch_sub(&addr->suspects, 1);
+    }
+    op->end->na_class->base.core->complete(&op->base, ret);
 }
 
 /* Start what can be started, and end the operation where nothing is left to
- * do. The caller set `busy`, and holds no lock. */
-static void na_ofi_rma_work(struct na_ofi_op *op)
+ * do. The caller seized it, and holds no lock. False: it waits again. */
+static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
     struct na_ofi_end *end = op->end;
-    na_return_t ret = op->left > 0 ? na_ofi_rma_ready(op) : NA_SUCCESS;
+    na_return_t ret = na_ofi_rma_prepare(op, anew);
     struct na_ofi_part *part;
-    bool waits;
     bool ended;
+    bool waits;
 
     na_ofi_lock(&end->lock);
+    if (ret != NA_SUCCESS && ret != NA_AGAIN && op->ret == NA_SUCCESS)
+        op->ret = ret;
     while (ret == NA_SUCCESS && (part = na_ofi_part_next(op)) != NULL) {
         na_ofi_part_take(part, op);
+        end->posting++;
         na_ofi_unlock(&end->lock);
         ret = na_ofi_rma_post(op, part);
         na_ofi_lock(&end->lock);
+        end->posting--;
         if (ret != NA_SUCCESS)
-            na_ofi_part_give(part, op);
+            na_ofi_part_give(part, op, ret);
     }
-    if (ret != NA_SUCCESS && ret != NA_AGAIN)
-        na_ofi_rma_fail(op, ret);
     op->busy = false;
-    ended = op->flight == 0 && (op->ret != NA_SUCCESS || op->left == 0);
-    waits = ret == NA_AGAIN && op->ret == NA_SUCCESS;
+    ended = op->flight == 0 &&
+        (op->ret != NA_SUCCESS || (op->left == 0 && !op->broken));
+    waits = op->flight == 0 && !ended; /* else a piece's end is the next turn */
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);
     ret = op->ret;
     na_ofi_unlock(&end->lock);
     if (ended)
-        end->na_class->base.core->complete(&op->base, ret);
-    if (waits)
+        na_ofi_rma_end(op, ret);
+    else if (waits)
         na_ofi_hurry(end->na_class);
+    return !waits;
 }
 
 /* The slots put and get. */
@@ -296,6 +443,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     struct na_ofi_op *op = (struct na_ofi_op *) base;
     struct na_ofi_end *end = na_ofi_end_of(base->context);
     na_return_t ret;
+    bool anew;
 
     if (base->size == 0) {
         end->na_class->base.core->complete(base, NA_SUCCESS);
@@ -305,22 +453,26 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);
-    assert(op->flight == 0 && !op->waiting && !op->busy);
+    assert(op->flight == 0 && !op->waiting);
     op->end = end;
-    op->busy = true;
-    op->asked = false;
+    na_plug_list_init(&op->active);
+    na_plug_list_push(&end->active, &op->active);
+    op->over = 0;
+    op->broken = false;
     op->ret = NA_SUCCESS;
-    op->left = base->size;
+    anew = na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
     na_plug_list_init(&op->due);
-    op->local = na_ofi_place_local(base->local, base->local_offset);
-    op->remote =
-        na_ofi_place_remote(na_ofi_mem_of(base->remote), base->remote_offset);
-    na_ofi_rma_work(op);
+    op->asked = false;
+    op->started = false;
+    op->tries = 0;
+    op->retry = 0;
+    na_ofi_rma_aim(op);
+    (void) na_ofi_rma_work(op, anew);
     return NA_SUCCESS;
 }
 
-/* From poll: try again what did not go. The number tried. */
+/* From poll: try again what did not go. The number that went. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
@@ -332,82 +484,41 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     na_plug_list_move(&due, &end->due);
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
+        bool anew = na_ofi_rma_seize(op);
 
-        op->waiting = false;
-        op->busy = true;
         na_ofi_unlock(&end->lock);
-        na_ofi_rma_work(op);
-        n++;
+        n += na_ofi_rma_work(op, anew) ? 1 : 0;
         na_ofi_lock(&end->lock);
     }
     na_ofi_unlock(&end->lock);
     return n;
 }
 
-/* ---- Ends ---- */
-
-/* What an error of a piece means.
- *
- * The description told of bounds and permissions, and they were kept: so a
- * target that refuses has not got that memory any more, whatever its provider
- * calls it. Some (tcp) refuse by closing the connection; that is as if the peer
- * had died, but for memory of this class.
- *
- * A broken connection is FI_ECANCELED of some and FI_EIO of others. Nobody else
- * cancels pieces: those of an endpoint that we close end in silence. */
-static na_return_t na_ofi_rma_fate(const struct na_ofi_op *op, int error)
-{
-    struct na_ofi_class *self = op->end->na_class;
-    const struct na_core *core = self->base.core;
-    na_return_t ret = na_ofi_code(error);
-
-    switch (error) {
-    case FI_EACCES:
-    case FI_EPERM:
-    case FI_EINVAL:
-    case FI_ENOKEY:
-    case FI_EKEYREJECTED: ret = NA_NOENTRY; break;
-    case FI_ECANCELED:
-    case FI_EIO: ret = NA_DISCONNECT; break;
-    default: break;
-    }
-    if (op->base.addr->self && ret == NA_DISCONNECT)
-        ret = NA_NOENTRY;
-    if (ret == NA_NOENTRY) {
-        core->count(&self->base, "rma_refused", 1);
-        core->log(HG_LOG_LEVEL_WARNING, "ofi",
-            "a transfer was refused by %s: %s", op->base.addr->name,
-            fi_strerror(error));
-    } else {
-        core->log(HG_LOG_LEVEL_WARNING, "ofi", "a transfer with %s failed: %s",
-            op->base.addr->name, fi_strerror(error));
-    }
-    return ret;
-}
-
-/* A piece ended; `error` is 0, or positive, of libfabric. No lock is held. */
+/* A piece ended; `error` is 0, or of libfabric, of either sign. No lock is
+ * held. */
 static void na_ofi_rma_done(
     struct na_ofi_end *end, struct na_ofi_request *request, int error)
 {
     struct na_ofi_part *part = NA_OFI_OF(request, struct na_ofi_part, request);
     struct na_ofi_op *op = part->op;
-    na_return_t ret = error != 0 ? na_ofi_rma_fate(op, error) : NA_SUCCESS;
+    na_return_t ret = error != 0 ? na_ofi_rma_code(abs(error)) : NA_SUCCESS;
+    bool anew = false;
     bool busy;
 
-    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
-        na_ofi_lost(end->na_class, na_ofi_addr_of(op->base.addr), ret);
+    if (ret == NA_NOENTRY)
+        na_ofi_rma_refused(op, fi_strerror(abs(error)));
+    else if (ret != NA_SUCCESS)
+        end->na_class->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "a transfer with %s failed: %s", op->base.addr->name,
+            fi_strerror(abs(error)));
     na_ofi_lock(&end->lock);
-    na_ofi_part_give(part, op);
-    if (ret != NA_SUCCESS)
-        na_ofi_rma_fail(op, ret);
+    na_ofi_part_give(part, op, ret);
     busy = op->busy;
-    if (!busy) {
-        na_ofi_rma_resume(op);
-        op->busy = true;
-    }
+    if (!busy)
+        anew = na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
     if (!busy)
-        na_ofi_rma_work(op);
+        (void) na_ofi_rma_work(op, anew);
 }
 
 /* For the slot cancel: nothing new is started, and what is in flight ends by
@@ -416,20 +527,107 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
     struct na_ofi_end *end = na_ofi_end_of(base->context);
-    const struct na_core *core = end->na_class->base.core;
-    bool ended;
+    bool waited;
 
     na_ofi_lock(&end->lock);
-    if (core->op_id(base) != op_id ||
+    if (end->na_class->base.core->op_id(base) != op_id ||
         (!op->busy && !op->waiting && op->flight == 0)) {
         na_ofi_unlock(&end->lock);
         return NA_NOENTRY;
     }
-    na_ofi_rma_fail(op, NA_CANCELED);
-    na_ofi_rma_resume(op);
-    ended = !op->busy && op->flight == 0;
+    if (op->ret == NA_SUCCESS)
+        op->ret = NA_CANCELED;
+    waited = op->waiting;
+    if (waited)
+        (void) na_ofi_rma_seize(op);
     na_ofi_unlock(&end->lock);
-    if (ended)
-        core->complete(base, NA_CANCELED);
+    if (waited)
+        (void) na_ofi_rma_work(op, false);
     return NA_SUCCESS;
+}
+
+/* ---- Endpoints ---- */
+
+/* End the pieces in flight by closing their endpoint. Their operations end, if
+ * they were canceled or their peer is dead, or begin anew. clock_lock is held.
+ */
+static void na_ofi_rma_renew(struct na_ofi_end *end)
+{
+    struct na_link *link;
+
+    na_ofi_lock(&end->poll_lock);
+    na_ofi_lock(&end->lock);
+    end->renewing = true;
+    while (end->posting > 0) {
+        na_ofi_unlock(&end->lock);
+        (void) sched_yield();
+        na_ofi_lock(&end->lock);
+    }
+    na_ofi_unlock(&end->lock);
+    na_ofi_rma_close(end);
+    while (na_ofi_poll_end(end) > 0) /* what ended before */
+        continue;
+    na_ofi_lock(&end->lock);
+    end->renewing = false;
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+        unsigned i;
+
+        for (i = 0; i < NA_OFI_PIECES; i++)
+            if (op->parts[i].taken)
+                na_ofi_part_give(&op->parts[i], op, NA_DISCONNECT);
+        if (op->broken && !op->busy && !op->waiting) {
+            op->waiting = true;
+            na_plug_list_push(&end->due, &op->due);
+        }
+    }
+    assert(end->flight == 0);
+    na_ofi_unlock(&end->lock);
+    (void) na_ofi_rma_flush(end);
+    na_ofi_unlock(&end->poll_lock);
+}
+
+/* Whether it is to end, and its pieces do not. The endpoint's lock is held. */
+static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+    if (op->flight == 0 ||
+        (op->ret == NA_SUCCESS && atomic_load(&addr->state) != NA_OFI_DEAD))
+        return false;
+    if (op->over == 0)
+        op->over = now;
+    return now - op->over > NA_OFI_RMA_STUCK;
+}
+
+/* From the clock, each turn: see to it that what is over ends. clock_lock is
+ * held. */
+static void na_ofi_rma_turn(struct na_ofi_end *end)
+{
+    uint64_t now = end->na_class->base.core->now_ns();
+    struct na_link *link;
+    bool stuck = false;
+
+    na_ofi_lock(&end->lock);
+    for (link = end->active.next; link != &end->active; link = link->next)
+        stuck |=
+            na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
+    na_ofi_unlock(&end->lock);
+    if (!stuck)
+        return;
+    end->na_class->base.core->count(&end->na_class->base, "rma_stuck", 1);
+    na_ofi_rma_renew(end);
+}
+
+/* The last context that uses the endpoint goes: nothing of it may be in flight
+ * any more. clock_lock is held. */
+static void na_ofi_rma_stop(struct na_ofi_end *end)
+{
+    bool busy;
+
+    na_ofi_lock(&end->lock);
+    busy = end->flight > 0;
+    na_ofi_unlock(&end->lock);
+    if (busy)
+        na_ofi_rma_renew(end);
 }

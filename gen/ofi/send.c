@@ -79,7 +79,7 @@ static void na_ofi_buffers_free(struct na_ofi_end *end)
 
         end->all = buffer->all;
         if (buffer->mr != NULL)
-            (void) fi_close(&buffer->mr->fid);
+            na_ofi_mr_close(end->na_class, buffer->mr);
         if (buffer->addr != NULL)
             core->addr_unref(&buffer->addr->base);
         core->free(buffer);
