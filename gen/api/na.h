@@ -485,7 +485,8 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
  * at once where the description tells, else the callback brings the target's
  * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
- * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. A put
+ * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. Over
+ * libfabric, transfers of 0 bytes succeed without asking the target. A put
  * has completed when the data is in the target's memory and visible to it
  * before any message sent later; one that failed may have written a part. */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,

@@ -176,9 +176,9 @@ struct na_ofi_addr {
     _Atomic uint8_t context;      /* endpoint that its last message came from */
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
-    uint64_t deadline;     /* asked, accepted: turn in which it is given up */
-    uint64_t often;        /* turns between our keep-alives */
-    _Atomic unsigned told; /* class->end_count, when we last introduced
+    uint64_t deadline;       /* asked, accepted: turn in which it is given up */
+    uint64_t often;          /* turns between our keep-alives */
+    _Atomic unsigned told;   /* class->end_count, when we last introduced
                                  ourselves */
     _Atomic unsigned flight; /* pieces of puts and gets */
     _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
