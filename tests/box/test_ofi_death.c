@@ -282,7 +282,8 @@ HG_TEST_ROLE(flood)
 }
 
 /* A message breaks off: what receives it, receives those of others. Not on shm
- * of libfabric 1.17: the dead may hold the lock of our queue, in shared memory. */
+ * of libfabric 1.17: a process killed in the middle of its work leaves the lock
+ * of its queue locked, and a send to it spins in libfabric for ever. */
 static void death_in_message(unsigned scheme)
 {
     struct death_pair pair;
