@@ -375,26 +375,28 @@ BY_ZMQ := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
         %/test_zmq_%,$(BOX))) test_paper test_demo_serve)
 # What check runs; check-full runs all of everything. What is above NA meets
-# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, on self-emul as on
-# self, but for bulk, and on other providers of libfabric as on ofi+tcp; the
-# steps of sm are about its peers, not about memory. A provider that demands more
-# is about messages and memory.
+# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
+# self, but for bulk; the steps of sm are about its peers, not about memory. Of
+# libfabric's the native tcp runs what is NA's, and peers that come, go and die;
+# other providers run messages, memory and peers, and one that demands more
+# messages and memory.
+conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
-    $(addprefix $(BUILD)/tests/conform/test_,bulk fork rpc_calls cb_calls), \
-    $(CONFORM))
-DEMANDED    := $(COPIES) $(addprefix $(BUILD)/tests/conform/test_,na_msg \
-    rpc_calls)
+    $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))
+# $(call leave_out,TRANSPORTS,PROGRAMS): all cases there but these programs'.
+leave_out    = $(foreach t,$1,$(patsubst %,%@$t,$(filter-out $2,$(CONFORM))))
 CHECK_CASES := $(filter-out \
-    $(foreach t,self-emul zmq+ipc zmq+inproc $(PROVIDERS), \
-        $(ABOVE:%=%@$t)) \
-    $(foreach t,$(HOOKED),$(patsubst %,%@$t,$(filter-out $(DEMANDED), \
-        $(CONFORM)))),$(CASES))
+    $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)) \
+    $(call leave_out,ofi+tcp,$(BUILD)/tests/conform/test_na_% $(call conform, \
+        bulk rpc_calls rpc_peer rpc_restart cb_lookup cb_restart hosts)) \
+    $(call leave_out,$(PROVIDERS),$(call conform,na_msg na_rma na_peer)) \
+    $(call leave_out,$(HOOKED),$(COPIES) $(call conform,na_msg rpc_calls)) \
+    $(call leave_out,mux-ofi,$(call conform,mux)),$(CASES))
 # With ASan what is above NA runs on sm, and on self, zmq+tcp and ofi+tcp where
 # it is about what ends or lacks: a peer, a class, room, memory; on self-emul
 # only what moves memory does.
-ENDINGS     := $(addprefix $(BUILD)/tests/conform/test_,cb_drain cb_ends \
-    cb_restart cb_watch rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart \
-    rpc_room)
+ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
+    rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
     $(addprefix %@,$(PROVIDERS) $(filter-out ofi-hard,$(HOOKED))) \
     $(foreach t,self zmq+tcp ofi+tcp, \
