@@ -454,8 +454,11 @@ static inline bool na_plug_is_within(
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
-/* Of a message over ofi_rxm, whose receiver fetches what is larger: when the
- * sender dies meanwhile, libfabric 1.17 loses the receive buffer. */
+/* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
+ * dies meanwhile, libfabric 1.17 never ends the send of such a message, and does
+ * not tell that a multi-receive buffer is used up: a buffer takes one message
+ * there. */
+#define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
@@ -677,6 +680,7 @@ struct na_ofi_class {
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
+    bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
     _Atomic unsigned names; /* of endpoints but the first */
@@ -1809,12 +1813,13 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
-    bool is_rxm = strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
     size_t limit = self->info->ep_attr->max_msg_size;
     size_t unexpected = info->max_unexpected_size;
     size_t expected = info->max_expected_size;
 
-    if (is_rxm && limit > NA_OFI_RXM_MAX)
+    self->is_rxm =
+        strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
+    if (self->is_rxm && limit > NA_OFI_RXM_MAX)
         limit = NA_OFI_RXM_MAX;
     assert(limit > NA_OFI_HEADER);
     limit -= NA_OFI_HEADER;
@@ -4176,8 +4181,6 @@ static ssize_t na_ofi_say(
     struct na_ofi_header header;
     struct na_segment segment;
 
-    if (end == NULL)
-        end = self->ends[0];
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;
@@ -4522,6 +4525,7 @@ static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
+        addr->home = 0;
         if (atomic_load(&addr->theirs) != 0)
             (void) na_ofi_say(self, addr, NA_OFI_BYE);
     }
@@ -4566,7 +4570,8 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
+        rc = fi_recvmsg(
+            end->ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
@@ -4581,13 +4586,18 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
 {
     size_t size = 4 * end->na_class->message_size;
+    unsigned count = NA_OFI_RECVS;
     na_return_t ret = NA_SUCCESS;
     unsigned i;
 
     if (size < NA_OFI_RECV_MIN)
         size = NA_OFI_RECV_MIN;
+    if (end->na_class->is_rxm) {
+        size = end->na_class->message_size;
+        count = NA_OFI_RXM_RECVS;
+    }
     na_ofi_lock(&end->lock);
-    for (i = 0; i < NA_OFI_RECVS; i++) {
+    for (i = 0; i < count; i++) {
         struct na_ofi_buffer *buffer;
 
         ret = na_ofi_buffer_new(end, size, NA_OFI_RECV, &buffer);
@@ -4752,20 +4762,32 @@ static void na_ofi_hear(
 
 /* ---- Completions ---- */
 
-/* A receive ended: the buffer has a message, or is used up, or both. */
+/* A receive ended: put its buffer aside if that is used up. */
+static void na_ofi_recv_ended(
+    struct na_ofi_end *end, struct na_ofi_request *request, uint64_t flags)
+{
+    struct na_ofi_buffer *buffer =
+        NA_OFI_OF(request, struct na_ofi_buffer, request);
+
+    if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
+        return;
+    buffer->next = end->used;
+    end->used = buffer;
+}
+
+/* A buffer has a message, or is used up, or both. */
 static void na_ofi_received(
     struct na_ofi_end *end, const struct fi_cq_data_entry *entry)
 {
-    struct na_ofi_buffer *buffer =
-        NA_OFI_OF((struct na_ofi_request *) entry->op_context,
-            struct na_ofi_buffer, request);
+    struct na_ofi_request *request =
+        (struct na_ofi_request *) entry->op_context;
+    const unsigned char *bytes = (const unsigned char *) entry->buf;
 
+    if (end->na_class->is_rxm) /* one message, at the beginning */
+        bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0)
-        na_ofi_hear(end, (const unsigned char *) entry->buf, entry->len);
-    if ((entry->flags & FI_MULTI_RECV) != 0) {
-        buffer->next = end->used;
-        end->used = buffer;
-    }
+        na_ofi_hear(end, bytes, entry->len);
+    na_ofi_recv_ended(end, request, entry->flags);
 }
 
 /* A send failed: its peer is gone. */
@@ -4801,17 +4823,11 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            struct na_ofi_buffer *buffer =
-                NA_OFI_OF(request, struct na_ofi_buffer, request);
-
             /* Or its sender died meanwhile. */
             na_ofi_refuse(self, NULL, error.len,
                 error.err == FI_ETRUNC ? "it is larger than the largest message"
                                        : fi_strerror(error.err));
-            if ((error.flags & FI_MULTI_RECV) != 0) {
-                buffer->next = end->used;
-                end->used = buffer;
-            }
+            na_ofi_recv_ended(end, request, error.flags);
         }
     }
 }
@@ -5363,44 +5379,19 @@ static na_return_t na_ofi_end_take(
     return NA_SUCCESS;
 }
 
-static void na_ofi_end_remove(struct na_ofi_class *self, uint8_t id)
+/* A context uses the endpoint no more. It stays until the class closes, for the
+ * next context of that number: peers know where it is. */
+static void na_ofi_end_give(struct na_ofi_end *end)
 {
-    struct na_ofi_end *end = self->ends[id];
-
-    na_ofi_lock(&self->lock);
-    self->ends[id] = NULL;
-    na_ofi_unlock(&self->lock);
-    if (end != NULL)
-        na_ofi_end_close(end);
-}
-
-/* A context uses the endpoint no more. With its last one it closes, but the
- * first endpoint, which is the class's. */
-static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
-{
-    uint8_t id = end->id;
-
-    if (--end->contexts > 0)
-        return;
-    na_ofi_rma_stop(end);
-    if (id != 0)
-        na_ofi_end_remove(self, id);
-}
-
-/* Whether memory is bound to the endpoint that uses it, ours included: then all
- * contexts must share one. */
-static bool na_ofi_is_bound(const struct na_ofi_class *self)
-{
-    int both = FI_MR_ENDPOINT | FI_MR_LOCAL;
-
-    return (self->info->domain_attr->mr_mode & both) == both;
+    if (--end->contexts == 0)
+        na_ofi_rma_stop(end);
 }
 
 static na_return_t na_ofi_context_create(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_context *context = (struct na_ofi_context *) base;
-    uint8_t id = base->helper || na_ofi_is_bound(self) ? 0 : base->id;
+    uint8_t id = base->helper ? 0 : base->id;
     na_return_t ret;
 
     na_ofi_lock(&self->clock_lock);
@@ -5414,7 +5405,7 @@ static void na_ofi_context_destroy(struct na_context *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
 
     na_ofi_lock(&self->clock_lock);
-    na_ofi_end_give(self, na_ofi_end_of(base));
+    na_ofi_end_give(na_ofi_end_of(base));
     na_ofi_unlock(&self->clock_lock);
 }
 
@@ -5424,10 +5415,15 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 {
     struct na_ofi_class *self = na_ofi_of(na_class);
 
+    unsigned id;
+
     na_ofi_clock_stop(self);
-    if (self->ends[0] != NULL) {
+    if (self->ends[0] != NULL)
         na_ofi_say_bye(self, linger_ms);
-        na_ofi_end_remove(self, 0);
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        if (self->ends[id] != NULL)
+            na_ofi_end_close(self->ends[id]);
+        self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
     na_ofi_fabric_close(self);

@@ -567,12 +567,13 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
-    bool is_rxm = strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
     size_t limit = self->info->ep_attr->max_msg_size;
     size_t unexpected = info->max_unexpected_size;
     size_t expected = info->max_expected_size;
 
-    if (is_rxm && limit > NA_OFI_RXM_MAX)
+    self->is_rxm =
+        strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
+    if (self->is_rxm && limit > NA_OFI_RXM_MAX)
         limit = NA_OFI_RXM_MAX;
     assert(limit > NA_OFI_HEADER);
     limit -= NA_OFI_HEADER;

@@ -22,8 +22,6 @@ static ssize_t na_ofi_say(
     struct na_ofi_header header;
     struct na_segment segment;
 
-    if (end == NULL)
-        end = self->ends[0];
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;
@@ -368,6 +366,7 @@ static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
+        addr->home = 0;
         if (atomic_load(&addr->theirs) != 0)
             (void) na_ofi_say(self, addr, NA_OFI_BYE);
     }

@@ -67,8 +67,11 @@
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
-/* Of a message over ofi_rxm, whose receiver fetches what is larger: when the
- * sender dies meanwhile, libfabric 1.17 loses the receive buffer. */
+/* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
+ * dies meanwhile, libfabric 1.17 never ends the send of such a message, and does
+ * not tell that a multi-receive buffer is used up: a buffer takes one message
+ * there. */
+#define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
 #define NA_OFI_BATCH 16       /* completions taken at a time */
@@ -290,6 +293,7 @@ struct na_ofi_class {
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
+    bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
     _Atomic unsigned names; /* of endpoints but the first */

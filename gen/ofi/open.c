@@ -30,44 +30,19 @@ static na_return_t na_ofi_end_take(
     return NA_SUCCESS;
 }
 
-static void na_ofi_end_remove(struct na_ofi_class *self, uint8_t id)
+/* A context uses the endpoint no more. It stays until the class closes, for the
+ * next context of that number: peers know where it is. */
+static void na_ofi_end_give(struct na_ofi_end *end)
 {
-    struct na_ofi_end *end = self->ends[id];
-
-    na_ofi_lock(&self->lock);
-    self->ends[id] = NULL;
-    na_ofi_unlock(&self->lock);
-    if (end != NULL)
-        na_ofi_end_close(end);
-}
-
-/* A context uses the endpoint no more. With its last one it closes, but the
- * first endpoint, which is the class's. */
-static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
-{
-    uint8_t id = end->id;
-
-    if (--end->contexts > 0)
-        return;
-    na_ofi_rma_stop(end);
-    if (id != 0)
-        na_ofi_end_remove(self, id);
-}
-
-/* Whether memory is bound to the endpoint that uses it, ours included: then all
- * contexts must share one. */
-static bool na_ofi_is_bound(const struct na_ofi_class *self)
-{
-    int both = FI_MR_ENDPOINT | FI_MR_LOCAL;
-
-    return (self->info->domain_attr->mr_mode & both) == both;
+    if (--end->contexts == 0)
+        na_ofi_rma_stop(end);
 }
 
 static na_return_t na_ofi_context_create(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_context *context = (struct na_ofi_context *) base;
-    uint8_t id = base->helper || na_ofi_is_bound(self) ? 0 : base->id;
+    uint8_t id = base->helper ? 0 : base->id;
     na_return_t ret;
 
     na_ofi_lock(&self->clock_lock);
@@ -81,7 +56,7 @@ static void na_ofi_context_destroy(struct na_context *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
 
     na_ofi_lock(&self->clock_lock);
-    na_ofi_end_give(self, na_ofi_end_of(base));
+    na_ofi_end_give(na_ofi_end_of(base));
     na_ofi_unlock(&self->clock_lock);
 }
 
@@ -91,10 +66,15 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 {
     struct na_ofi_class *self = na_ofi_of(na_class);
 
+    unsigned id;
+
     na_ofi_clock_stop(self);
-    if (self->ends[0] != NULL) {
+    if (self->ends[0] != NULL)
         na_ofi_say_bye(self, linger_ms);
-        na_ofi_end_remove(self, 0);
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        if (self->ends[id] != NULL)
+            na_ofi_end_close(self->ends[id]);
+        self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
     na_ofi_fabric_close(self);

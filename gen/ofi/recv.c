@@ -28,7 +28,8 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
+        rc = fi_recvmsg(
+            end->ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
@@ -43,13 +44,18 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
 {
     size_t size = 4 * end->na_class->message_size;
+    unsigned count = NA_OFI_RECVS;
     na_return_t ret = NA_SUCCESS;
     unsigned i;
 
     if (size < NA_OFI_RECV_MIN)
         size = NA_OFI_RECV_MIN;
+    if (end->na_class->is_rxm) {
+        size = end->na_class->message_size;
+        count = NA_OFI_RXM_RECVS;
+    }
     na_ofi_lock(&end->lock);
-    for (i = 0; i < NA_OFI_RECVS; i++) {
+    for (i = 0; i < count; i++) {
         struct na_ofi_buffer *buffer;
 
         ret = na_ofi_buffer_new(end, size, NA_OFI_RECV, &buffer);
@@ -214,20 +220,32 @@ static void na_ofi_hear(
 
 /* ---- Completions ---- */
 
-/* A receive ended: the buffer has a message, or is used up, or both. */
+/* A receive ended: put its buffer aside if that is used up. */
+static void na_ofi_recv_ended(
+    struct na_ofi_end *end, struct na_ofi_request *request, uint64_t flags)
+{
+    struct na_ofi_buffer *buffer =
+        NA_OFI_OF(request, struct na_ofi_buffer, request);
+
+    if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
+        return;
+    buffer->next = end->used;
+    end->used = buffer;
+}
+
+/* A buffer has a message, or is used up, or both. */
 static void na_ofi_received(
     struct na_ofi_end *end, const struct fi_cq_data_entry *entry)
 {
-    struct na_ofi_buffer *buffer =
-        NA_OFI_OF((struct na_ofi_request *) entry->op_context,
-            struct na_ofi_buffer, request);
+    struct na_ofi_request *request =
+        (struct na_ofi_request *) entry->op_context;
+    const unsigned char *bytes = (const unsigned char *) entry->buf;
 
+    if (end->na_class->is_rxm) /* one message, at the beginning */
+        bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0)
-        na_ofi_hear(end, (const unsigned char *) entry->buf, entry->len);
-    if ((entry->flags & FI_MULTI_RECV) != 0) {
-        buffer->next = end->used;
-        end->used = buffer;
-    }
+        na_ofi_hear(end, bytes, entry->len);
+    na_ofi_recv_ended(end, request, entry->flags);
 }
 
 /* A send failed: its peer is gone. */
@@ -263,17 +281,11 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            struct na_ofi_buffer *buffer =
-                NA_OFI_OF(request, struct na_ofi_buffer, request);
-
             /* Or its sender died meanwhile. */
             na_ofi_refuse(self, NULL, error.len,
                 error.err == FI_ETRUNC ? "it is larger than the largest message"
                                        : fi_strerror(error.err));
-            if ((error.flags & FI_MULTI_RECV) != 0) {
-                buffer->next = end->used;
-                end->used = buffer;
-            }
+            na_ofi_recv_ended(end, request, error.flags);
         }
     }
 }
