@@ -62,7 +62,7 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
         {"ofi+shm://", "ofi+shm://hg-"},
         {"ofi+shm://*", "ofi+shm://hg-"},
     };
-    char string[64], longest[128];
+    char string[64];
     size_t i;
 
     for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
@@ -70,11 +70,6 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
     (void) snprintf(
         string, sizeof(string), "ofi+shm://hg-test-a:b-%ld", (long) getpid());
     names_check(string, NULL, string);
-    /* The longest, whose contexts have longer ones. */
-    (void) snprintf(
-        longest, sizeof(longest), "ofi+shm://hg-test-%084ld", (long) getpid());
-    HG_CHECK_EQ_U64(strlen(longest), strlen("ofi+shm://") + 92);
-    names_check(longest, NULL, longest);
 }
 
 /* Skip the case on a host without IPv6. */
@@ -184,6 +179,63 @@ HG_TEST(classes_of_one_process_are_peers)
         conform_close(i % 2 == 0 ? &client : &server);
         conform_close(i % 2 == 0 ? &server : &client);
     }
+}
+
+/* A byte from another context of the client's, which is made for it. */
+static void names_send(
+    struct conform_end *client, struct conform_end *server, na_addr_t addr)
+{
+    struct conform_end other = *client;
+    struct conform_call recv, send;
+    char got[8];
+
+    other.context = NA_Context_create(client->na_class);
+    HG_CHECK(other.context != NULL);
+    HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client->na_class, other.context,
+        conform_ended, &send, "x", 1, addr, 0, &send.id));
+    HG_CHECK_OK(ends_wait_both(&other, server, &recv));
+    HG_CHECK_OK(ends_wait_both(&other, server, &send));
+    HG_CHECK(recv.size == 1 && got[0] == 'x');
+    conform_free_addr(server, &recv);
+    HG_CHECK_OK(NA_Context_destroy(client->na_class, other.context));
+}
+
+/* Also with the longest name, whose contexts have longer ones. */
+HG_TEST(contexts_of_classes_of_one_process)
+{
+    struct conform_end server, client;
+    char string[128], name[NA_MAX_ADDR_LEN];
+    na_context_t *context;
+    na_addr_t addr;
+    unsigned i;
+
+    (void) snprintf(
+        string, sizeof(string), "ofi+shm://hg-test-%084ld", (long) getpid());
+    ends_open(&server, string, 1000);
+    context = NA_Context_create(server.na_class);
+    HG_CHECK(context != NULL);
+    ends_open_client(&client, &server, NULL);
+    ends_name(&server, server.self, name);
+    HG_CHECK_EQ_STR(name, string);
+    HG_CHECK_EQ_U64(strlen(name), strlen("ofi+shm://") + 92);
+    addr = ends_lookup_both(&client, &server, name);
+    for (i = 0; i < 3; i++)
+        names_send(&client, &server, addr);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_OK(NA_Context_destroy(server.na_class, context));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Where the native provider is missing, the layered one serves. */
+HG_TEST(tcp_without_its_native_provider)
+{
+    HG_CHECK(setenv("FI_PROVIDER", "^net", 1) == 0);
+    names_check("ofi+tcp://lo", NULL, "ofi+tcp://127.0.0.1:");
+    hg_test_expect_log("has no provider net ");
+    HG_CHECK(NA_Initialize("ofi+net://lo", NA_TRUE) == NULL);
 }
 
 /* ---- What cannot be listened on ---- */
@@ -380,6 +432,20 @@ HG_TEST(bad_names_of_peers_are_refused)
             hg_test_fail(HG_TEST_HERE, "%s: %s, %u lines", bad[i].name,
                 NA_Error_to_string(ret), hg_test_log_count("") - (unsigned) i);
     }
+    HG_CHECK(addr == NA_ADDR_NULL);
+    conform_close(&end);
+}
+
+/* At once: the time for a lookup is longer than that for this case. */
+HG_TEST(a_name_of_shared_memory_that_nobody_has)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    hg_test_allow_log("cannot be reached");
+    ends_open_with(&end, "ofi+shm://", 1000, 600000);
+    HG_CHECK_RET(
+        ends_lookup(&end, "ofi+shm://hg-test-nobody", &addr), NA_HOSTUNREACH);
     HG_CHECK(addr == NA_ADDR_NULL);
     conform_close(&end);
 }
