@@ -886,6 +886,9 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 #define NA_OFI_STR "fi_ns://"
 #define NA_OFI_HOST_MAX 92 /* bytes of a name behind that, of a class */
 #define NA_OFI_STR_MAX 104 /* ... of an endpoint: with ":" and a number */
+/* Bytes of an address of FI_ADDR_STR, with zeros behind the name: an
+ * introduction has endpoints with addresses of one size. */
+#define NA_OFI_STR_SIZE (sizeof(NA_OFI_STR) + NA_OFI_STR_MAX)
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
 #define NA_OFI_NAMES 1024 /* that a process remembers */
@@ -1106,10 +1109,9 @@ static na_return_t na_ofi_raw_of_str(const struct na_ofi_class *self,
 {
     if (!na_ofi_is_str_name(rest))
         return na_ofi_bad_name(self, from_peer, rest, NA_OFI_NO_STR);
-    *size_p =
-        (size_t) snprintf((char *) raw, NA_OFI_RAW_MAX, NA_OFI_STR "%s", rest) +
-        1;
-    assert(*size_p <= NA_OFI_RAW_MAX);
+    memset(raw, 0, NA_OFI_STR_SIZE);
+    (void) snprintf((char *) raw, NA_OFI_STR_SIZE, NA_OFI_STR "%s", rest);
+    *size_p = NA_OFI_STR_SIZE;
     return NA_SUCCESS;
 }
 
@@ -1233,8 +1235,7 @@ static bool na_ofi_raw_ok(
             na_ofi_port(&address) != 0 && na_ofi_is_of_one(&address);
     }
     if (na_ofi_is_str(self))
-        return size > strlen(NA_OFI_STR) && size <= NA_OFI_RAW_MAX &&
-            memchr(raw, '\0', size) == raw + size - 1 &&
+        return size == NA_OFI_STR_SIZE && raw[size - 1] == '\0' &&
             strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0 &&
             na_ofi_is_str_name((const char *) raw + strlen(NA_OFI_STR));
     return size == self->ends[0]->raw_size;
@@ -2061,16 +2062,18 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
 static void na_ofi_place(struct na_ofi_class *self, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
+    size_t used;
+
     if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
     assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
+    used = strnlen((const char *) src, NA_OFI_RAW_MAX);
     if (!first)
-        info->src_addrlen += (size_t) snprintf(
-            (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
-            ":%u", atomic_fetch_add(&self->names, 1));
+        (void) snprintf((char *) src + used, NA_OFI_RAW_MAX - used, ":%u",
+            atomic_fetch_add(&self->names, 1));
 }
 
 static int na_ofi_ep_open(
@@ -2107,8 +2110,10 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
     assert(rc != 0 || end->raw_size <= sizeof(end->raw));
-    if (rc == 0 && na_ofi_is_str(self))
+    if (rc == 0 && na_ofi_is_str(self)) {
+        end->raw_size = NA_OFI_STR_SIZE;
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
+    }
     return rc;
 }
 

@@ -182,16 +182,18 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
 static void na_ofi_place(struct na_ofi_class *self, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
+    size_t used;
+
     if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
     assert(self->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, self->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = self->src_size;
+    used = strnlen((const char *) src, NA_OFI_RAW_MAX);
     if (!first)
-        info->src_addrlen += (size_t) snprintf(
-            (char *) src + self->src_size - 1, NA_OFI_RAW_MAX - self->src_size,
-            ":%u", atomic_fetch_add(&self->names, 1));
+        (void) snprintf((char *) src + used, NA_OFI_RAW_MAX - used, ":%u",
+            atomic_fetch_add(&self->names, 1));
 }
 
 static int na_ofi_ep_open(
@@ -228,8 +230,10 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
     assert(rc != 0 || end->raw_size <= sizeof(end->raw));
-    if (rc == 0 && na_ofi_is_str(self))
+    if (rc == 0 && na_ofi_is_str(self)) {
+        end->raw_size = NA_OFI_STR_SIZE;
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
+    }
     return rc;
 }
 
