@@ -370,10 +370,12 @@ make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 
-# Nothing is suppressed where no thread of libzmq is.
-BY_ZMQ := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux \
+# Nothing is suppressed where neither libzmq nor libfabric is.
+FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
+    $(addprefix %@,ofi+tcp $(PROVIDERS) $(HOOKED)) \
+    $(OFI:$(BUILD)/%=$(BUILD)/tsan/%) \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
-        %/test_zmq_%,$(BOX))) test_paper test_demo_serve)
+        %/test_zmq_% %/test_ofi_%,$(BOX))) test_paper test_demo_serve)
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
@@ -392,14 +394,20 @@ CHECK_CASES := $(filter-out \
     $(call leave_out,$(PROVIDERS),$(call conform,na_msg na_rma na_peer)) \
     $(call leave_out,$(HOOKED),$(COPIES) $(call conform,na_msg rpc_calls)) \
     $(call leave_out,mux-ofi,$(call conform,mux)),$(CASES))
-# With ASan what is above NA runs on sm, and on self, zmq+tcp and ofi+tcp where
-# it is about what ends or lacks: a peer, a class, room, memory; on self-emul
-# only what moves memory does.
+# With ASan what is above NA runs on sm, and on self and zmq+tcp where it is
+# about what ends or lacks: a peer, a class, room, memory; on self-emul only what
+# moves memory does. Each process that opens libfabric takes 0.3 s with ASan: of
+# its transport, bytes of strangers, errors and memory are looked at.
 ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
     rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
+ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open ofi/test_rma \
+    box/test_ofi_handshake box/test_ofi_hostile) \
+    $(addsuffix @ofi+tcp,$(call conform,na_msg na_peer na_wait))
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
-    $(addprefix %@,$(PROVIDERS) $(filter-out ofi-hard,$(HOOKED))) \
-    $(foreach t,self zmq+tcp ofi+tcp, \
+    $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
+    $(filter-out $(ASAN_OFI),$(OFI) $(filter %/test_ofi_%,$(BOX)) \
+        $(CONFORM:%=%@ofi+tcp)) \
+    $(foreach t,self zmq+tcp, \
         $(patsubst %,%@$t,$(filter-out $(ENDINGS),$(ABOVE)))) \
     $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \
     $(CHECK_CASES))
@@ -450,12 +458,13 @@ ubsan: $(BUILD)/run ## all tests under UBSan
 tsan: $(BUILD)/run ## all tests under ThreadSanitizer
 	$(call make_flavour,tsan,$(TSAN),programs)
 	$(Q)TSAN_OPTIONS=halt_on_error=1 \
-	    $(RUN) -s 6 $(filter-out $(BY_ZMQ),$(call cases_of,tsan))
-	$(Q)$(RUN) -s 6 $(filter $(BY_ZMQ),$(call cases_of,tsan))
+	    $(RUN) -s 6 $(filter-out $(FOREIGN),$(call cases_of,tsan))
+	$(Q)$(RUN) -s 6 $(filter $(FOREIGN),$(call cases_of,tsan))
 
 valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
-	    --trace-children=yes" $(CASES)
+	    --trace-children=yes --suppressions=$(CURDIR)/tests/valgrind.supp" \
+	    $(CASES)
 
 check-full: export HG_TEST_FULL := 1
 check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
