@@ -421,13 +421,15 @@ static inline bool na_plug_is_within(
  * gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
- *     endpoint->poll_lock  who polls the endpoint
+ *     clock_lock           the table of endpoints: held while one is opened, and
+ *                          while the clock goes through them
+ *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
- * No function of the core is called under class->lock or endpoint->lock.
- *
- * Must not know: anything of hg but hg.h.
+ * Functions of the core that may call a slot are called without class->lock and
+ * endpoint->lock. Those that the clock calls with clock_lock create and destroy
+ * no context.
  */
 #ifndef HG_GEN_OFI_OFI_H
 #define HG_GEN_OFI_OFI_H
@@ -4517,28 +4519,41 @@ static na_return_t na_ofi_addr_terminate(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Tell every peer that this class closes, and wait until that has left, at
- * most so long. No context is left, and the clock has stopped. */
+/* Poll all endpoints until their sends have ended, or until `end_at`. */
+static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
+{
+    unsigned id;
+
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        struct na_ofi_end *end = self->ends[id];
+
+        while (end != NULL && na_ofi_is_sending(end) &&
+            self->base.core->now_ns() < end_at) {
+            if (na_ofi_poll_end(end) == 0)
+                (void) sched_yield();
+        }
+    }
+}
+
+/* Tell every peer that this class closes, after what was sent, and wait until
+ * that has left, at most so long. No context is left, and the clock has
+ * stopped. */
 static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
-    const struct na_core *core = self->base.core;
-    uint64_t end_at = core->now_ns() + linger_ms * NA_OFI_MS;
+    uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
+    na_ofi_settle(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
-        addr->home = 0;
         if (atomic_load(&addr->theirs) != 0)
             (void) na_ofi_say(self, addr, NA_OFI_BYE);
     }
     na_ofi_unlock(&self->lock);
-    while (na_ofi_is_sending(self->ends[0]) && core->now_ns() < end_at) {
-        if (na_ofi_poll_end(self->ends[0]) == 0)
-            (void) sched_yield();
-    }
+    na_ofi_settle(self, end_at);
 }
 
 /* ==== gen/ofi/recv.c ==== */

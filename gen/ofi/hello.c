@@ -353,26 +353,39 @@ static na_return_t na_ofi_addr_terminate(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Tell every peer that this class closes, and wait until that has left, at
- * most so long. No context is left, and the clock has stopped. */
+/* Poll all endpoints until their sends have ended, or until `end_at`. */
+static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
+{
+    unsigned id;
+
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        struct na_ofi_end *end = self->ends[id];
+
+        while (end != NULL && na_ofi_is_sending(end) &&
+            self->base.core->now_ns() < end_at) {
+            if (na_ofi_poll_end(end) == 0)
+                (void) sched_yield();
+        }
+    }
+}
+
+/* Tell every peer that this class closes, after what was sent, and wait until
+ * that has left, at most so long. No context is left, and the clock has
+ * stopped. */
 static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
-    const struct na_core *core = self->base.core;
-    uint64_t end_at = core->now_ns() + linger_ms * NA_OFI_MS;
+    uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
+    na_ofi_settle(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
-        addr->home = 0;
         if (atomic_load(&addr->theirs) != 0)
             (void) na_ofi_say(self, addr, NA_OFI_BYE);
     }
     na_ofi_unlock(&self->lock);
-    while (na_ofi_is_sending(self->ends[0]) && core->now_ns() < end_at) {
-        if (na_ofi_poll_end(self->ends[0]) == 0)
-            (void) sched_yield();
-    }
+    na_ofi_settle(self, end_at);
 }

@@ -34,13 +34,15 @@
  * gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
- *     endpoint->poll_lock  who polls the endpoint
+ *     clock_lock           the table of endpoints: held while one is opened, and
+ *                          while the clock goes through them
+ *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
- * No function of the core is called under class->lock or endpoint->lock.
- *
- * Must not know: anything of hg but hg.h.
+ * Functions of the core that may call a slot are called without class->lock and
+ * endpoint->lock. Those that the clock calls with clock_lock create and destroy
+ * no context.
  */
 #ifndef HG_GEN_OFI_OFI_H
 #define HG_GEN_OFI_OFI_H
