@@ -375,7 +375,8 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
     $(addprefix %@,ofi+tcp $(PROVIDERS) $(HOOKED)) \
     $(OFI:$(BUILD)/%=$(BUILD)/tsan/%) \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
-        %/test_zmq_% %/test_ofi_%,$(BOX))) test_paper test_demo_serve)
+        $(addprefix $(BUILD)/tests/box/,test_zmq_% test_ofi_%),$(BOX))) \
+        test_paper test_demo_serve)
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
@@ -405,7 +406,8 @@ ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open ofi/test_rma \
     $(addsuffix @ofi+tcp,$(call conform,na_msg na_peer na_wait))
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
     $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
-    $(filter-out $(ASAN_OFI),$(OFI) $(filter %/test_ofi_%,$(BOX)) \
+    $(filter-out $(ASAN_OFI),$(OFI) \
+        $(filter $(BUILD)/tests/box/test_ofi_%,$(BOX)) \
         $(CONFORM:%=%@ofi+tcp)) \
     $(foreach t,self zmq+tcp, \
         $(patsubst %,%@$t,$(filter-out $(ENDINGS),$(ABOVE)))) \

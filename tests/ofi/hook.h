@@ -11,8 +11,9 @@
  * Without it, libfabric is not touched. Whatever the words: operations use
  * addresses that are in the address vector, stay within the reported limits,
  * and have ended before their memory region or address goes; each object is
- * closed before what it was opened in, and before the process exits. A caller that breaks one of these rules, or one
- * of those below, is ended by abort, with the line "ofi-hook: violation: ...".
+ * closed before what it was opened in, and before the process exits. A caller
+ * that breaks one of these rules, or one of those below, is ended by abort, with
+ * the line "ofi-hook: violation: ...".
  *
  *     plain       nothing else
  *     local       FI_MR_LOCAL: each buffer has the descriptor of a region that
