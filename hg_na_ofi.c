@@ -472,6 +472,7 @@ static inline bool na_plug_is_within(
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
 #define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
 #define NA_OFI_MS ((uint64_t) 1000000)
+#define NA_OFI_NEVER UINT64_MAX
 
 #define NA_OFI_OF(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
@@ -568,11 +569,12 @@ struct na_ofi_addr {
     _Atomic uint8_t context;      /* endpoint that its last message came from */
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
-    uint64_t deadline;       /* asked, accepted: turn in which it is given up */
-    uint64_t often;          /* turns between our keep-alives */
-    _Atomic unsigned told;   /* class->end_count, when we last introduced
+    uint64_t deadline;            /* last turn: of an address that is asked or
+                                accepted, or whose peer said BYE */
+    uint64_t often;               /* turns between our keep-alives */
+    _Atomic unsigned told;        /* class->end_count, when we last introduced
                                  ourselves */
-    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned flight;      /* pieces of puts and gets */
     _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
     _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
     struct na_link lookups;
@@ -4420,6 +4422,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
         addr->reached = true;
+        addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         addr->hello = true;          /* with the token: it proves us */
@@ -4692,6 +4695,7 @@ static struct na_ofi_addr *na_ofi_sender(
         if (proven) {
             atomic_store(&addr->state, NA_OFI_READY);
             atomic_store(&addr->open, true);
+            addr->deadline = NA_OFI_NEVER;
         }
         atomic_store_explicit(&addr->heard, self->turn, memory_order_relaxed);
     }
@@ -4726,7 +4730,11 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (header->kind == NA_OFI_BYE) {
         if (addr == NULL || size != 0)
             return "a BYE of nobody, or with a body";
-        na_ofi_lost(self, addr, NA_DISCONNECT);
+        /* Not at once: what its other endpoints sent before may still come. */
+        na_ofi_lock(&self->lock);
+        if (addr->deadline > self->turn + 1)
+            addr->deadline = self->turn + 1;
+        na_ofi_unlock(&self->lock);
         return NULL;
     }
     if (!na_ofi_get_intro(self, body, size, &intro))
@@ -4937,7 +4945,8 @@ static na_return_t na_ofi_judge(
             return NA_DISCONNECT;
         break;
     case NA_OFI_READY:
-        if (self->turn > atomic_load(&addr->heard) + self->death_turns)
+        if (self->turn > addr->deadline ||
+            self->turn > atomic_load(&addr->heard) + self->death_turns)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;

@@ -32,7 +32,8 @@ static na_return_t na_ofi_judge(
             return NA_DISCONNECT;
         break;
     case NA_OFI_READY:
-        if (self->turn > atomic_load(&addr->heard) + self->death_turns)
+        if (self->turn > addr->deadline ||
+            self->turn > atomic_load(&addr->heard) + self->death_turns)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;

@@ -254,6 +254,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
         addr->reached = true;
+        addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         addr->hello = true;          /* with the token: it proves us */

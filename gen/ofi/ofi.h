@@ -85,6 +85,7 @@
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
 #define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
 #define NA_OFI_MS ((uint64_t) 1000000)
+#define NA_OFI_NEVER UINT64_MAX
 
 #define NA_OFI_OF(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
@@ -181,11 +182,12 @@ struct na_ofi_addr {
     _Atomic uint8_t context;      /* endpoint that its last message came from */
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
-    uint64_t deadline;       /* asked, accepted: turn in which it is given up */
-    uint64_t often;          /* turns between our keep-alives */
-    _Atomic unsigned told;   /* class->end_count, when we last introduced
+    uint64_t deadline;            /* last turn: of an address that is asked or
+                                accepted, or whose peer said BYE */
+    uint64_t often;               /* turns between our keep-alives */
+    _Atomic unsigned told;        /* class->end_count, when we last introduced
                                  ourselves */
-    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned flight;      /* pieces of puts and gets */
     _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
     _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
     struct na_link lookups;

@@ -130,6 +130,7 @@ static struct na_ofi_addr *na_ofi_sender(
         if (proven) {
             atomic_store(&addr->state, NA_OFI_READY);
             atomic_store(&addr->open, true);
+            addr->deadline = NA_OFI_NEVER;
         }
         atomic_store_explicit(&addr->heard, self->turn, memory_order_relaxed);
     }
@@ -164,7 +165,11 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (header->kind == NA_OFI_BYE) {
         if (addr == NULL || size != 0)
             return "a BYE of nobody, or with a body";
-        na_ofi_lost(self, addr, NA_DISCONNECT);
+        /* Not at once: what its other endpoints sent before may still come. */
+        na_ofi_lock(&self->lock);
+        if (addr->deadline > self->turn + 1)
+            addr->deadline = self->turn + 1;
+        na_ofi_unlock(&self->lock);
         return NULL;
     }
     if (!na_ofi_get_intro(self, body, size, &intro))
