@@ -506,7 +506,7 @@ enum na_ofi_state {
 
 /* What a provider is given as the context of an operation. `provider` is the
  * provider's until the operation ends. */
-enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA };
+enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {
     struct fi_context2 provider;
@@ -644,7 +644,8 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
-    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet */
+    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet; may be
+                                     `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by class->lock */
@@ -663,6 +664,8 @@ struct na_ofi_end {
     unsigned flight;             /* pieces in flight */
     unsigned posting;            /* threads that start one */
     bool renewing;               /* nobody starts one */
+    uint64_t renewed;            /* when, in ns; guarded by clock_lock */
+    uint64_t pause;              /* the same: until it may be again */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -794,6 +797,10 @@ HG_PRIVATE void na_ofi_lost(
 /* Something was put on endpoint->due: have the clock tick fast, until nothing
  * is due any more. No lock is held. */
 HG_PRIVATE void na_ofi_hurry(struct na_ofi_class *self);
+
+/* The endpoint for puts and gets was opened: have messages that come to it
+ * taken, because some providers keep them otherwise, as many as there are. */
+HG_PRIVATE na_return_t na_ofi_drain_begin(struct na_ofi_end *end);
 
 /* Begin to receive on a new endpoint. */
 HG_PRIVATE na_return_t na_ofi_recv_begin(struct na_ofi_end *end);
@@ -2134,35 +2141,49 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
-/* Have the endpoint for puts and gets, from any thread; no lock is held. */
+/* Whether puts and gets have an endpoint of their own: see rma.c. Those of
+ * hardware are few, and end what is in flight by themselves. */
+static bool na_ofi_has_rma(const struct na_ofi_class *self)
+{
+    return na_ofi_is_inet(self) || na_ofi_is_str(self);
+}
+
+/* Have the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
+ * where a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
-    struct fid_ep *none = NULL;
     struct fid_ep *ep = NULL;
     sigset_t before;
     int rc;
 
-    if (atomic_load_explicit(&end->rma, memory_order_acquire) != NULL)
+    if (atomic_load(&end->rma) != NULL)
         return NA_SUCCESS;
+    if (!na_ofi_has_rma(end->na_class)) {
+        atomic_store(&end->rma, end->ep);
+        return NA_SUCCESS;
+    }
     na_ofi_block_signals(&before);
     rc = na_ofi_ep_open(end, false, &ep);
     na_ofi_restore_signals(&before);
-    if (rc == 0 && atomic_compare_exchange_strong(&end->rma, &none, ep))
-        return NA_SUCCESS;
-    na_ofi_close_object(
-        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
-    return rc == 0 ? NA_SUCCESS /* another thread was first */
-                   : na_ofi_failed(end->na_class, "cannot open an endpoint",
-                         "for puts and gets", rc);
+    if (rc != 0) {
+        na_ofi_close_object(
+            end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+        return na_ofi_failed(
+            end->na_class, "cannot open an endpoint", "for puts and gets", rc);
+    }
+    atomic_store(&end->rma, ep);
+    return na_ofi_drain_begin(end);
 }
 
-/* Close it, which ends the puts and gets in flight. */
+/* Close it, which ends the puts and gets in flight. poll_lock is held, or
+ * nobody polls. */
 static void na_ofi_rma_close(struct na_ofi_end *end)
 {
     struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
 
-    na_ofi_close_object(
-        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+    if (ep != end->ep)
+        na_ofi_close_object(
+            end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
 }
 
 /* Close an endpoint, which ends what is in flight, and free it. */
@@ -2679,12 +2700,17 @@ static na_return_t na_ofi_mem_deserialize(
  * taken back. Closing the endpoint ends it everywhere. So that is done where a
  * transfer was canceled, or its peer is dead, and its pieces do not end within
  * a second: the endpoint is closed, and all other transfers of it begin anew.
+ * It is done again after twice as long each time, up to five minutes, so that
+ * peers that fall silent cannot keep long transfers of others from their end.
+ * Where the provider is hardware, transfers share the endpoint of the messages:
+ * there it is the provider that ends them.
  */
 /* #include "ofi/ofi.h" */
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
 #define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS) /* until what is over must end */
+#define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */
 
@@ -2962,8 +2988,8 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 
     if (ret == NA_SUCCESS && op->left > 0)
         ret = na_ofi_rma_ready(op);
-    if (ret == NA_SUCCESS)
-        ret = na_ofi_rma_open(op->end);
+    if (ret == NA_SUCCESS && atomic_load(&op->end->rma) == NULL)
+        ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -3128,20 +3154,29 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     return NA_SUCCESS;
 }
 
-/* From poll: try again what did not go. The number that went. */
+/* From poll, whose lock is held: try again what did not go. The number that
+ * went. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
     struct na_link *link;
+    na_return_t ret = NA_SUCCESS;
     unsigned n = 0;
 
     na_plug_list_init(&due);
     na_ofi_lock(&end->lock);
     na_plug_list_move(&due, &end->due);
+    if (!na_plug_list_empty(&due)) {
+        na_ofi_unlock(&end->lock);
+        ret = na_ofi_rma_open(end);
+        na_ofi_lock(&end->lock);
+    }
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
         bool anew = na_ofi_rma_seize(op);
 
+        if (op->ret == NA_SUCCESS)
+            op->ret = ret;
         na_ofi_unlock(&end->lock);
         n += na_ofi_rma_work(op, anew) ? 1 : 0;
         na_ofi_lock(&end->lock);
@@ -3248,7 +3283,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-    if (op->flight == 0 ||
+    if (op->flight == 0 || op->end->rma == op->end->ep ||
         (op->ret == NA_SUCCESS && atomic_load(&addr->state) != NA_OFI_DEAD))
         return false;
     if (op->over == 0)
@@ -3269,8 +3304,13 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
         stuck |=
             na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
     na_ofi_unlock(&end->lock);
-    if (!stuck)
+    if (!stuck || now - end->renewed < end->pause)
         return;
+    if (now - end->renewed > 4 * end->pause)
+        end->pause = NA_OFI_RMA_STUCK;
+    else if (end->pause < NA_OFI_RMA_PAUSE_MAX)
+        end->pause *= 2;
+    end->renewed = now;
     end->na_class->base.core->count(&end->na_class->base, "rma_stuck", 1);
     na_ofi_rma_renew(end);
 }
@@ -3279,13 +3319,30 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
  * any more. clock_lock is held. */
 static void na_ofi_rma_stop(struct na_ofi_end *end)
 {
+    const struct na_core *core = end->na_class->base.core;
+    uint64_t deadline = core->now_ns() + 5 * NA_OFI_RMA_STUCK;
+    bool shared = end->rma == end->ep;
     bool busy;
 
-    na_ofi_lock(&end->lock);
-    busy = end->flight > 0;
-    na_ofi_unlock(&end->lock);
+    for (;;) {
+        na_ofi_lock(&end->lock);
+        busy = end->flight > 0;
+        na_ofi_unlock(&end->lock);
+        if (!busy || core->now_ns() > deadline)
+            break;
+        if (!shared) {
+            na_ofi_rma_renew(end);
+            continue;
+        }
+        na_ofi_lock(&end->poll_lock);
+        if (na_ofi_poll_end(end) == 0)
+            (void) sched_yield();
+        na_ofi_unlock(&end->poll_lock);
+    }
     if (busy)
-        na_ofi_rma_renew(end);
+        core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "puts and gets of a context that was destroyed did not end: their "
+            "memory is still in use");
 }
 
 /* ==== gen/ofi/wire.c ==== */
@@ -3867,7 +3924,7 @@ static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     buffer->bytes = (unsigned char *) (buffer + 1);
     if ((self->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
         na_return_t ret = na_ofi_mr_open(self, end->ep, buffer->bytes, size,
-            work == NA_OFI_RECV ? FI_RECV : FI_SEND, &buffer->mr);
+            work == NA_OFI_SEND ? FI_SEND : FI_RECV, &buffer->mr);
 
         if (ret != NA_SUCCESS) {
             core->free(buffer);
@@ -4582,7 +4639,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 
     while (end->spent != NULL) {
         struct na_ofi_buffer *buffer = end->spent;
-        ssize_t rc;
+        struct fid_ep *ep =
+            buffer->request.work == NA_OFI_DRAIN ? end->rma : end->ep;
+        ssize_t rc = 0;
 
         memset(&msg, 0, sizeof(msg));
         iov.iov_base = buffer->bytes;
@@ -4593,8 +4652,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        rc = fi_recvmsg(
-            end->ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
+        if (ep != NULL) /* else it was closed, and is not open again yet */
+            rc =
+                fi_recvmsg(ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
@@ -4631,6 +4691,23 @@ static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
     }
     if (ret == NA_SUCCESS)
         ret = na_ofi_recv_post(end);
+    na_ofi_unlock(&end->lock);
+    return ret;
+}
+
+static na_return_t na_ofi_drain_begin(struct na_ofi_end *end)
+{
+    struct na_ofi_buffer *buffer;
+    na_return_t ret;
+
+    na_ofi_lock(&end->lock);
+    ret = na_ofi_buffer_new(
+        end, end->na_class->message_size, NA_OFI_DRAIN, &buffer);
+    if (ret == NA_SUCCESS) {
+        buffer->next = end->spent;
+        end->spent = buffer;
+        ret = na_ofi_recv_post(end);
+    }
     na_ofi_unlock(&end->lock);
     return ret;
 }
@@ -4813,8 +4890,13 @@ static void na_ofi_received(
 
     if (end->na_class->is_rxm) /* one message, at the beginning */
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
-    if ((entry->flags & FI_RECV) != 0 && entry->len > 0)
-        na_ofi_hear(end, bytes, entry->len);
+    if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
+        if (request->work == NA_OFI_RECV)
+            na_ofi_hear(end, bytes, entry->len);
+        else
+            na_ofi_refuse(end->na_class, NULL, entry->len,
+                "it came to an endpoint for puts and gets");
+    }
     na_ofi_recv_ended(end, request, entry->flags);
 }
 
@@ -4851,10 +4933,12 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            /* Or its sender died meanwhile. */
-            na_ofi_refuse(self, NULL, error.len,
-                error.err == FI_ETRUNC ? "it is larger than the largest message"
-                                       : fi_strerror(error.err));
+            /* Or its sender died meanwhile; or the endpoint was closed. */
+            if (request->work == NA_OFI_RECV || error.err != FI_ECANCELED)
+                na_ofi_refuse(self, NULL, error.len,
+                    error.err == FI_ETRUNC
+                        ? "it is larger than the largest message"
+                        : fi_strerror(error.err));
             na_ofi_recv_ended(end, request, error.flags);
         }
     }
@@ -4881,7 +4965,8 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
         if (request == NULL)
             continue;
         switch (request->work) {
-        case NA_OFI_RECV: na_ofi_received(end, &entries[i]); break;
+        case NA_OFI_RECV:
+        case NA_OFI_DRAIN: na_ofi_received(end, &entries[i]); break;
         case NA_OFI_RMA: na_ofi_rma_done(end, request, 0); break;
         default:
             addr = na_ofi_sent(end, request);

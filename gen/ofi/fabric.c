@@ -250,35 +250,49 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
-/* Have the endpoint for puts and gets, from any thread; no lock is held. */
+/* Whether puts and gets have an endpoint of their own: see rma.c. Those of
+ * hardware are few, and end what is in flight by themselves. */
+static bool na_ofi_has_rma(const struct na_ofi_class *self)
+{
+    return na_ofi_is_inet(self) || na_ofi_is_str(self);
+}
+
+/* Have the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
+ * where a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
-    struct fid_ep *none = NULL;
     struct fid_ep *ep = NULL;
     sigset_t before;
     int rc;
 
-    if (atomic_load_explicit(&end->rma, memory_order_acquire) != NULL)
+    if (atomic_load(&end->rma) != NULL)
         return NA_SUCCESS;
+    if (!na_ofi_has_rma(end->na_class)) {
+        atomic_store(&end->rma, end->ep);
+        return NA_SUCCESS;
+    }
     na_ofi_block_signals(&before);
     rc = na_ofi_ep_open(end, false, &ep);
     na_ofi_restore_signals(&before);
-    if (rc == 0 && atomic_compare_exchange_strong(&end->rma, &none, ep))
-        return NA_SUCCESS;
-    na_ofi_close_object(
-        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
-    return rc == 0 ? NA_SUCCESS /* another thread was first */
-                   : na_ofi_failed(end->na_class, "cannot open an endpoint",
-                         "for puts and gets", rc);
+    if (rc != 0) {
+        na_ofi_close_object(
+            end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+        return na_ofi_failed(
+            end->na_class, "cannot open an endpoint", "for puts and gets", rc);
+    }
+    atomic_store(&end->rma, ep);
+    return na_ofi_drain_begin(end);
 }
 
-/* Close it, which ends the puts and gets in flight. */
+/* Close it, which ends the puts and gets in flight. poll_lock is held, or
+ * nobody polls. */
 static void na_ofi_rma_close(struct na_ofi_end *end)
 {
     struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
 
-    na_ofi_close_object(
-        end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
+    if (ep != end->ep)
+        na_ofi_close_object(
+            end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
 }
 
 /* Close an endpoint, which ends what is in flight, and free it. */

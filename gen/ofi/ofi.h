@@ -119,7 +119,7 @@ enum na_ofi_state {
 
 /* What a provider is given as the context of an operation. `provider` is the
  * provider's until the operation ends. */
-enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA };
+enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {
     struct fi_context2 provider;
@@ -257,7 +257,8 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
-    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet */
+    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet; may be
+                                     `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by class->lock */
@@ -276,6 +277,8 @@ struct na_ofi_end {
     unsigned flight;             /* pieces in flight */
     unsigned posting;            /* threads that start one */
     bool renewing;               /* nobody starts one */
+    uint64_t renewed;            /* when, in ns; guarded by clock_lock */
+    uint64_t pause;              /* the same: until it may be again */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -407,6 +410,10 @@ HG_PRIVATE void na_ofi_lost(
 /* Something was put on endpoint->due: have the clock tick fast, until nothing
  * is due any more. No lock is held. */
 HG_PRIVATE void na_ofi_hurry(struct na_ofi_class *self);
+
+/* The endpoint for puts and gets was opened: have messages that come to it
+ * taken, because some providers keep them otherwise, as many as there are. */
+HG_PRIVATE na_return_t na_ofi_drain_begin(struct na_ofi_end *end);
 
 /* Begin to receive on a new endpoint. */
 HG_PRIVATE na_return_t na_ofi_recv_begin(struct na_ofi_end *end);

@@ -17,7 +17,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 
     while (end->spent != NULL) {
         struct na_ofi_buffer *buffer = end->spent;
-        ssize_t rc;
+        struct fid_ep *ep =
+            buffer->request.work == NA_OFI_DRAIN ? end->rma : end->ep;
+        ssize_t rc = 0;
 
         memset(&msg, 0, sizeof(msg));
         iov.iov_base = buffer->bytes;
@@ -28,8 +30,9 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        rc = fi_recvmsg(
-            end->ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
+        if (ep != NULL) /* else it was closed, and is not open again yet */
+            rc =
+                fi_recvmsg(ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
             return NA_SUCCESS; /* poll tries again */
@@ -66,6 +69,23 @@ static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
     }
     if (ret == NA_SUCCESS)
         ret = na_ofi_recv_post(end);
+    na_ofi_unlock(&end->lock);
+    return ret;
+}
+
+static na_return_t na_ofi_drain_begin(struct na_ofi_end *end)
+{
+    struct na_ofi_buffer *buffer;
+    na_return_t ret;
+
+    na_ofi_lock(&end->lock);
+    ret = na_ofi_buffer_new(
+        end, end->na_class->message_size, NA_OFI_DRAIN, &buffer);
+    if (ret == NA_SUCCESS) {
+        buffer->next = end->spent;
+        end->spent = buffer;
+        ret = na_ofi_recv_post(end);
+    }
     na_ofi_unlock(&end->lock);
     return ret;
 }
@@ -248,8 +268,13 @@ static void na_ofi_received(
 
     if (end->na_class->is_rxm) /* one message, at the beginning */
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
-    if ((entry->flags & FI_RECV) != 0 && entry->len > 0)
-        na_ofi_hear(end, bytes, entry->len);
+    if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
+        if (request->work == NA_OFI_RECV)
+            na_ofi_hear(end, bytes, entry->len);
+        else
+            na_ofi_refuse(end->na_class, NULL, entry->len,
+                "it came to an endpoint for puts and gets");
+    }
     na_ofi_recv_ended(end, request, entry->flags);
 }
 
@@ -286,10 +311,12 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            /* Or its sender died meanwhile. */
-            na_ofi_refuse(self, NULL, error.len,
-                error.err == FI_ETRUNC ? "it is larger than the largest message"
-                                       : fi_strerror(error.err));
+            /* Or its sender died meanwhile; or the endpoint was closed. */
+            if (request->work == NA_OFI_RECV || error.err != FI_ECANCELED)
+                na_ofi_refuse(self, NULL, error.len,
+                    error.err == FI_ETRUNC
+                        ? "it is larger than the largest message"
+                        : fi_strerror(error.err));
             na_ofi_recv_ended(end, request, error.flags);
         }
     }
@@ -316,7 +343,8 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
         if (request == NULL)
             continue;
         switch (request->work) {
-        case NA_OFI_RECV: na_ofi_received(end, &entries[i]); break;
+        case NA_OFI_RECV:
+        case NA_OFI_DRAIN: na_ofi_received(end, &entries[i]); break;
         case NA_OFI_RMA: na_ofi_rma_done(end, request, 0); break;
         default:
             addr = na_ofi_sent(end, request);

@@ -23,12 +23,17 @@
  * taken back. Closing the endpoint ends it everywhere. So that is done where a
  * transfer was canceled, or its peer is dead, and its pieces do not end within
  * a second: the endpoint is closed, and all other transfers of it begin anew.
+ * It is done again after twice as long each time, up to five minutes, so that
+ * peers that fall silent cannot keep long transfers of others from their end.
+ * Where the provider is hardware, transfers share the endpoint of the messages:
+ * there it is the provider that ends them.
  */
 #include "ofi/ofi.h"
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
 #define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS) /* until what is over must end */
+#define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */
 
@@ -306,8 +311,8 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 
     if (ret == NA_SUCCESS && op->left > 0)
         ret = na_ofi_rma_ready(op);
-    if (ret == NA_SUCCESS)
-        ret = na_ofi_rma_open(op->end);
+    if (ret == NA_SUCCESS && atomic_load(&op->end->rma) == NULL)
+        ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -472,20 +477,29 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     return NA_SUCCESS;
 }
 
-/* From poll: try again what did not go. The number that went. */
+/* From poll, whose lock is held: try again what did not go. The number that
+ * went. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
     struct na_link *link;
+    na_return_t ret = NA_SUCCESS;
     unsigned n = 0;
 
     na_plug_list_init(&due);
     na_ofi_lock(&end->lock);
     na_plug_list_move(&due, &end->due);
+    if (!na_plug_list_empty(&due)) {
+        na_ofi_unlock(&end->lock);
+        ret = na_ofi_rma_open(end);
+        na_ofi_lock(&end->lock);
+    }
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
         bool anew = na_ofi_rma_seize(op);
 
+        if (op->ret == NA_SUCCESS)
+            op->ret = ret;
         na_ofi_unlock(&end->lock);
         n += na_ofi_rma_work(op, anew) ? 1 : 0;
         na_ofi_lock(&end->lock);
@@ -592,7 +606,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-    if (op->flight == 0 ||
+    if (op->flight == 0 || op->end->rma == op->end->ep ||
         (op->ret == NA_SUCCESS && atomic_load(&addr->state) != NA_OFI_DEAD))
         return false;
     if (op->over == 0)
@@ -613,8 +627,13 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
         stuck |=
             na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
     na_ofi_unlock(&end->lock);
-    if (!stuck)
+    if (!stuck || now - end->renewed < end->pause)
         return;
+    if (now - end->renewed > 4 * end->pause)
+        end->pause = NA_OFI_RMA_STUCK;
+    else if (end->pause < NA_OFI_RMA_PAUSE_MAX)
+        end->pause *= 2;
+    end->renewed = now;
     end->na_class->base.core->count(&end->na_class->base, "rma_stuck", 1);
     na_ofi_rma_renew(end);
 }
@@ -623,11 +642,28 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
  * any more. clock_lock is held. */
 static void na_ofi_rma_stop(struct na_ofi_end *end)
 {
+    const struct na_core *core = end->na_class->base.core;
+    uint64_t deadline = core->now_ns() + 5 * NA_OFI_RMA_STUCK;
+    bool shared = end->rma == end->ep;
     bool busy;
 
-    na_ofi_lock(&end->lock);
-    busy = end->flight > 0;
-    na_ofi_unlock(&end->lock);
+    for (;;) {
+        na_ofi_lock(&end->lock);
+        busy = end->flight > 0;
+        na_ofi_unlock(&end->lock);
+        if (!busy || core->now_ns() > deadline)
+            break;
+        if (!shared) {
+            na_ofi_rma_renew(end);
+            continue;
+        }
+        na_ofi_lock(&end->poll_lock);
+        if (na_ofi_poll_end(end) == 0)
+            (void) sched_yield();
+        na_ofi_unlock(&end->poll_lock);
+    }
     if (busy)
-        na_ofi_rma_renew(end);
+        core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "puts and gets of a context that was destroyed did not end: their "
+            "memory is still in use");
 }

@@ -28,7 +28,7 @@ static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     buffer->bytes = (unsigned char *) (buffer + 1);
     if ((self->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
         na_return_t ret = na_ofi_mr_open(self, end->ep, buffer->bytes, size,
-            work == NA_OFI_RECV ? FI_RECV : FI_SEND, &buffer->mr);
+            work == NA_OFI_SEND ? FI_SEND : FI_RECV, &buffer->mr);
 
         if (ret != NA_SUCCESS) {
             core->free(buffer);
