@@ -10,8 +10,8 @@
 
 /* ---- Strings ---- */
 
-/* Whether a scheme and "://" stand there. That of libfabric's layers belongs to
- * what is in front of it: "tcp;ofi_rxm://". */
+/* Whether a scheme and "://" stand there. The name of a layer of libfabric's
+ * belongs to the scheme in front of it: "ofi+tcp;ofi_rxm://". */
 static bool na_mux_wire_begins(const char *string)
 {
     size_t i = 0;
@@ -20,7 +20,8 @@ static bool na_mux_wire_begins(const char *string)
     if (strncmp(string, "ofi_", 4) == 0)
         return false;
     while ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-        (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' || c == '.')
+        (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' ||
+        c == '.' || (i > 0 && strncmp(string + i, ";ofi_", 5) == 0))
         c = string[++i];
     return i > 0 && strncmp(string + i, "://", 3) == 0;
 }

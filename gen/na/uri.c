@@ -76,6 +76,9 @@ HG_PRIVATE na_return_t na_uri_read(
     return NA_SUCCESS;
 
 malformed:
-    HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...", string);
+    HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...%s", string,
+        memchr(string, ';', (size_t) (uri->rest - string)) != NULL
+            ? " (of layers, there are ;ofi_rxm and ;ofi_rxd)"
+            : "");
     return NA_INVALID_ARG;
 }

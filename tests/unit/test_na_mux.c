@@ -13,13 +13,16 @@ HG_TEST(mux_lists_are_taken_apart)
 {
     static const struct {
         const char *string;
-        const char *parts[4];
+        const char *parts[5];
     } lists[] = {
         {"sm://", {"sm://"}},
         {"zmq+tcp", {"zmq+tcp"}},
         {"zmq+tcp://h:1;sm://", {"zmq+tcp://h:1", "sm://"}},
         {"a://x;y;b+c.d-e_f://;z", {"a://x;y", "b+c.d-e_f://;z"}},
         {"a://;b;c://d;://e", {"a://;b", "c://d;://e"}},
+        {"ofi+tcp;ofi_rxm://h", {"ofi+tcp;ofi_rxm://h"}},
+        {"ofi+tcp://;ofi+tcp;ofi_rxm://h;udp;ofi_rxd://;sm://",
+            {"ofi+tcp://", "ofi+tcp;ofi_rxm://h", "udp;ofi_rxd://", "sm://"}},
         {"", {NULL}},
     };
     char part[NA_MAX_ADDR_LEN];
