@@ -80,16 +80,18 @@ hg_return_t peer_join(struct peer *peer, const char *address)
 hg_return_t peer_connect(struct peer *peer, const char *address)
 {
     size_t length = peer_scheme_length(address);
-    char scheme[64];
+    const char *others = strchr(address + length, ';');
+    char schemes[NA_MAX_ADDR_LEN];
     hg_return_t ret;
 
     memset(peer, 0, sizeof(*peer));
     if (length == 0)
         return HG_INVALID_ARG;
-    /* A client needs no more of the address than its scheme: "zmq+tcp://". One
-     * too long is cut, and then unknown to the library, which says so. */
-    (void) snprintf(scheme, sizeof(scheme), "%.*s", (int) length, address);
-    ret = peer_start(peer, scheme, NA_FALSE);
+    /* A client needs no more of the address than its scheme, "zmq+tcp://", and
+     * the other addresses of a list, of which the library ignores the hosts. */
+    (void) snprintf(schemes, sizeof(schemes), "%.*s%s", (int) length, address,
+        others != NULL ? others : "");
+    ret = peer_start(peer, schemes, NA_FALSE);
     if (ret != HG_SUCCESS)
         return ret;
     ret = NA_Addr_lookup_wait(
