@@ -197,12 +197,13 @@ struct na_plug_subnet {
     unsigned char bytes[sizeof(struct in6_addr)];
 };
 
-/* Log what is wrong with `rest`, what stands behind "://". NA_INVALID_ARG. */
+/* Log what is wrong with `rest`, what stands behind "://". `subsys` is also the
+ * name of the transport. NA_INVALID_ARG. */
 static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
 {
     na_class->core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        subsys, "%s://%s: %s", na_class->protocol, rest, why);
+        subsys, "%s+%s://%s: %s", subsys, na_class->protocol, rest, why);
     return NA_INVALID_ARG;
 }
 
@@ -1443,16 +1444,15 @@ static void na_ofi_append(void *arg, const char *word)
 
 static void na_ofi_list_providers(struct na_ofi_words *words)
 {
-    struct na_ofi_question question;
-    struct fi_info *list;
-    const struct fi_info *at;
+    size_t i;
 
-    memset(&question, 0, sizeof(question));
     words->text[0] = '\0';
-    list = na_ofi_query(&question);
-    for (at = list; at != NULL; at = at->next)
-        na_ofi_append(words, at->fabric_attr->prov_name);
-    fi_freeinfo(list);
+    for (i = 0; i < sizeof(na_ofi_table) / sizeof(na_ofi_table[0]); i++) {
+        const char *provider = na_ofi_find_provider(&na_ofi_table[i]);
+
+        if (provider != NULL)
+            na_ofi_append(words, provider);
+    }
 }
 
 static void na_ofi_list_interfaces(
@@ -1658,6 +1658,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
+    char shown[NA_MAX_ADDR_LEN];
     struct sockaddr_un name;
     int n;
 
@@ -1670,8 +1671,11 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     if (self->guard < 0 ||
         bind(self->guard, (const struct sockaddr *) &name,
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) +
-                (socklen_t) n) != 0)
-        return na_ofi_failed(self, "cannot listen on", host, errno);
+                (socklen_t) n) != 0) {
+        n = errno;
+        (void) snprintf(shown, sizeof(shown), "ofi+shm://%s", host);
+        return na_ofi_failed(self, "cannot listen on", shown, n);
+    }
 #endif
     if (!na_ofi_had(host))
         return NA_SUCCESS;
@@ -1799,8 +1803,8 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (question->provider == NULL) {
         na_ofi_list_providers(&here);
         core->log(HG_LOG_LEVEL_ERROR, "ofi",
-            "ofi+%s: libfabric %u.%u has no provider %s with "
-            "FI_DELIVERY_COMPLETE here; here: %s%s%s",
+            "ofi+%s: libfabric %u.%u has no provider %s that works here; "
+            "these do: %s%s%s",
             protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
             protocol->providers[0], here.text[0] != '\0' ? here.text : "none",
             filter != NULL ? "; FI_PROVIDER is " : "",
@@ -4093,7 +4097,9 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->hello) {
+    if (addr->at == FI_ADDR_UNSPEC) {
+        rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
+    } else if (addr->hello) {
         rc = na_ofi_say(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries++;
@@ -4181,9 +4187,7 @@ static na_return_t na_ofi_send_later(struct na_ofi_class *self,
 
     na_ofi_lock(&self->lock);
     ret = na_ofi_want_locked(self, addr, home);
-    if (ret == NA_SUCCESS && op == NULL)
-        ret = NA_AGAIN;
-    if ((ret == NA_SUCCESS || ret == NA_AGAIN) && op != NULL) {
+    if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
         if (ret == NA_SUCCESS)
@@ -4214,7 +4218,8 @@ static na_return_t na_ofi_msg_send(
         return NA_SUCCESS;
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
-        return na_ofi_send_later(self, addr, end->id, op);
+        return op != NULL ? na_ofi_send_later(self, addr, end->id, op)
+                          : NA_AGAIN;
     na_ofi_lost(self, addr, NA_HOSTUNREACH);
     return NA_DISCONNECT;
 }
@@ -4290,7 +4295,7 @@ static na_return_t na_ofi_ask(
     /* Anew, since the name may be another process's by now. */
     na_ofi_remove(self, &addr->at);
     ret = na_ofi_insert(self, addr->raw, &addr->at);
-    if (ret == NA_SUCCESS)
+    if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     if (ret != NA_SUCCESS)
         return ret;

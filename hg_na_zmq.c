@@ -197,12 +197,13 @@ struct na_plug_subnet {
     unsigned char bytes[sizeof(struct in6_addr)];
 };
 
-/* Log what is wrong with `rest`, what stands behind "://". NA_INVALID_ARG. */
+/* Log what is wrong with `rest`, what stands behind "://". `subsys` is also the
+ * name of the transport. NA_INVALID_ARG. */
 static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
 {
     na_class->core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        subsys, "%s://%s: %s", na_class->protocol, rest, why);
+        subsys, "%s+%s://%s: %s", subsys, na_class->protocol, rest, why);
     return NA_INVALID_ARG;
 }
 

@@ -185,16 +185,15 @@ static void na_ofi_append(void *arg, const char *word)
 
 static void na_ofi_list_providers(struct na_ofi_words *words)
 {
-    struct na_ofi_question question;
-    struct fi_info *list;
-    const struct fi_info *at;
+    size_t i;
 
-    memset(&question, 0, sizeof(question));
     words->text[0] = '\0';
-    list = na_ofi_query(&question);
-    for (at = list; at != NULL; at = at->next)
-        na_ofi_append(words, at->fabric_attr->prov_name);
-    fi_freeinfo(list);
+    for (i = 0; i < sizeof(na_ofi_table) / sizeof(na_ofi_table[0]); i++) {
+        const char *provider = na_ofi_find_provider(&na_ofi_table[i]);
+
+        if (provider != NULL)
+            na_ofi_append(words, provider);
+    }
 }
 
 static void na_ofi_list_interfaces(
@@ -400,6 +399,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
+    char shown[NA_MAX_ADDR_LEN];
     struct sockaddr_un name;
     int n;
 
@@ -412,8 +412,11 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     if (self->guard < 0 ||
         bind(self->guard, (const struct sockaddr *) &name,
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) +
-                (socklen_t) n) != 0)
-        return na_ofi_failed(self, "cannot listen on", host, errno);
+                (socklen_t) n) != 0) {
+        n = errno;
+        (void) snprintf(shown, sizeof(shown), "ofi+shm://%s", host);
+        return na_ofi_failed(self, "cannot listen on", shown, n);
+    }
 #endif
     if (!na_ofi_had(host))
         return NA_SUCCESS;
@@ -541,8 +544,8 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (question->provider == NULL) {
         na_ofi_list_providers(&here);
         core->log(HG_LOG_LEVEL_ERROR, "ofi",
-            "ofi+%s: libfabric %u.%u has no provider %s with "
-            "FI_DELIVERY_COMPLETE here; here: %s%s%s",
+            "ofi+%s: libfabric %u.%u has no provider %s that works here; "
+            "these do: %s%s%s",
             protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
             protocol->providers[0], here.text[0] != '\0' ? here.text : "none",
             filter != NULL ? "; FI_PROVIDER is " : "",

@@ -65,7 +65,7 @@ static na_return_t na_ofi_ask(
     /* Anew, since the name may be another process's by now. */
     na_ofi_remove(self, &addr->at);
     ret = na_ofi_insert(self, addr->raw, &addr->at);
-    if (ret == NA_SUCCESS)
+    if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     if (ret != NA_SUCCESS)
         return ret;

@@ -197,7 +197,9 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->hello) {
+    if (addr->at == FI_ADDR_UNSPEC) {
+        rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
+    } else if (addr->hello) {
         rc = na_ofi_say(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries++;
@@ -285,9 +287,7 @@ static na_return_t na_ofi_send_later(struct na_ofi_class *self,
 
     na_ofi_lock(&self->lock);
     ret = na_ofi_want_locked(self, addr, home);
-    if (ret == NA_SUCCESS && op == NULL)
-        ret = NA_AGAIN;
-    if ((ret == NA_SUCCESS || ret == NA_AGAIN) && op != NULL) {
+    if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
         if (ret == NA_SUCCESS)
@@ -318,7 +318,8 @@ static na_return_t na_ofi_msg_send(
         return NA_SUCCESS;
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
-        return na_ofi_send_later(self, addr, end->id, op);
+        return op != NULL ? na_ofi_send_later(self, addr, end->id, op)
+                          : NA_AGAIN;
     na_ofi_lost(self, addr, NA_HOSTUNREACH);
     return NA_DISCONNECT;
 }
