@@ -414,16 +414,16 @@ static inline bool na_plug_is_within(
  *       MESSAGE  with that token         ------>  address ready
  *
  * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. Who stays silent for death_ms is dead, and so is who answers with
- * another incarnation: it was restarted. Who closes its class says BYE. Because
- * an application that computes polls nothing, each class has a thread, the
- * clock: it sends the keep-alives, and polls endpoints that nobody has polled
- * since its last turn. So a peer that computes answers, and serves puts and
- * gets where the provider needs our progress for that.
+ * two, and each is answered. Who stays silent for death_ms is dead, and so is
+ * who answers with another incarnation: it was restarted. Who closes its class
+ * says BYE. Because an application that computes polls nothing, each class has
+ * a thread, the clock: it sends the keep-alives, and polls endpoints that
+ * nobody has polled since its last turn. So a peer that computes answers, and
+ * serves puts and gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
- *     clock_lock           the table of endpoints: held while one is opened, and
- *                          while the clock goes through them
+ *     clock_lock           the table of endpoints: held while one is opened,
+ *                          and while the clock goes through them
  *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
@@ -458,9 +458,9 @@ static inline bool na_plug_is_within(
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
 /* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
- * dies meanwhile, libfabric 1.17 never ends the send of such a message, and does
- * not tell that a multi-receive buffer is used up: a buffer takes one message
- * there. */
+ * dies meanwhile, libfabric 1.17 never ends the send of such a message, and
+ * does not tell that a multi-receive buffer is used up: a buffer takes one
+ * message there. */
 #define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
@@ -1011,6 +1011,8 @@ static size_t na_ofi_sockaddr_size(int family)
 /* The port, in the byte order of the network, is in the same place. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
+    assert(offsetof(struct sockaddr_in, sin_port) ==
+        offsetof(struct sockaddr_in6, sin6_port));
     return ntohs(((const struct sockaddr_in *) address)->sin_port);
 }
 
@@ -2102,7 +2104,7 @@ static int na_ofi_ep_open(
     assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
     na_ofi_place(self, first, &info, src);
     rc = fi_endpoint(self->domain, &info, ep_p, NULL);
-    /* First: 1.17's net crashes when it closes one without an address vector. */
+    /* First: 1.17's net crashes when one without an address vector closes. */
     if (rc == 0)
         rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
     if (rc == 0)
@@ -4240,8 +4242,8 @@ static na_return_t na_ofi_msg_send(
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Peers that are proven to be at one address, which are the same process. It has
- * as many as it looked us up by different names. */
+/* Peers that are proven to be at one address, which are the same process. It
+ * has as many as it looked us up by different names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(

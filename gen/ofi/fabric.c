@@ -207,7 +207,7 @@ static int na_ofi_ep_open(
     assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
     na_ofi_place(self, first, &info, src);
     rc = fi_endpoint(self->domain, &info, ep_p, NULL);
-    /* First: 1.17's net crashes when it closes one without an address vector. */
+    /* First: 1.17's net crashes when one without an address vector closes. */
     if (rc == 0)
         rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
     if (rc == 0)

@@ -10,8 +10,8 @@
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Peers that are proven to be at one address, which are the same process. It has
- * as many as it looked us up by different names. */
+/* Peers that are proven to be at one address, which are the same process. It
+ * has as many as it looked us up by different names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(

@@ -132,6 +132,8 @@ static size_t na_ofi_sockaddr_size(int family)
 /* The port, in the byte order of the network, is in the same place. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
+    assert(offsetof(struct sockaddr_in, sin_port) ==
+        offsetof(struct sockaddr_in6, sin6_port));
     return ntohs(((const struct sockaddr_in *) address)->sin_port);
 }
 

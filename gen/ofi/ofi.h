@@ -26,16 +26,16 @@
  *       MESSAGE  with that token         ------>  address ready
  *
  * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. Who stays silent for death_ms is dead, and so is who answers with
- * another incarnation: it was restarted. Who closes its class says BYE. Because
- * an application that computes polls nothing, each class has a thread, the
- * clock: it sends the keep-alives, and polls endpoints that nobody has polled
- * since its last turn. So a peer that computes answers, and serves puts and
- * gets where the provider needs our progress for that.
+ * two, and each is answered. Who stays silent for death_ms is dead, and so is
+ * who answers with another incarnation: it was restarted. Who closes its class
+ * says BYE. Because an application that computes polls nothing, each class has
+ * a thread, the clock: it sends the keep-alives, and polls endpoints that
+ * nobody has polled since its last turn. So a peer that computes answers, and
+ * serves puts and gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
- *     clock_lock           the table of endpoints: held while one is opened, and
- *                          while the clock goes through them
+ *     clock_lock           the table of endpoints: held while one is opened,
+ *                          and while the clock goes through them
  *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
@@ -70,9 +70,9 @@
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
 /* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
- * dies meanwhile, libfabric 1.17 never ends the send of such a message, and does
- * not tell that a multi-receive buffer is used up: a buffer takes one message
- * there. */
+ * dies meanwhile, libfabric 1.17 never ends the send of such a message, and
+ * does not tell that a multi-receive buffer is used up: a buffer takes one
+ * message there. */
 #define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
