@@ -269,9 +269,12 @@ struct na_plugin {
      * what was handed over. True: pieces are under way; to be called again,
      * until they are not. Does not wait. */
     na_bool_t (*mem_retract)(struct na_mem_handle *mem);
+
+    /* ---- mem, required with NA_CAP_HANDS_OVER ---- */
     /* The local memory of puts and gets is being freed, and no thread starts
      * one: they complete with NA_CANCELED, or the result they have, and nothing
-     * touches it any more once this returned, but by what was handed over. */
+     * touches it any more once this returned, but by what was handed over.
+     * Default: nothing. */
     void (*mem_end_local)(const struct na_mem_handle *mem);
 
     /* ---- rma ---- */

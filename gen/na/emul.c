@@ -419,14 +419,16 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
 
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 {
+    const struct na_plugin *ops = na_class_ops(mem->na_class);
     struct na_emul *emul = na_class_emul(mem->na_class);
     uint64_t deadline = 0;
     bool busy;
 
     if (atomic_load(&na_mem_core_of(mem)->users) == 0)
         return;
-    if (na_emul_shares(mem->na_class))
-        na_class_ops(mem->na_class)->mem_end_local(mem);
+    if (ops->mem_end_local != NULL &&
+        (emul == NULL || na_emul_shares(mem->na_class)))
+        ops->mem_end_local(mem);
     if (emul == NULL)
         return;
     hg_lock(&emul->lock);

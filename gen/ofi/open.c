@@ -159,6 +159,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .mem_serialize = na_ofi_mem_serialize,
     .mem_deserialize = na_ofi_mem_deserialize,
     .mem_release = na_ofi_mem_release,
+    .mem_end_local = na_ofi_mem_end_local,
     .put = na_ofi_rma_start,
     .get = na_ofi_rma_start,
     .poll = na_ofi_poll,

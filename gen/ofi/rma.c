@@ -563,8 +563,7 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 /* ---- Endpoints ---- */
 
 /* End the pieces in flight by closing their endpoint. Their operations end, if
- * they were canceled or their peer is dead, or begin anew. clock_lock is held.
- */
+ * they were canceled or their peer is dead, or begin anew. */
 static void na_ofi_rma_renew(struct na_ofi_end *end)
 {
     struct na_link *link;
@@ -638,32 +637,76 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     na_ofi_rma_renew(end);
 }
 
-/* The last context that uses the endpoint goes: nothing of it may be in flight
- * any more. clock_lock is held. */
-static void na_ofi_rma_stop(struct na_ofi_end *end)
+/* Cancel the operations of an endpoint that have that local memory; NULL: all.
+ * Whether there is one that has not ended. */
+static bool na_ofi_rma_cancel_of(
+    struct na_ofi_end *end, const struct na_mem_handle *mem)
+{
+    struct na_link *link;
+    bool found = false;
+
+    na_ofi_lock(&end->lock);
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+
+        if (mem != NULL && op->base.local != mem)
+            continue;
+        found = true;
+        if (op->ret == NA_SUCCESS)
+            op->ret = NA_CANCELED;
+    }
+    na_ofi_unlock(&end->lock);
+    return found;
+}
+
+/* Have them end, by closing the endpoint if they have not after a while. No
+ * lock but clock_lock is held. */
+static void na_ofi_rma_end_of(
+    struct na_ofi_end *end, const struct na_mem_handle *mem, uint64_t patience)
 {
     const struct na_core *core = end->na_class->base.core;
-    uint64_t deadline = core->now_ns() + 5 * NA_OFI_RMA_STUCK;
-    bool shared = end->rma == end->ep;
-    bool busy;
+    uint64_t start = core->now_ns();
 
-    for (;;) {
-        na_ofi_lock(&end->lock);
-        busy = end->flight > 0;
-        na_ofi_unlock(&end->lock);
-        if (!busy || core->now_ns() > deadline)
-            break;
-        if (!shared) {
+    while (na_ofi_rma_cancel_of(end, mem)) {
+        uint64_t waited = core->now_ns() - start;
+        bool shared = end->rma == end->ep;
+
+        if (waited > 5 * NA_OFI_RMA_STUCK) {
+            core->log(HG_LOG_LEVEL_ERROR, "ofi",
+                "puts and gets that were canceled do not end: their memory "
+                "stays in use");
+            return;
+        }
+        if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
             continue;
         }
         na_ofi_lock(&end->poll_lock);
-        if (na_ofi_poll_end(end) == 0)
+        if (na_ofi_poll_end(end) + na_ofi_rma_flush(end) == 0)
             (void) sched_yield();
         na_ofi_unlock(&end->poll_lock);
     }
-    if (busy)
-        core->log(HG_LOG_LEVEL_ERROR, "ofi",
-            "puts and gets of a context that was destroyed did not end: their "
-            "memory is still in use");
+}
+
+/* The last context that uses the endpoint goes. clock_lock is held. */
+static void na_ofi_rma_stop(struct na_ofi_end *end)
+{
+    na_ofi_rma_end_of(end, NULL, 0);
+}
+
+/* The slot. */
+static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
+{
+    struct na_ofi_class *self = na_ofi_of(mem->na_class);
+    unsigned id;
+
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        struct na_ofi_end *end;
+
+        na_ofi_lock(&self->lock);
+        end = self->ends[id]; /* which stays until the class closes */
+        na_ofi_unlock(&self->lock);
+        if (end != NULL)
+            na_ofi_rma_end_of(end, mem, NA_OFI_RMA_STUCK);
+    }
 }
