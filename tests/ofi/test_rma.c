@@ -804,6 +804,102 @@ HG_TEST(forged_transfers_are_refused_over_sockets)
     rma_forgeries("ofi+sockets");
 }
 
+/* ---- Providers that do not end what is refused ---- */
+
+/* A put that never ends, which `local` and `remote` are made for: the provider
+ * drops it, because the key is wrong. */
+static void rma_open_stuck(struct rma_pair *pair, const char *scheme,
+    unsigned char *memory, na_size_t size, na_mem_handle_t *mem_p,
+    na_mem_handle_t *remote_p)
+{
+    unsigned char bytes[RMA_BYTES];
+    na_size_t length;
+
+    rma_open(pair, scheme, "plain");
+    *mem_p = conform_memory(&pair->owner, memory, size, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(pair->owner.na_class, *mem_p));
+    length = rma_describe(pair, *mem_p, bytes);
+    bytes[RMA_HEAD + 16] ^= 1;
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair->initiator.na_class, remote_p, bytes, length));
+}
+
+/* Canceled, it ends within a second, and what was behind it goes on. */
+static void rma_cancel_stuck(const char *scheme)
+{
+    static unsigned char memory[4096], buf[4096], other[4096];
+    struct conform_call calls[2];
+    struct rma_pair pair;
+    na_mem_handle_t mem, remote, good, local, behind;
+    unsigned i;
+
+    hg_test_allow_log("");
+    rma_open_stuck(&pair, scheme, memory, sizeof(memory), &mem, &remote);
+    good = rma_remote(&pair, mem);
+    conform_fill(memory, sizeof(memory), 1);
+    local = conform_memory(&pair.initiator, buf, sizeof(buf), NA_MEM_READ_ONLY);
+    behind =
+        conform_memory(&pair.initiator, other, sizeof(other), NA_MEM_READ_ONLY);
+    conform_fill(other, sizeof(other), 2);
+    HG_CHECK_OK(
+        rma_start(&pair, &calls[0], true, local, 0, remote, 0, sizeof(buf)));
+    for (i = 0; i < 100; i++) {
+        (void) conform_turn(pair.initiator.na_class, pair.initiator.context, 1);
+        (void) conform_turn(pair.owner.na_class, pair.owner.context, 1);
+    }
+    HG_CHECK_EQ_INT(calls[0].ends, 0);
+    HG_CHECK_OK(
+        rma_start(&pair, &calls[1], true, behind, 0, good, 0, sizeof(other)));
+    HG_CHECK_OK(NA_Cancel(
+        pair.initiator.na_class, pair.initiator.context, calls[0].id));
+    HG_CHECK_RET(rma_wait(&pair, &calls[0]), NA_CANCELED);
+    HG_CHECK_OK(rma_wait(&pair, &calls[1]));
+    HG_CHECK_EQ_MEM(memory, other, sizeof(other));
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.initiator.na_class, "rma_stuck"), 1);
+    rma_free(&pair.initiator, behind);
+    rma_free(&pair.initiator, local);
+    rma_free(&pair.initiator, good);
+    rma_free(&pair.initiator, remote);
+    rma_free(&pair.owner, mem);
+    rma_close(&pair);
+}
+
+HG_TEST(transfers_that_rxd_drops_end_when_canceled)
+{
+    rma_cancel_stuck("ofi+udp;ofi_rxd");
+}
+
+HG_TEST(transfers_that_shm_drops_end_when_canceled)
+{
+    rma_cancel_stuck("ofi+shm");
+}
+
+/* A context that goes gives the memory back, also that of such a transfer. */
+HG_TEST(a_context_goes_with_a_transfer_that_never_ends)
+{
+    static unsigned char memory[4096];
+    unsigned char *buf = ends_map(4096);
+    struct conform_call call;
+    struct rma_pair pair;
+    na_mem_handle_t mem, remote, local;
+    na_context_t *context;
+
+    hg_test_allow_log("");
+    rma_open_stuck(
+        &pair, "ofi+udp;ofi_rxd", memory, sizeof(memory), &mem, &remote);
+    local = conform_memory(&pair.initiator, buf, 4096, NA_MEM_READ_ONLY);
+    context = pair.initiator.context;
+    HG_CHECK_OK(rma_start(&pair, &call, true, local, 0, remote, 0, 4096));
+    HG_CHECK_OK(NA_Context_destroy(pair.initiator.na_class, context));
+    ends_unmap(buf, 4096);
+    pair.initiator.context = NA_Context_create(pair.initiator.na_class);
+    HG_CHECK(pair.initiator.context != NULL);
+    rma_free(&pair.initiator, local);
+    rma_free(&pair.initiator, remote);
+    rma_free(&pair.owner, mem);
+    rma_close(&pair);
+}
+
 /* ---- Failures ---- */
 
 HG_TEST(registrations_that_fail_leave_nothing)
