@@ -460,6 +460,12 @@ static void death_stopped(unsigned scheme, bool put)
     local = ends_register(&pair.end, memory, ENDS_MEMORY);
     remote = ends_remote(&pair.end, pair.addr);
     HG_CHECK_OK(ends_post(&pair.end, &recv, late, sizeof(late), pair.addr, 1));
+    memset(&move, 0, sizeof(move));
+    if (put) { /* the connection for puts: what follows will be in flight */
+        HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
+            &move, local, 0, remote, 0, 1, pair.addr, &move.id));
+        HG_CHECK_OK(conform_wait(&pair.end, &move));
+    }
     hg_test_signal(pair.process, SIGSTOP);
     start = ends_ms();
     /* It will answer this when it goes on; the answer must not arrive. */
@@ -487,6 +493,11 @@ static void death_stopped(unsigned scheme, bool put)
 HG_TEST(a_stopped_process_is_dead)
 {
     death_stopped(DEATH_TCP, false);
+}
+
+HG_TEST(a_put_to_a_stopped_process_ends)
+{
+    death_stopped(DEATH_TCP, true);
 }
 
 HG_TEST(a_stopped_process_is_dead_on_rxm)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The option auth_key of the libfabric transport: the provider gets it, and
+ * classes with another key, or with none, do not hear each other. The hook
+ * stands for a provider that has authorization keys, of 16 bytes.
+ */
+#include "../box/ends.h"
+#include "hook.h"
+
+#include <stdio.h>
+
+#define KEYS_OURS "sixteen bytes .."
+
+enum { KEYS_LOOKUP_MS = 300 };
+
+static void keys_open(struct conform_end *end, const char *key)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.auth_key = key;
+    info.lookup_ms = KEYS_LOOKUP_MS;
+    ends_open_info(end, "ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
+}
+
+/* Whether a client with that key finds a server with the key KEYS_OURS, which
+ * hears what the client then says, and nothing else. */
+static void keys_check(const char *key, bool same)
+{
+    struct conform_end server, client;
+    struct conform_call recv;
+    char name[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t addr = NA_ADDR_NULL;
+
+    keys_open(&server, KEYS_OURS);
+    keys_open(&client, key);
+    ends_name(&server, server.self, name);
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_RET(
+        ends_lookup(&client, name, &addr), same ? NA_SUCCESS : NA_HOSTUNREACH);
+    HG_CHECK((hg_test_ofi_count("deaf") > 0) == !same);
+    if (same) {
+        HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+        HG_CHECK_OK(conform_wait(&server, &recv));
+        HG_CHECK_EQ_U64(recv.size, 1);
+        conform_free_addr(&server, &recv);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    } else {
+        (void) conform_turn(server.na_class, server.context, 10);
+        HG_CHECK_EQ_INT(recv.ends, 0);
+    }
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(classes_with_different_keys_do_not_hear_each_other)
+{
+    static const struct {
+        const char *key;
+        bool same;
+    } clients[] = {{KEYS_OURS, true}, {"of another kind.", false},
+        {NULL, false}, {"sixteen bytes ,.", false}};
+    size_t i;
+
+    hg_test_expect_log("cannot be reached: ");
+    for (i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        hg_test_ofi_configure("provkey,endpoint,allocated,inject=192,iov=1,"
+                              "mriov=1,manual,order,authkey");
+        keys_check(clients[i].key, clients[i].same);
+    }
+    HG_CHECK_EQ_U64(hg_test_log_count("cannot be reached: "), 3);
+}
+
+/* The provider wants other keys: no class is opened, above all not without. */
+HG_TEST(a_key_that_the_provider_refuses)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char longest[66];
+
+    hg_test_ofi_configure("authkey");
+    hg_test_expect_log("ofi+tcp: the provider net cannot honour auth_key");
+    hg_test_expect_log("auth_key: not of the form that the provider net wants");
+    info.auth_key = "fifteen bytes .";
+    HG_CHECK(
+        NA_Initialize_opt("ofi+tcp://127.0.0.1:0", NA_TRUE, &info) == NULL);
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    info.auth_key = longest;
+    HG_CHECK(
+        NA_Initialize_opt("ofi+tcp://127.0.0.1:0", NA_TRUE, &info) == NULL);
+}
