@@ -259,6 +259,94 @@ HG_TEST(an_introduction_with_too_many_endpoints_is_refused)
     shake_close(&server, &stranger);
 }
 
+/* An endpoint for each context, as far as they fit the largest message. */
+#define SHAKE_FEW 512u /* bytes of that message */
+#define SHAKE_FIT ((SHAKE_FEW - INTRO) / (1 + RAW))
+
+HG_TEST(an_introduction_fits_the_largest_message)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_context_t *contexts[SHAKE_FIT + 2];
+    const unsigned count = sizeof(contexts) / sizeof(contexts[0]);
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char heard[STRANGER_ROOM];
+    unsigned i;
+
+    info.max_unexpected_size = SHAKE_FEW;
+    info.max_expected_size = SHAKE_FEW;
+    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    for (i = 0; i < count; i++) {
+        contexts[i] = NA_Context_create(server.end.na_class);
+        HG_CHECK(contexts[i] != NULL);
+    }
+    stranger_init(&stranger, besieged_turn, &server);
+    stranger_dial(&stranger, server.name);
+    stranger_say(&stranger, KIND_HELLO);
+    HG_CHECK_EQ_U64(stranger_hear_kind(&stranger, KIND_WELCOME, heard),
+        HEADER + INTRO + SHAKE_FIT * (1 + RAW));
+    HG_CHECK_EQ_U64(stranger_get(heard + HEADER + 22, 2), SHAKE_FIT);
+    for (i = 0; i < SHAKE_FIT; i++)
+        HG_CHECK_EQ_INT(heard[HEADER + INTRO + i * (1 + RAW)], i);
+    besieged_serve(&server);
+    for (i = 0; i < count; i++)
+        HG_CHECK_OK(NA_Context_destroy(server.end.na_class, contexts[i]));
+    shake_close(&server, &stranger);
+}
+
+/* Send a byte to a peer from this context; how many endpoints we are told of
+ * before it comes; 0: there was no introduction. */
+static uint64_t shake_told(struct besieged *server, struct stranger *stranger,
+    na_context_t *context, na_addr_t to)
+{
+    unsigned char heard[STRANGER_ROOM];
+    struct conform_call send;
+    uint64_t told = 0;
+
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(server->end.na_class, context,
+        conform_ended, &send, "x", 1, to, 1, &send.id));
+    for (;;) {
+        (void) stranger_hear(stranger, heard);
+        if (heard[3] == KIND_MESSAGE)
+            break;
+        HG_CHECK_EQ_INT(heard[3], KIND_WELCOME);
+        told = stranger_get(heard + HEADER + 22, 2);
+    }
+    while (send.ends == 0)
+        (void) conform_turn(server->end.na_class, context, 1);
+    HG_CHECK_OK(send.ret);
+    return told;
+}
+
+HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv;
+    na_context_t *context;
+    char got[8];
+
+    shake_open(&server, &stranger);
+    stranger_greet(&stranger);
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    stranger_word(&stranger);
+    while (recv.ends == 0)
+        stranger_turn(&stranger);
+    HG_CHECK_EQ_U64(
+        shake_told(&server, &stranger, server.end.context, recv.addr), 0);
+    context = NA_Context_create(server.end.na_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK_EQ_U64(
+        shake_told(&server, &stranger, server.end.context, recv.addr), 2);
+    HG_CHECK_EQ_U64(
+        shake_told(&server, &stranger, server.end.context, recv.addr), 0);
+    HG_CHECK_EQ_U64(shake_told(&server, &stranger, context, recv.addr), 0);
+    conform_free_addr(&server.end, &recv);
+    HG_CHECK_OK(NA_Context_destroy(server.end.na_class, context));
+    shake_close(&server, &stranger);
+}
+
 /* ---- HELLO again, BYE, WELCOME ---- */
 
 /* Whether it is answered late, or was sent twice: the answer is the same, and
@@ -465,6 +553,35 @@ HG_TEST(who_answers_with_another_version_is_a_protocol_error)
     bytes[2] = 2;
     stranger_send(&asked.stranger, bytes, SHAKE_SIZE);
     HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_PROTOCOL_ERROR);
+    asked_close(&asked);
+}
+
+/* Two that look each other up at a time: that the peer has proved to be there
+ * does not end the lookup, which waits for its own answer. */
+HG_TEST(a_peer_that_looks_us_up_does_not_end_our_lookup_of_it)
+{
+    struct asked asked;
+    struct conform_end *end = &asked.server.end;
+    struct conform_call recv;
+    uint64_t token;
+    char got[8];
+
+    asked_open(&asked);
+    token = asked.stranger.token;
+    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
+    asked.stranger.token = 0;
+    stranger_greet(&asked.stranger);
+    HG_CHECK(asked.stranger.token != token);
+    stranger_word(&asked.stranger);
+    HG_CHECK_OK(asked_wait(&asked, &recv));
+    HG_CHECK_EQ_INT(asked.lookup.ends, 0);
+    asked.stranger.token = token;
+    stranger_say(&asked.stranger, KIND_WELCOME);
+    HG_CHECK_OK(asked_wait(&asked, &asked.lookup));
+    HG_CHECK_OK(ends_send(end, asked.lookup.addr, false, "x", 1, 1));
+    HG_CHECK(NA_Addr_cmp(end->na_class, recv.addr, asked.lookup.addr));
+    conform_free_addr(end, &recv);
+    conform_free_addr(end, &asked.lookup);
     asked_close(&asked);
 }
 
