@@ -2,10 +2,15 @@
 /*
  * Opening a class and its contexts when libfabric fails: each call of each kind
  * in turn. What was opened before is closed, which hook.h checks when the
- * process exits, and one error line tells the cause.
+ * process exits, and one error line tells the cause. Then which endpoints are
+ * opened, and which codes errors have.
  */
 #include "../conform/conform.h"
 #include "hook.h"
+
+#include <errno.h>
+
+#include <rdma/fi_errno.h>
 
 /* Not an error that any call gives by itself. */
 #define OPEN_ERROR "33" /* EDOM */
@@ -129,4 +134,90 @@ HG_TEST(memory_is_not_registered)
     open_begin();
     open_fail("mr", "", 1);
     open_fail("mr", ",rawkey,virt", 1);
+}
+
+/* ---- What is opened, and what is said ---- */
+
+/* The thread's context is the first, the application's the second: a lookup,
+ * which has a context too, opens no third endpoint. */
+HG_TEST(contexts_of_the_library_share_the_first_endpoint)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    na_addr_t addr;
+    char name[NA_MAX_ADDR_LEN];
+    na_size_t size = sizeof(name);
+
+    hg_test_ofi_configure("fault=ep:3");
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    end.na_class = NA_Initialize_opt("ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
+    HG_CHECK(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    HG_CHECK(end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+    HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, size, end.self));
+    HG_CHECK_OK(NA_Addr_lookup_wait(end.na_class, name, 1000, &addr));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 0);
+    hg_test_expect_log("cannot open an endpoint on");
+    HG_CHECK(NA_Context_create(end.na_class) == NULL); /* the third */
+    HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 1);
+    conform_close(&end);
+}
+
+HG_TEST(each_error_of_libfabric_has_its_code)
+{
+    static const struct {
+        int error;
+        na_return_t ret;
+    } errors[] = {
+        {FI_ENOMEM, NA_NOMEM},
+        {FI_EAGAIN, NA_AGAIN},
+        {FI_EMFILE, NA_AGAIN},
+        {ENFILE, NA_AGAIN},
+        {FI_EACCES, NA_ACCESS},
+        {FI_EPERM, NA_ACCESS},
+        {FI_EKEYREJECTED, NA_PERMISSION},
+        {FI_EADDRINUSE, NA_ADDRINUSE},
+        {FI_EADDRNOTAVAIL, NA_ADDRNOTAVAIL},
+        {FI_ENODEV, NA_NODEV},
+        {FI_EINVAL, NA_INVALID_ARG},
+        {FI_EMSGSIZE, NA_MSGSIZE},
+        {FI_ETRUNC, NA_MSGSIZE},
+        {FI_ENOSYS, NA_OPNOTSUPPORT},
+        {FI_EOPNOTSUPP, NA_OPNOTSUPPORT},
+        {FI_ECONNREFUSED, NA_HOSTUNREACH},
+        {FI_EHOSTUNREACH, NA_HOSTUNREACH},
+        {FI_EHOSTDOWN, NA_HOSTUNREACH},
+        {FI_ENETUNREACH, NA_HOSTUNREACH},
+        {FI_ETIMEDOUT, NA_HOSTUNREACH},
+        {FI_ECONNRESET, NA_DISCONNECT},
+        {FI_ECONNABORTED, NA_DISCONNECT},
+        {FI_ENOTCONN, NA_DISCONNECT},
+        {FI_ESHUTDOWN, NA_DISCONNECT},
+        {EPIPE, NA_DISCONNECT},
+        {FI_ECANCELED, NA_CANCELED},
+        {FI_EIO, NA_IO_ERROR},
+        {FI_EOTHER, NA_IO_ERROR},
+    };
+    static char memory[4096];
+    size_t i;
+
+    hg_test_expect_log("fi_mr_regattr of memory: ");
+    for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct conform_end end;
+        na_mem_handle_t mem;
+        char word[64];
+
+        (void) snprintf(word, sizeof(word), "fault=mr:1:%d", errors[i].error);
+        hg_test_ofi_configure(word);
+        end.na_class = NA_Initialize("ofi+tcp://127.0.0.1:0", NA_TRUE);
+        HG_CHECK(end.na_class != NULL);
+        mem = conform_memory(&end, memory, sizeof(memory), NA_MEM_READWRITE);
+        HG_CHECK_RET(NA_Mem_register(end.na_class, mem), errors[i].ret);
+        HG_CHECK_EQ_U64(hg_test_log_count("fi_mr_regattr of memory: "), i + 1);
+        HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+        HG_CHECK_OK(NA_Finalize(end.na_class));
+    }
 }
