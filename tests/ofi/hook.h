@@ -67,6 +67,7 @@ void hg_test_ofi_configure(const char *words);
  *     shuffled        completions that overtook another
  *     split           FI_MULTI_RECV completions made of one with a message
  *     keys mapped unmapped translated
+ *     inserted removed  addresses, into and out of an address vector
  *     enabled         regions enabled after they were bound
  *     nowait nodc     requests for these that were refused
  *     deaf            operations to a peer with another authorization key

@@ -107,6 +107,7 @@ static void hook_av_add(struct hook_av *av, fi_addr_t addr)
     }
     peer->name = hook_av_hash(address, size);
     peer->inserted++;
+    hook_count("inserted");
     pthread_mutex_unlock(&hook_lock);
 }
 
@@ -154,6 +155,7 @@ static void hook_av_drop(struct hook_av *av, fi_addr_t addr)
     if (peer->users != 0)
         hook_violation(
             "an address is removed with %u operations in flight", peer->users);
+    hook_count("removed");
     if (--peer->inserted == 0) {
         *link = peer->next;
         free(peer);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is left of peers in libfabric's objects when they are gone.
+ */
+#include "../box/ends.h"
+#include "hook.h"
+
+#define PEERS_CONTEXTS 3u /* of a peer */
+
+/* A peer with that many contexts looks a class up, sends it a byte, and goes.
+ * The address of the peer is returned, which is dead. */
+static na_addr_t peers_visit(struct conform_end *server)
+{
+    na_context_t *others[PEERS_CONTEXTS - 1];
+    struct conform_call recv, send, dead;
+    struct conform_end client;
+    char name[NA_MAX_ADDR_LEN], got[8], never[8];
+    na_addr_t addr;
+    unsigned i;
+
+    ends_open_client(&client, server, NULL);
+    for (i = 0; i < PEERS_CONTEXTS - 1; i++) {
+        others[i] = NA_Context_create(client.na_class);
+        HG_CHECK(others[i] != NULL);
+    }
+    ends_name(server, server->self, name);
+    addr = ends_lookup_both(&client, server, name);
+    HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &send, "x", 1, addr, 1, &send.id));
+    HG_CHECK_OK(ends_wait_both(&client, server, &recv));
+    HG_CHECK_OK(ends_wait_both(&client, server, &send));
+    HG_CHECK_OK(ends_post(server, &dead, never, sizeof(never), recv.addr, 1));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    for (i = 0; i < PEERS_CONTEXTS - 1; i++)
+        HG_CHECK_OK(NA_Context_destroy(client.na_class, others[i]));
+    conform_close(&client);
+    HG_CHECK_RET(conform_wait(server, &dead), NA_DISCONNECT);
+    return recv.addr;
+}
+
+/* All of its endpoints leave the address vector with the last reference. */
+HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
+{
+    struct conform_end server;
+    unsigned i;
+
+    hg_test_ofi_configure("plain");
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    for (i = 0; i < 3; i++) {
+        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+        na_addr_t addr = peers_visit(&server);
+        uint64_t removed = hg_test_ofi_count("removed");
+
+        HG_CHECK_OK(NA_Addr_free(server.na_class, addr));
+        while (hg_test_ofi_count("removed") != removed + PEERS_CONTEXTS) {
+            HG_CHECK(ends_ms() < end);
+            (void) conform_turn(server.na_class, server.context, 1);
+        }
+    }
+    conform_close(&server);
+}
