@@ -9,6 +9,7 @@
 #include "hook.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include <rdma/fi_errno.h>
 
@@ -164,6 +165,51 @@ HG_TEST(contexts_of_the_library_share_the_first_endpoint)
     HG_CHECK(NA_Context_create(end.na_class) == NULL); /* the third */
     HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 1);
     conform_close(&end);
+}
+
+/* What an epoll descriptor waits for is close-on-exec; how many there are. */
+static unsigned open_watched(int epoll)
+{
+    char path[64], line[256];
+    unsigned count = 0;
+    FILE *file;
+    int fd;
+
+    (void) snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
+    file = fopen(path, "r");
+    HG_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "tfd: %d", &fd) != 1)
+            continue;
+        count++;
+        HG_CHECK_EQ_INT(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    }
+    HG_CHECK_EQ_INT(fclose(file), 0);
+    return count;
+}
+
+/* Other descriptors of libfabric are inherited: see faults.h. */
+HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
+{
+    static const char *const strings[] = {"ofi+tcp://127.0.0.1:0",
+        "ofi+tcp;ofi_rxm://127.0.0.1:0", "ofi+sockets://127.0.0.1:0"};
+    size_t i;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        na_class_t *na_class = NA_Initialize(strings[i], NA_TRUE);
+        na_context_t *context;
+        int fd;
+
+        HG_CHECK(na_class != NULL);
+        context = NA_Context_create(na_class);
+        HG_CHECK(context != NULL);
+        fd = NA_Poll_get_fd(na_class, context);
+        HG_CHECK(fd >= 0);
+        HG_CHECK_EQ_INT(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        HG_CHECK_EQ_INT(open_watched(fd), 3); /* waker, timer, queue */
+        HG_CHECK_OK(NA_Context_destroy(na_class, context));
+        HG_CHECK_OK(NA_Finalize(na_class));
+    }
 }
 
 HG_TEST(each_error_of_libfabric_has_its_code)
