@@ -128,22 +128,25 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  * nothing here that they could change:
  *
  *     no_multi_recv, multi_recv_op_max, multi_recv_copy_threshold
- *                        no receives are posted: messages are taken as they
- *                        come, and a peer that sends too much gets HG_AGAIN
+ *                        a transport chooses its own receives: messages are
+ *                        taken as they come, and a peer that sends too much
+ *                        gets HG_AGAIN
  *     no_bulk_eager      bulk data never travels with a call
  *     no_loopback        a call to oneself succeeds, as in Mercury, but does
  *                        not use the transport
  *     thread_mode        every function is safe between threads
  *     ip_subnet, addr_format
- *                        of transports other than zmq+tcp, such as sm
+ *                        of transports other than zmq+tcp and libfabric's
+ *                        over IP, such as sm
  *     traffic_class, request_mem_device, NA_NO_RETRY
  *                        no transport has them; plugins may read them
  *
  * auth_key is an error where a transport does not honour it. Of Mercury's
  * environment variables HG_LOG_LEVEL and HG_LOG_SUBSYS have an effect.
  * NA_PLUGIN_PATH has none, because a transport is a source file that the
- * program is built with; nor have those of Mercury's plugins and of the
- * libraries below them (NA_OFI_..., FI_..., UCX_..., SLINGSHOT_...).
+ * program is built with; nor have those of Mercury's plugins (NA_OFI_...), and
+ * UCX_.... libfabric reads its own (FI_..., SLINGSHOT_...) where hg_na_ofi.c is
+ * used.
  */
 
 enum na_traffic_class {
@@ -253,11 +256,11 @@ struct na_protocol_info {
     struct na_protocol_info *next;
     char *class_name; /* as HG_Class_get_name gives it: "na", "zmq" */
     char *protocol_name;
-    char *device_name; /* "shm" of na+sm; else "any": no transport here tells
-                          devices apart */
+    char *device_name; /* "shm" of na+sm; over libfabric a domain, which is
+                          an interface or a device; else "any" */
 };
 
-/* The protocols there are, all or those that `info_string` names ("tcp",
+/* The protocols that work here, all or those that `info_string` names ("tcp",
  * "zmq+tcp"), in the order in which strings without a transport find them. The
  * name of a transport alone ("zmq", "na") names none, as in Mercury. A list
  * without an entry is NULL. Freed with HG_Free_na_protocol_info, where NULL is
@@ -267,9 +270,9 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
 HG_EXPORT void HG_Free_na_protocol_info(
     struct na_protocol_info *na_protocol_info);
 
-/* Remove what runs that crashed have left behind. Nothing stays behind here but
- * the sockets of zmq+ipc, whose place the next one takes: there is nothing to
- * do. */
+/* Remove what runs that crashed have left behind. This does nothing: the place
+ * of a socket of zmq+ipc is taken by the next one, and which files of ofi+shm
+ * in /dev/shm are still used is not known. */
 HG_EXPORT void HG_Cleanup(void);
 
 /* ---- Logging as Mercury has it ----

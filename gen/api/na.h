@@ -52,18 +52,24 @@
  *   na+sm://...                         the same, as Mercury calls it
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
+ *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
+ *                                       libfabric (hg_na_ofi.c): the README,
+ *                                       "Clusters", lists the providers
  *
  * NULL or "" names the default transport: "sm://" where there is one, else
  * "self://". Opening a class, "://" may be left out with all behind it: "sm",
  * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
  * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
  * class that does not listen ignores the name. No port or port 0: the
- * system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
- * interface. zmq+ipc://path is relative to the working directory, @name is one
- * of Linux's abstract names; without a path a listener makes
- * hg-<process>-<random> in $TMPDIR, if that begins with '/', else in /tmp.
- * NA_Finalize removes the socket. A process that is killed leaves it; who
- * listens there next takes its place.
+ * system picks one. Over ZeroMQ, no host is loopback, and 0.0.0.0, * and [::]
+ * bind every interface. Over libfabric, each of these is the first interface
+ * that others can reach, a host may be the name of an interface, and a class
+ * that does not listen uses the interface that is named. zmq+ipc://path is
+ * relative to the working directory, @name is one of Linux's abstract names;
+ * without a path a listener makes hg-<process>-<random> in $TMPDIR, if that
+ * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that is killed leaves it; who
+ * listens there next takes its place. Over ofi+shm it leaves files of 16 MiB in
+ * /dev/shm.
  *
  * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
  * protocol. A semicolon separates where a scheme and "://" stand behind it. The
@@ -183,28 +189,39 @@ enum na_addr_format {
  * NULL choose the default everywhere. The strings are copied. A member that
  * a transport has no use for is ignored, but for auth_key and curve_...: no
  * class is opened with a transport, alone or in a list, that cannot honour
- * these. sm honours auth_key; no transport here honours curve_... . */
+ * these. sm and some providers of libfabric honour auth_key; no transport here
+ * honours curve_... . "libfabric over IP" are its providers tcp, tcp;ofi_rxm,
+ * verbs, sockets and udp. */
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;           /* zmq+tcp: "192.0.2.0/24", "192.0.2" or
+    const char *ip_subnet;           /* zmq+tcp, libfabric over IP:
+                                        "192.0.2.0/24", "192.0.2" or
                                         "fd00::/64". Where the address string
-                                        names no host, the address in it is
-                                        used; where it names all, it is the
-                                        class's own address. No class is
-                                        opened if there is none. NULL, "":
-                                        loopback; the first other interface */
+                                        names no host, or all, the interface
+                                        with an address in it is used; zmq+tcp
+                                        binds all if all are named. No class
+                                        is opened if there is none. NULL, "":
+                                        as "Address strings" says */
     const char *auth_key;            /* sm: who else may connect: "any-user",
                                         or user ids with commas between;
                                         NULL, "": only the same user. Both
-                                        ends must allow. Others: NULL or "" */
+                                        ends must allow. libfabric: the key of
+                                        the provider, the same at both ends:
+                                        "service:vni" for cxi, 16 characters
+                                        for psm2 and psm3, up to 64 for others
+                                        that have keys. One that has none, as
+                                        tcp, tcp;ofi_rxm and shm, refuses the
+                                        class. Other transports: NULL or "" */
     size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
                                         64 KiB. sm has at most 32 KiB,
                                         libfabric's ofi_rxm 16 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
-    enum na_addr_format addr_format; /* zmq+tcp: the family of a host name,
-                                        of no host, and of *; NA_ADDR_IPV4 */
+    enum na_addr_format addr_format; /* zmq+tcp, libfabric over IP: the family
+                                        of a host name, of no host, and of *;
+                                        NA_ADDR_IPV4, over libfabric IPv6 where
+                                        there is no other */
     uint8_t max_contexts;            /* the application's; 256 with the
                                         library's own */
     uint8_t thread_mode;             /* no effect */
@@ -224,15 +241,19 @@ struct na_init_info {
                                   and sm hold the sender back, others drop and
                                   count ("msg_dropped"), as sm does with what
                                   a dead peer left */
-    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000. Of
-                                  several transports, until the next has its
-                                  turn, sm:// after half of it. ZeroMQ closes
+    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000.
+                                  Over most providers of libfabric one that
+                                  refuses is silent, too. Of several
+                                  transports, until the next has its turn,
+                                  sm:// after half of it. ZeroMQ closes
                                   an accepted connection that says no HELLO
                                   within lookup_ms and half a second */
     unsigned int death_ms;     /* until a silent connection is dead; 5000;
-                                  over libfabric at least 1000. Over sm nothing
-                                  is said to tell the living: a peer lives as
-                                  long as its process */
+                                  over libfabric at least 1000. sm and ZeroMQ
+                                  notice at once when a peer's process ends,
+                                  libfabric only by this silence. Over sm
+                                  nothing is said to tell the living: a peer
+                                  lives as long as its process */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
     size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
                                   8 frames */
@@ -309,7 +330,9 @@ NA_EXPORT na_return_t NA_Context_destroy(
 
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
- * more than lookup_ms, be it a host or a program of another kind;
+ * more than lookup_ms, be it a host or a program of another kind. Most
+ * providers of libfabric (tcp, tcp;ofi_rxm, udp, ...) do not tell that a peer
+ * refuses: there a lookup of nobody always takes lookup_ms. The other codes:
  * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
  * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
  * the system's rights keep us from it; NA_PERMISSION, over sm://, when one of
