@@ -61,3 +61,28 @@ HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
     }
     conform_close(&server);
 }
+
+/* What was sent to it last may still be in flight. */
+HG_TEST(an_address_is_looked_up_again_at_once_after_it_was_closed)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    unsigned i;
+
+    hg_test_ofi_configure("plain");
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    ends_open_client(&client, &server, NULL);
+    ends_name(&server, server.self, name);
+    for (i = 0; i < 50; i++) {
+        na_addr_t addr = ends_lookup_both(&client, &server, name);
+        struct conform_call call;
+
+        memset(&call, 0, sizeof(call));
+        HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+            conform_ended, &call, addr, &call.id));
+        HG_CHECK_OK(ends_wait_both(&client, &server, &call));
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    }
+    conform_close(&client);
+    conform_close(&server);
+}
