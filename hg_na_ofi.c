@@ -4010,6 +4010,7 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
+    assert(buffer->request.work == NA_OFI_SEND);
     buffer->addr = NULL;
     buffer->next = *list;
     *list = buffer;
@@ -4300,6 +4301,7 @@ static ssize_t na_ofi_say(
     struct na_ofi_header header;
     struct na_segment segment;
 
+    assert(end != NULL && !addr->base.self);
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;
@@ -4943,6 +4945,7 @@ static void na_ofi_recv_ended(
     struct na_ofi_buffer *buffer =
         NA_OFI_OF(request, struct na_ofi_buffer, request);
 
+    assert(request->work == NA_OFI_RECV);
     if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
         return;
     buffer->next = end->used;
@@ -5118,6 +5121,7 @@ static void na_ofi_turn(struct na_ofi_class *self)
     struct na_link *link;
     struct na_link *next;
 
+    assert(!self->stopping);
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
@@ -5394,6 +5398,7 @@ static void na_ofi_wait_end(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
 
+    assert(!context->sleeps || atomic_load(&context->end->sleepers) > 0);
     if (context->sleeps)
         atomic_fetch_sub(&context->end->sleepers, 1);
     context->sleeps = false;

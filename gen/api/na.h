@@ -67,9 +67,9 @@
  * that does not listen uses the interface that is named. zmq+ipc://path is
  * relative to the working directory, @name is one of Linux's abstract names;
  * without a path a listener makes hg-<process>-<random> in $TMPDIR, if that
- * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that is killed leaves it; who
- * listens there next takes its place. Over ofi+shm it leaves files of 16 MiB in
- * /dev/shm.
+ * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that
+ * is killed leaves it; who listens there next takes its place. Over ofi+shm it
+ * leaves files of 16 MiB in /dev/shm.
  *
  * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
  * protocol. A semicolon separates where a scheme and "://" stand behind it. The

@@ -22,6 +22,7 @@ static ssize_t na_ofi_say(
     struct na_ofi_header header;
     struct na_segment segment;
 
+    assert(end != NULL && !addr->base.self);
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;

@@ -65,6 +65,7 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
+    assert(buffer->request.work == NA_OFI_SEND);
     buffer->addr = NULL;
     buffer->next = *list;
     *list = buffer;

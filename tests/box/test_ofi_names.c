@@ -460,7 +460,7 @@ HG_TEST(bad_names_of_peers_are_refused)
     conform_close(&end);
 }
 
-/* Each use of the address says so at once, in one error line, and tries anew. */
+/* Each use of the address says so at once, in one error line; it tries anew. */
 HG_TEST(a_name_of_shared_memory_that_nobody_has)
 {
     struct conform_end end;

@@ -12,8 +12,8 @@
  * addresses that are in the address vector, stay within the reported limits,
  * and have ended before their memory region or address goes; each object is
  * closed before what it was opened in, and before the process exits. A caller
- * that breaks one of these rules, or one of those below, is ended by abort, with
- * the line "ofi-hook: violation: ...".
+ * that breaks one of these rules, or one of those below, is ended by abort,
+ * with the line "ofi-hook: violation: ...".
  *
  *     plain       nothing else
  *     local       FI_MR_LOCAL: each buffer has the descriptor of a region that
