@@ -41,7 +41,7 @@
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
  * Functions of the core that may call a slot are called without class->lock and
- * endpoint->lock. Those that the clock calls with clock_lock create and destroy
+ * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with clock_lock create and destroy
  * no context.
  */
 #ifndef HG_GEN_OFI_OFI_H

@@ -194,10 +194,12 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
-/* Send what waits for an address: HELLO, WELCOME, messages; those that left go
- * to `sent`. 0, -FI_EAGAIN, or why it is lost. The class's lock is held. */
+/* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
+ * why it is lost. The class's lock is held. A send is completed under it, before
+ * an answer can be delivered by another thread: the class still has a reference
+ * to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, struct na_link *sent)
+    struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
 {
     ssize_t rc = 0;
 
@@ -219,7 +221,8 @@ static ssize_t na_ofi_flush_addr(
         rc = na_ofi_post_msg(na_ofi_end_of(op->context), addr, &op->msg);
         if (rc == 0) {
             na_plug_list_remove(&op->link);
-            na_plug_list_push(sent, &op->link);
+            self->base.core->complete(op, NA_SUCCESS);
+            (*n_p)++;
         }
     }
     if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
@@ -241,20 +244,18 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
 {
     struct na_ofi_addr *lost = NULL;
     struct na_ofi_addr *parts = NULL;
-    struct na_link sent;
     struct na_link again;
     struct na_link *link;
-    unsigned n;
+    unsigned n = 0;
 
     if (!atomic_load_explicit(&self->hurry, memory_order_relaxed))
         return 0;
-    na_plug_list_init(&sent);
     na_plug_list_init(&again);
     na_ofi_lock(&self->lock);
     while (lost == NULL && parts == NULL &&
         (link = na_plug_list_pop(&self->due)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
-        ssize_t rc = na_ofi_flush_addr(self, addr, &sent);
+        ssize_t rc = na_ofi_flush_addr(self, addr, &n);
 
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
             if (na_ofi_flush_soon(addr))
@@ -269,7 +270,6 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     }
     na_plug_list_move(&self->due, &again);
     na_ofi_unlock(&self->lock);
-    n = na_ofi_complete_all(self, &sent, NA_SUCCESS, NULL);
     if (lost != NULL) {
         na_ofi_lost(self, lost, NA_HOSTUNREACH);
         self->base.core->addr_unref(&lost->base);
@@ -311,7 +311,9 @@ static na_return_t na_ofi_msg_send(
     struct na_ofi_end *end = na_ofi_end_of(context);
     ssize_t rc = -FI_EAGAIN;
 
-    if (atomic_load_explicit(&addr->open, memory_order_acquire)) {
+    /* The sends of calls are completed in na_ofi_flush_addr. */
+    if (atomic_load_explicit(&addr->open, memory_order_acquire) &&
+        (op == NULL || msg->plane != NA_MSG_RPC)) {
         if (addr->told != atomic_load(&self->end_count))
             na_ofi_tell_ends(self, addr, end);
         rc = na_ofi_post_msg(end, addr, msg);

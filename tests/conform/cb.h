@@ -218,11 +218,8 @@ static inline hg_return_t cb_do(
 
     HG_CHECK_OK(cb_forward(&call, handle, in));
     ret = cb_wait(end, &call);
-    /* A thread of the transport may be about to say that the call was sent. */
-    if (!hg_test_is_ofi()) {
-        HG_CHECK_EQ_INT(call.refs, 2);
-        HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
-    }
+    HG_CHECK_EQ_INT(call.refs, 2);
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
     return ret == HG_SUCCESS && out != NULL ? HG_Get_output(handle, out) : ret;
 }
 
