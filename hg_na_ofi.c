@@ -429,8 +429,8 @@ static inline bool na_plug_is_within(
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
  * Functions of the core that may call a slot are called without class->lock and
- * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with clock_lock create and destroy
- * no context.
+ * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with
+ * clock_lock create and destroy no context.
  */
 #ifndef HG_GEN_OFI_OFI_H
 #define HG_GEN_OFI_OFI_H
@@ -4140,9 +4140,9 @@ static ssize_t na_ofi_post_msg(
 }
 
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * why it is lost. The class's lock is held. A send is completed under it, before
- * an answer can be delivered by another thread: the class still has a reference
- * to the address, so no slot is called. */
+ * why it is lost. The class's lock is held. A send is completed under it,
+ * before an answer can be delivered by another thread: the class still has a
+ * reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
 {

@@ -41,8 +41,8 @@
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
  * Functions of the core that may call a slot are called without class->lock and
- * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with clock_lock create and destroy
- * no context.
+ * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with
+ * clock_lock create and destroy no context.
  */
 #ifndef HG_GEN_OFI_OFI_H
 #define HG_GEN_OFI_OFI_H

@@ -195,9 +195,9 @@ static ssize_t na_ofi_post_msg(
 }
 
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * why it is lost. The class's lock is held. A send is completed under it, before
- * an answer can be delivered by another thread: the class still has a reference
- * to the address, so no slot is called. */
+ * why it is lost. The class's lock is held. A send is completed under it,
+ * before an answer can be delivered by another thread: the class still has a
+ * reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
 {
