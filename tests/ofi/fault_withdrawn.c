@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A read that has begun when its memory is withdrawn and unmapped goes on there:
+ * it never ends, or crashes. fault_withdrawn PROVIDER ends with 0 if it is so.
+ */
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_rma.h>
+
+#define SIZE ((size_t) 256 << 20)
+static char buf[SIZE], name[512];
+
+static void found(int number)
+{
+    _exit(number == 0);
+}
+
+int main(int argc, char **argv)
+{
+    void *memory = mmap(NULL, SIZE, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct fi_info *info, *hints = fi_allocinfo();
+    struct fi_av_attr av_attr = {0};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_cq_entry entry;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct fid_mr *mr;
+    fi_addr_t addr;
+    size_t size = sizeof(name);
+
+    hints->caps = FI_MSG | FI_RMA;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = argv[argc - 1];
+    if (fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &info) ||
+        fi_fabric(info->fabric_attr, &fabric, NULL) ||
+        fi_domain(fabric, info, &domain, NULL) ||
+        fi_av_open(domain, &av_attr, &av, NULL) ||
+        fi_cq_open(domain, &cq_attr, &cq, NULL) ||
+        fi_endpoint(domain, info, &ep, NULL) || fi_ep_bind(ep, &av->fid, 0) ||
+        fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) || fi_enable(ep) ||
+        fi_getname(&ep->fid, name, &size) ||
+        fi_av_insert(av, name, 1, &addr, 0, NULL) != 1 ||
+        fi_mr_reg(domain, memory, SIZE, FI_REMOTE_READ, 0, 7, 0, &mr, NULL))
+        return 2;
+    while (fi_read(ep, buf, SIZE, NULL, addr, 0, 7, NULL) == -FI_EAGAIN)
+        (void) fi_cq_read(cq, &entry, 1);
+    if (usleep(2000) || fi_cq_read(cq, &entry, 1) != -FI_EAGAIN ||
+        fi_close(&mr->fid) || munmap(memory, SIZE) || signal(SIGSEGV, found) ||
+        signal(SIGALRM, found) || alarm(5))
+        return 2;
+    while (fi_cq_read(cq, &entry, 1) == -FI_EAGAIN)
+        continue;
+    return 1;
+}
