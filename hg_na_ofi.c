@@ -2480,6 +2480,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
 
+    assert(mem->mrs != NULL);
     na_ofi_mrs_close(na_ofi_of(base->na_class), mem->mrs, base->segment_count);
     mem->mrs = NULL;
 }
@@ -2515,6 +2516,7 @@ static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
+    assert(segment < mem->base.segment_count);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
                                                : NULL;
 }
@@ -2544,6 +2546,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     uint32_t count = 0;
     na_size_t i;
 
+    assert(mem->mrs != NULL && !base->remote);
     for (i = 0; i < base->segment_count; i++) {
         const struct na_segment *segment = &base->segments[i];
         unsigned char key[NA_OFI_RAW_KEY];
@@ -2897,6 +2900,7 @@ static na_return_t na_ofi_rma_post(
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
         return NA_AGAIN; /* it was closed since */
+    assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -3005,7 +3009,7 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 /* A piece begins, or ended. The endpoint's lock is held, as in the next. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
-    assert(!part->taken);
+    assert(!part->taken && op->flight < NA_OFI_PIECES);
     part->taken = true;
     op->flight++;
     op->end->flight++;
@@ -3074,6 +3078,7 @@ static bool na_ofi_rma_seize(struct na_ofi_op *op)
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
     na_ofi_lock(&op->end->lock);
+    assert(op->flight == 0 && !op->busy && !op->waiting);
     na_plug_list_remove(&op->active);
     na_ofi_unlock(&op->end->lock);
     if (op->tries > 0) {
@@ -3253,6 +3258,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
 
     na_ofi_lock(&end->poll_lock);
     na_ofi_lock(&end->lock);
+    assert(!end->renewing && end->rma != end->ep);
     end->renewing = true;
     while (end->posting > 0) {
         na_ofi_unlock(&end->lock);
@@ -4947,7 +4953,7 @@ static void na_ofi_recv_ended(
     struct na_ofi_buffer *buffer =
         NA_OFI_OF(request, struct na_ofi_buffer, request);
 
-    assert(request->work == NA_OFI_RECV);
+    assert(request->work == NA_OFI_RECV || request->work == NA_OFI_DRAIN);
     if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
         return;
     buffer->next = end->used;

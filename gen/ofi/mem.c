@@ -215,6 +215,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
 
+    assert(mem->mrs != NULL);
     na_ofi_mrs_close(na_ofi_of(base->na_class), mem->mrs, base->segment_count);
     mem->mrs = NULL;
 }
@@ -250,6 +251,7 @@ static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
+    assert(segment < mem->base.segment_count);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
                                                : NULL;
 }
@@ -279,6 +281,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     uint32_t count = 0;
     na_size_t i;
 
+    assert(mem->mrs != NULL && !base->remote);
     for (i = 0; i < base->segment_count; i++) {
         const struct na_segment *segment = &base->segments[i];
         unsigned char key[NA_OFI_RAW_KEY];

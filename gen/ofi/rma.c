@@ -214,6 +214,7 @@ static na_return_t na_ofi_rma_post(
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
         return NA_AGAIN; /* it was closed since */
+    assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -322,7 +323,7 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 /* A piece begins, or ended. The endpoint's lock is held, as in the next. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
-    assert(!part->taken);
+    assert(!part->taken && op->flight < NA_OFI_PIECES);
     part->taken = true;
     op->flight++;
     op->end->flight++;
@@ -391,6 +392,7 @@ static bool na_ofi_rma_seize(struct na_ofi_op *op)
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
     na_ofi_lock(&op->end->lock);
+    assert(op->flight == 0 && !op->busy && !op->waiting);
     na_plug_list_remove(&op->active);
     na_ofi_unlock(&op->end->lock);
     if (op->tries > 0) {
@@ -570,6 +572,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
 
     na_ofi_lock(&end->poll_lock);
     na_ofi_lock(&end->lock);
+    assert(!end->renewing && end->rma != end->ep);
     end->renewing = true;
     while (end->posting > 0) {
         na_ofi_unlock(&end->lock);

@@ -10,10 +10,10 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_rma.h>
 
-static char buf[4096], memory[4096], name[512];
+static char buf[4096], name[512];
 static struct fid_ep *ep;
 static struct fid_cq *cq;
-static struct fi_rma_iov rma = {0, sizeof(memory), 0};
+static struct fi_rma_iov rma = {0, sizeof(buf), 0};
 
 static int fails(char put, fi_addr_t addr)
 {
