@@ -380,9 +380,9 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
-# libfabric's the native tcp runs what is NA's, and peers that come, go and die;
-# other providers run messages, memory and peers, and one that demands more
-# messages and memory.
+# libfabric's the native tcp runs messages, memory, peers and calls; other
+# providers run messages, and one that demands more memory, too. Death, which
+# libfabric tells only by silence, and strangers take minutes: check-full.
 conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))
@@ -390,20 +390,20 @@ ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
 leave_out    = $(foreach t,$1,$(patsubst %,%@$t,$(filter-out $2,$(CONFORM))))
 CHECK_CASES := $(filter-out \
     $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)) \
-    $(call leave_out,ofi+tcp,$(BUILD)/tests/conform/test_na_% $(call conform, \
-        bulk rpc_calls rpc_peer rpc_restart cb_lookup cb_restart hosts)) \
-    $(call leave_out,$(PROVIDERS),$(call conform,na_msg na_rma na_peer)) \
-    $(call leave_out,$(HOOKED),$(COPIES) $(call conform,na_msg rpc_calls)) \
-    $(call leave_out,mux-ofi,$(call conform,mux)),$(CASES))
+    $(call leave_out,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer \
+        rpc_calls)) \
+    $(call leave_out,$(PROVIDERS),$(call conform,na_msg)) \
+    $(call leave_out,$(HOOKED),$(call conform,na_msg na_rma)) \
+    $(call leave_out,mux-ofi,) \
+    $(addprefix $(BUILD)/tests/box/test_ofi_,death hostile),$(CASES))
 # With ASan what is above NA runs on sm, and on self and zmq+tcp where it is
 # about what ends or lacks: a peer, a class, room, memory; on self-emul only what
 # moves memory does. Each process that opens libfabric takes 0.3 s with ASan: of
 # its transport, bytes of strangers, errors and memory are looked at.
 ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
     rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
-ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open ofi/test_rma \
-    box/test_ofi_handshake box/test_ofi_hostile) \
-    $(addsuffix @ofi+tcp,$(call conform,na_msg na_peer na_wait))
+ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open \
+    box/test_ofi_handshake) $(addsuffix @ofi+tcp,$(call conform,na_msg))
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
     $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
     $(filter-out $(ASAN_OFI),$(OFI) \
