@@ -286,7 +286,7 @@ $(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
 $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(HOOK) $(TEST_LIB) $(OBJS) \
-	    $(call na_libs,$(FOUND))
+	    $(TEST_LIB) $(call na_libs,$(filter-out ofi,$(FOUND)))
 
 # ---- Examples ----
 
