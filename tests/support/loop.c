@@ -347,6 +347,18 @@ static int loop_poll_fd(struct na_context *context)
     return NA_POLL_FD_IDLE; /* whoever files something wakes us */
 }
 
+/* What was filed since the last poll, before anybody was armed, woke nobody. */
+static na_bool_t loop_wait_begin(struct na_context *context)
+{
+    struct loop_class *loop = loop_of(context->na_class);
+    bool idle;
+
+    pthread_mutex_lock(&loop_lock);
+    idle = loop->first == NULL;
+    pthread_mutex_unlock(&loop_lock);
+    return idle ? NA_TRUE : NA_FALSE;
+}
+
 /* ---- Life ---- */
 
 static na_size_t loop_size(size_t wanted)
@@ -418,6 +430,7 @@ static const struct na_plugin loop_plugin = {
     .frame_send = loop_frame_send,
     .poll = loop_poll,
     .poll_fd = loop_poll_fd,
+    .wait_begin = loop_wait_begin,
 };
 
 void loop_register(void)
