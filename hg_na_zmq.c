@@ -2363,7 +2363,9 @@ static const char *na_zmq_deliver(
     }
     if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
         return "there is no such kind";
-    if (addr == NULL || !addr->open)
+    /* A probe may follow a BYE of its sender. */
+    if (addr == NULL ||
+        !(addr->open || (addr->reached && p[3] == NA_ZMQ_PROBE)))
         return NA_ZMQ_NO_HELLO;
     atomic_store_explicit(&addr->heard, true, memory_order_relaxed);
     if (p[3] == NA_ZMQ_MESSAGE) {

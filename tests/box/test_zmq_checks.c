@@ -528,6 +528,15 @@ HG_TEST(messages_of_listeners_are_judged)
     HG_CHECK_OK(conform_wait(&listener.end, &recv));
     HG_CHECK_EQ_U64(recv.size, 0);
     conform_free_addr(&listener.end, &recv);
+    /* A PROBE may come behind a BYE, as on ipc; a message may not. */
+    checks_say(&listener, bytes, stranger_header(bytes, KIND_BYE), 1);
+    HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
+    checks_say(&listener, bytes, stranger_header(bytes, KIND_PROBE), 1);
+    (void) stranger_header(bytes, KIND_MESSAGE);
+    checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
+    HG_CHECK_EQ_U64(stranger_refused(listener.end.na_class, KIND_PROBE),
+        listener.refused[KIND_PROBE]);
     conform_free_addr(&listener.end, &lookup);
     conform_close(&listener.end);
     HG_CHECK(zmq_close(listener.socket) == 0);
