@@ -855,7 +855,8 @@ NA_EXPORT na_return_t NA_Cancel(
 
 /* A descriptor for an event loop: when it is readable, call NA_Progress with
  * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
- * that says NA_TRUE. -1 where the transport has none, or the system no epoll.
+ * that says NA_TRUE. -1 where the transport has none (ofi with NA_WAIT_SPIN,
+ * or over a provider without), or the system no epoll.
  * Owned by the context. */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
 NA_EXPORT na_bool_t NA_Poll_try_wait(
@@ -2087,7 +2088,8 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* For event loops. A descriptor that is readable when there is something to do;
- * -1 where the transport has none, or the system no epoll; the context's.
+ * -1 where the transport has none (ofi with NA_WAIT_SPIN, or over a provider
+ * without), or the system no epoll; the context's.
  * Before each sleep on it, HG_Event_ready: true says that there is something to
  * do now. Then HG_Event_progress, which never waits and tells how much waits
  * for HG_Event_trigger (count_p may be NULL), and that, which runs it and

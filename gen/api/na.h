@@ -548,7 +548,8 @@ NA_EXPORT na_return_t NA_Cancel(
 
 /* A descriptor for an event loop: when it is readable, call NA_Progress with
  * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
- * that says NA_TRUE. -1 where the transport has none, or the system no epoll.
+ * that says NA_TRUE. -1 where the transport has none (ofi with NA_WAIT_SPIN,
+ * or over a provider without), or the system no epoll.
  * Owned by the context. */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
 NA_EXPORT na_bool_t NA_Poll_try_wait(

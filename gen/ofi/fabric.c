@@ -160,7 +160,11 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     attr.format = FI_CQ_FORMAT_DATA;
     attr.wait_obj =
         na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
-    rc = fi_cq_open(self->domain, &attr, &end->cq, NULL);
+    end->fd = NA_POLL_FD_NONE;
+    /* Who spins needs no descriptor, which makes each poll dearer. */
+    rc = self->base.info->wait_mode == NA_WAIT_SPIN
+        ? -FI_ENOSYS
+        : fi_cq_open(self->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
         rc = na_ofi_has_broken_fd(self)
             ? na_ofi_get_epoll(end->cq, &end->fd)
@@ -170,9 +174,9 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
             return 0;
         }
         (void) fi_close(&end->cq->fid);
+        end->cq = NULL;
+        end->fd = NA_POLL_FD_NONE;
     }
-    end->cq = NULL;
-    end->fd = NA_POLL_FD_NONE;
     attr.wait_obj = FI_WAIT_NONE;
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }

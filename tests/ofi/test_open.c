@@ -212,6 +212,23 @@ HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
     }
 }
 
+/* Polls of a queue with a descriptor are dearer. */
+HG_TEST(who_spins_has_no_descriptor)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    na_context_t *context;
+
+    info.wait_mode = NA_WAIT_SPIN;
+    na_class = NA_Initialize_opt("ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK_EQ_INT(NA_Poll_get_fd(na_class, context), -1);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 HG_TEST(each_error_of_libfabric_has_its_code)
 {
     static const struct {
