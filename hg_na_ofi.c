@@ -2825,6 +2825,10 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     na_size_t left = *size;
     size_t n = 0;
 
+    /* libfabric's shm reads one segment by itself. More are sent by the target,
+     * one piece at a time. */
+    if (op->base.type == NA_CB_GET && na_ofi_is_str(op->end->na_class))
+        limit = 1;
     while (left > 0 && n < limit) {
         const struct na_ofi_piece *piece = &mem->there[place.segment];
 
