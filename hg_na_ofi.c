@@ -540,6 +540,7 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
+    uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
 
@@ -571,7 +572,8 @@ struct na_ofi_addr {
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;            /* last turn: of an address that is asked or
-                                accepted, or whose peer said BYE */
+                                accepted, or whose peer said BYE; else
+                                NA_OFI_NEVER */
     uint64_t often;               /* turns between our keep-alives */
     _Atomic unsigned told;        /* class->end_count, when we last introduced
                                  ourselves */
@@ -3706,7 +3708,8 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are; those known stay. */
+/* Learn where a peer's endpoints are; those known stay, but they are of this
+ * life of the peer only. */
 static na_return_t na_ofi_learn(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -3722,7 +3725,8 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
         const unsigned char *end = intro->ends + i * (1 + intro->raw_size);
         struct na_ofi_far *far = atomic_load(&addr->far);
 
-        while (far != NULL && far->id != end[0])
+        while (far != NULL &&
+            (far->id != end[0] || far->incarnation != intro->incarnation))
             far = far->next;
         if (far != NULL || end[0] == 0)
             continue;
@@ -3730,6 +3734,7 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
         if (far == NULL)
             break; /* its first endpoint will do */
         far->id = end[0];
+        far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
         if (na_ofi_insert(self, end + 1, &far->at) != NA_SUCCESS) {
             self->base.core->free(far);
@@ -3745,7 +3750,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
     const struct na_ofi_far *far =
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
-    while (far != NULL && far->id != id)
+    while (far != NULL &&
+        (far->id != id || far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
 }
@@ -4384,6 +4390,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_turns;
     addr->hello = true;
+    atomic_store(&addr->context, 0); /* others may be somebody else's by now */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -4477,7 +4484,7 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
         if (na_ofi_is_of(addr, intro))
             return addr;
         unproven += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
-        alike += atomic_load(&addr->state) == NA_OFI_READY && addr->accepted &&
+        alike += addr->accepted && addr->deadline == NA_OFI_NEVER &&
             strcmp(addr->base.name, name) == 0;
     }
     if (unproven >= NA_OFI_UNPROVEN)

@@ -150,7 +150,8 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are; those known stay. */
+/* Learn where a peer's endpoints are; those known stay, but they are of this
+ * life of the peer only. */
 static na_return_t na_ofi_learn(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -166,7 +167,8 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
         const unsigned char *end = intro->ends + i * (1 + intro->raw_size);
         struct na_ofi_far *far = atomic_load(&addr->far);
 
-        while (far != NULL && far->id != end[0])
+        while (far != NULL &&
+            (far->id != end[0] || far->incarnation != intro->incarnation))
             far = far->next;
         if (far != NULL || end[0] == 0)
             continue;
@@ -174,6 +176,7 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
         if (far == NULL)
             break; /* its first endpoint will do */
         far->id = end[0];
+        far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
         if (na_ofi_insert(self, end + 1, &far->at) != NA_SUCCESS) {
             self->base.core->free(far);
@@ -189,7 +192,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
     const struct na_ofi_far *far =
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
-    while (far != NULL && far->id != id)
+    while (far != NULL &&
+        (far->id != id || far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
 }

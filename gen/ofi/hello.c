@@ -89,6 +89,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_turns;
     addr->hello = true;
+    atomic_store(&addr->context, 0); /* others may be somebody else's by now */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -182,7 +183,7 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
         if (na_ofi_is_of(addr, intro))
             return addr;
         unproven += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
-        alike += atomic_load(&addr->state) == NA_OFI_READY && addr->accepted &&
+        alike += addr->accepted && addr->deadline == NA_OFI_NEVER &&
             strcmp(addr->base.name, name) == 0;
     }
     if (unproven >= NA_OFI_UNPROVEN)

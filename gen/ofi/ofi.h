@@ -152,6 +152,7 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
+    uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
 
@@ -183,7 +184,8 @@ struct na_ofi_addr {
     unsigned tries;               /* of that HELLO, or WELCOME */
     uint64_t asked;               /* turn of our last HELLO */
     uint64_t deadline;            /* last turn: of an address that is asked or
-                                accepted, or whose peer said BYE */
+                                accepted, or whose peer said BYE; else
+                                NA_OFI_NEVER */
     uint64_t often;               /* turns between our keep-alives */
     _Atomic unsigned told;        /* class->end_count, when we last introduced
                                  ourselves */
