@@ -5403,20 +5403,25 @@ static int na_ofi_poll_fd(struct na_context *context)
     return end->fd;
 }
 
-/* The slot, which may be called several times. */
+/* The slot, which may be called several times. fi_trywait polls, too. */
 static na_bool_t na_ofi_wait_begin(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
     struct na_ofi_end *end = context->end;
     struct fid *fids[1];
+    int rc;
 
     if (end->fd < 0)
         return NA_TRUE;
     if (!context->sleeps)
         atomic_fetch_add(&end->sleepers, 1);
     context->sleeps = true;
+    if (pthread_mutex_trylock(&end->poll_lock) != 0)
+        return NA_FALSE;
     fids[0] = &end->cq->fid;
-    return fi_trywait(end->na_class->fabric, fids, 1) == 0 ? NA_TRUE : NA_FALSE;
+    rc = fi_trywait(end->na_class->fabric, fids, 1);
+    na_ofi_unlock(&end->poll_lock);
+    return rc == 0 ? NA_TRUE : NA_FALSE;
 }
 
 static void na_ofi_wait_end(struct na_context *base)
