@@ -575,8 +575,6 @@ struct na_ofi_addr {
                                 accepted, or whose peer said BYE; else
                                 NA_OFI_NEVER */
     uint64_t often;               /* turns between our keep-alives */
-    _Atomic unsigned told;        /* class->end_count, when we last introduced
-                                 ourselves */
     _Atomic unsigned flight;      /* pieces of puts and gets */
     _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
     _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
@@ -651,7 +649,7 @@ struct na_ofi_end {
                                      `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
-    unsigned contexts;         /* that use it; guarded by class->lock */
+    unsigned contexts;         /* that use it; guarded by clock_lock */
     _Atomic bool polled;       /* since the clock's last turn */
     _Atomic unsigned sleepers; /* contexts, on its descriptor */
     pthread_mutex_t poll_lock;
@@ -695,8 +693,8 @@ struct na_ofi_class {
     pthread_mutex_t keys_lock;
     _Atomic unsigned names; /* of endpoints but the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
-    _Atomic unsigned end_count; /* that were opened since the class was */
-    struct na_link addrs;       /* asked, accepted, ready */
+    _Atomic unsigned end_count;
+    struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
     _Atomic bool hurry; /* something did not go at once: the clock ticks each
@@ -783,10 +781,6 @@ HG_PRIVATE na_return_t na_ofi_want_locked(
  * or dead if the peer had looked us up. No lock is held. */
 HG_PRIVATE void na_ofi_part(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
-
-/* Tell a peer of endpoints that were opened since we met. No lock is held. */
-HG_PRIVATE void na_ofi_tell_ends(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, const struct na_ofi_end *end);
 
 /* The peer's endpoint for its context `id`, or else its first one. Without a
  * lock, too. */
@@ -4278,11 +4272,8 @@ static na_return_t na_ofi_msg_send(
 
     /* The sends of calls are completed in na_ofi_flush_addr. */
     if (atomic_load_explicit(&addr->open, memory_order_acquire) &&
-        (op == NULL || msg->plane != NA_MSG_RPC)) {
-        if (addr->told != atomic_load(&self->end_count))
-            na_ofi_tell_ends(self, addr, end);
+        (op == NULL || msg->plane != NA_MSG_RPC))
         rc = na_ofi_post_msg(end, addr, msg);
-    }
     if (rc == 0) {
         if (op != NULL)
             self->base.core->complete(op, NA_SUCCESS);
@@ -4335,25 +4326,23 @@ static ssize_t na_ofi_say(
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
-    atomic_store(&addr->told, atomic_load(&self->end_count));
     addr->asked = self->turn;
     return na_ofi_post(end, addr, na_ofi_target(addr, addr->context), &header,
         &segment, 1, (size_t) segment.size);
 }
 
-static void na_ofi_tell_ends(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, const struct na_ofi_end *end)
+/* An endpoint was opened: introduce ourselves to all peers anew. The lock is
+ * held. */
+static void na_ofi_tell_ends(struct na_ofi_class *self)
 {
-    na_ofi_lock(&self->lock);
-    if (atomic_load(&addr->state) == NA_OFI_READY && !addr->base.self) {
-        addr->home = end->id;
-        addr->hello = na_ofi_say(self, addr,
-                          addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO) != 0;
-        if (addr->hello)
-            na_ofi_push_due(self, addr);
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        addr->hello = true;
+        na_ofi_push_due(self, addr);
     }
-    atomic_store(&addr->told, atomic_load(&self->end_count));
-    na_ofi_unlock(&self->lock);
 }
 
 /* ---- Asking ---- */
@@ -5590,6 +5579,7 @@ static na_return_t na_ofi_end_take(
         na_ofi_lock(&self->lock);
         self->ends[id] = end;
         atomic_fetch_add(&self->end_count, 1);
+        na_ofi_tell_ends(self);
         na_ofi_unlock(&self->lock);
     }
     end->contexts++;

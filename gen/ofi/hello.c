@@ -34,25 +34,23 @@ static ssize_t na_ofi_say(
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
-    atomic_store(&addr->told, atomic_load(&self->end_count));
     addr->asked = self->turn;
     return na_ofi_post(end, addr, na_ofi_target(addr, addr->context), &header,
         &segment, 1, (size_t) segment.size);
 }
 
-static void na_ofi_tell_ends(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, const struct na_ofi_end *end)
+/* An endpoint was opened: introduce ourselves to all peers anew. The lock is
+ * held. */
+static void na_ofi_tell_ends(struct na_ofi_class *self)
 {
-    na_ofi_lock(&self->lock);
-    if (atomic_load(&addr->state) == NA_OFI_READY && !addr->base.self) {
-        addr->home = end->id;
-        addr->hello = na_ofi_say(self, addr,
-                          addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO) != 0;
-        if (addr->hello)
-            na_ofi_push_due(self, addr);
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        addr->hello = true;
+        na_ofi_push_due(self, addr);
     }
-    atomic_store(&addr->told, atomic_load(&self->end_count));
-    na_ofi_unlock(&self->lock);
 }
 
 /* ---- Asking ---- */

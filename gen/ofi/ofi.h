@@ -187,8 +187,6 @@ struct na_ofi_addr {
                                 accepted, or whose peer said BYE; else
                                 NA_OFI_NEVER */
     uint64_t often;               /* turns between our keep-alives */
-    _Atomic unsigned told;        /* class->end_count, when we last introduced
-                                 ourselves */
     _Atomic unsigned flight;      /* pieces of puts and gets */
     _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
     _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
@@ -263,7 +261,7 @@ struct na_ofi_end {
                                      `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
-    unsigned contexts;         /* that use it; guarded by class->lock */
+    unsigned contexts;         /* that use it; guarded by clock_lock */
     _Atomic bool polled;       /* since the clock's last turn */
     _Atomic unsigned sleepers; /* contexts, on its descriptor */
     pthread_mutex_t poll_lock;
@@ -307,8 +305,8 @@ struct na_ofi_class {
     pthread_mutex_t keys_lock;
     _Atomic unsigned names; /* of endpoints but the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
-    _Atomic unsigned end_count; /* that were opened since the class was */
-    struct na_link addrs;       /* asked, accepted, ready */
+    _Atomic unsigned end_count;
+    struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
     _Atomic bool hurry; /* something did not go at once: the clock ticks each
@@ -395,10 +393,6 @@ HG_PRIVATE na_return_t na_ofi_want_locked(
  * or dead if the peer had looked us up. No lock is held. */
 HG_PRIVATE void na_ofi_part(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
-
-/* Tell a peer of endpoints that were opened since we met. No lock is held. */
-HG_PRIVATE void na_ofi_tell_ends(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, const struct na_ofi_end *end);
 
 /* The peer's endpoint for its context `id`, or else its first one. Without a
  * lock, too. */

@@ -23,6 +23,7 @@ static na_return_t na_ofi_end_take(
         na_ofi_lock(&self->lock);
         self->ends[id] = end;
         atomic_fetch_add(&self->end_count, 1);
+        na_ofi_tell_ends(self);
         na_ofi_unlock(&self->lock);
     }
     end->contexts++;

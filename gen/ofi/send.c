@@ -313,11 +313,8 @@ static na_return_t na_ofi_msg_send(
 
     /* The sends of calls are completed in na_ofi_flush_addr. */
     if (atomic_load_explicit(&addr->open, memory_order_acquire) &&
-        (op == NULL || msg->plane != NA_MSG_RPC)) {
-        if (addr->told != atomic_load(&self->end_count))
-            na_ofi_tell_ends(self, addr, end);
+        (op == NULL || msg->plane != NA_MSG_RPC))
         rc = na_ofi_post_msg(end, addr, msg);
-    }
     if (rc == 0) {
         if (op != NULL)
             self->base.core->complete(op, NA_SUCCESS);
