@@ -559,7 +559,6 @@ struct na_ofi_addr {
     bool accepted;        /* it looked us up */
     bool hello;           /* due: a HELLO */
     uint8_t home;         /* id of the endpoint that asks, or was asked */
-    size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far;  /* only added to */
@@ -706,6 +705,7 @@ struct na_ofi_class {
     pthread_cond_t alarm; /* `hurry` or `stopping` */
     bool ticking;
     bool stopping;
+    bool full;                  /* no descriptor is free, which was logged */
     pthread_mutex_t clock_lock; /* held while the clock polls endpoints, and by
                                    who opens or closes one; outermost */
     uint64_t period;            /* of a turn, in ns */
@@ -5153,6 +5153,24 @@ static void na_ofi_turn(struct na_ofi_class *self)
     }
 }
 
+/* Warn, once, when the process has no free descriptor: providers accept nobody
+ * then, and do not tell. */
+static void na_ofi_warn_if_full(struct na_ofi_class *self)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool full = fd < 0 && errno == EMFILE;
+
+    if (fd >= 0)
+        (void) close(fd);
+    if (full && !self->full) {
+        self->base.core->count(&self->base, "ofi_full", 1);
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "%s accepts no peers: each descriptor of the process is taken",
+            self->base.self_addr->name);
+    }
+    self->full = full;
+}
+
 /* Poll the endpoints that nobody has polled, or all if something is due. */
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
@@ -5238,6 +5256,8 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
+        if (turn)
+            na_ofi_warn_if_full(self);
         if (turn || hurry)
             na_ofi_poll_idle(self, turn, hurry);
         if (hurry) {
@@ -5502,7 +5522,6 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     if (fresh == NULL)
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
-    fresh->raw_size = size;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {

@@ -69,6 +69,24 @@ static void na_ofi_turn(struct na_ofi_class *self)
     }
 }
 
+/* Warn, once, when the process has no free descriptor: providers accept nobody
+ * then, and do not tell. */
+static void na_ofi_warn_if_full(struct na_ofi_class *self)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool full = fd < 0 && errno == EMFILE;
+
+    if (fd >= 0)
+        (void) close(fd);
+    if (full && !self->full) {
+        self->base.core->count(&self->base, "ofi_full", 1);
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "%s accepts no peers: each descriptor of the process is taken",
+            self->base.self_addr->name);
+    }
+    self->full = full;
+}
+
 /* Poll the endpoints that nobody has polled, or all if something is due. */
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
@@ -154,6 +172,8 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
+        if (turn)
+            na_ofi_warn_if_full(self);
         if (turn || hurry)
             na_ofi_poll_idle(self, turn, hurry);
         if (hurry) {

@@ -53,7 +53,6 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     if (fresh == NULL)
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
-    fresh->raw_size = size;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {

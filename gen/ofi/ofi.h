@@ -171,7 +171,6 @@ struct na_ofi_addr {
     bool accepted;        /* it looked us up */
     bool hello;           /* due: a HELLO */
     uint8_t home;         /* id of the endpoint that asks, or was asked */
-    size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far;  /* only added to */
@@ -318,6 +317,7 @@ struct na_ofi_class {
     pthread_cond_t alarm; /* `hurry` or `stopping` */
     bool ticking;
     bool stopping;
+    bool full;                  /* no descriptor is free, which was logged */
     pthread_mutex_t clock_lock; /* held while the clock polls endpoints, and by
                                    who opens or closes one; outermost */
     uint64_t period;            /* of a turn, in ns */

@@ -5,11 +5,12 @@
  * process exits, and one error line tells the cause. Then which endpoints are
  * opened, and which codes errors have.
  */
-#include "../conform/conform.h"
+#include "../box/ends.h"
 #include "hook.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <rdma/fi_errno.h>
 
@@ -210,6 +211,33 @@ HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
         HG_CHECK_OK(NA_Context_destroy(na_class, context));
         HG_CHECK_OK(NA_Finalize(na_class));
     }
+}
+
+/* A provider does not tell that it accepts nobody. */
+HG_TEST(who_has_no_descriptor_left_is_warned)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    struct rlimit limit = {200, 200};
+    struct conform_end server;
+    int fds[200];
+    int count = 0;
+
+    hg_test_expect_log("accepts no peers");
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    ends_sleep(300);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), 0);
+    while ((fds[count] = dup(1)) >= 0)
+        count++;
+    while (NA_Get_counter(server.na_class, "ofi_full") == 0) {
+        HG_CHECK(ends_ms() < end);
+        ends_sleep(1);
+    }
+    ends_sleep(300);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), 1);
+    while (count > 0)
+        (void) close(fds[--count]);
+    conform_close(&server);
 }
 
 /* Polls of a queue with a descriptor are dearer. */
