@@ -929,6 +929,15 @@ static const struct na_ofi_protocol na_ofi_table[] = {
     {"verbs", {"verbs;ofi_rxm"}, FI_SOCKADDR},
 };
 
+/* The names of the table, for the table of slots. */
+static const char *const na_ofi_protocols[] = {"tcp", "tcp;ofi_rxm", "shm",
+    "sockets", "udp;ofi_rxd", "verbs;ofi_rxm", "cxi", "psm3", "psm2", "efa",
+    "opx", "gni", "net", "udp", "verbs", NULL};
+
+_Static_assert(sizeof(na_ofi_protocols) / sizeof(na_ofi_protocols[0]) ==
+        sizeof(na_ofi_table) / sizeof(na_ofi_table[0]) + 1,
+    "the names of the table");
+
 /* The entry of a protocol of the first `size` bytes of `name`, or NULL. */
 static const struct na_ofi_protocol *na_ofi_protocol(
     const char *name, size_t size)
@@ -3668,7 +3677,7 @@ static na_return_t na_ofi_insert(
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     memcpy(entry->raw, raw, size);
-    address = na_ofi_to_insert(self, raw, other);
+    address = na_ofi_to_insert(self, entry->raw, other); /* aligned */
     n = address != NULL
         ? fi_av_insert(self->av, address, 1, &entry->at, 0, NULL)
         : -FI_ENOENT;
@@ -5700,10 +5709,6 @@ static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
         na_ofi_close(na_class, 0);
     return ret;
 }
-
-static const char *const na_ofi_protocols[] = {"tcp", "tcp;ofi_rxm", "shm",
-    "sockets", "udp", "udp;ofi_rxd", "verbs", "verbs;ofi_rxm", "cxi", "efa",
-    "opx", "psm2", "psm3", "gni", "net", NULL};
 
 extern const struct na_plugin hg_na_ofi_plugin;
 

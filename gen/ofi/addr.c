@@ -116,7 +116,7 @@ static na_return_t na_ofi_insert(
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     memcpy(entry->raw, raw, size);
-    address = na_ofi_to_insert(self, raw, other);
+    address = na_ofi_to_insert(self, entry->raw, other); /* aligned */
     n = address != NULL
         ? fi_av_insert(self->av, address, 1, &entry->at, 0, NULL)
         : -FI_ENOENT;

@@ -54,6 +54,15 @@ static const struct na_ofi_protocol na_ofi_table[] = {
     {"verbs", {"verbs;ofi_rxm"}, FI_SOCKADDR},
 };
 
+/* The names of the table, for the table of slots. */
+static const char *const na_ofi_protocols[] = {"tcp", "tcp;ofi_rxm", "shm",
+    "sockets", "udp;ofi_rxd", "verbs;ofi_rxm", "cxi", "psm3", "psm2", "efa",
+    "opx", "gni", "net", "udp", "verbs", NULL};
+
+_Static_assert(sizeof(na_ofi_protocols) / sizeof(na_ofi_protocols[0]) ==
+        sizeof(na_ofi_table) / sizeof(na_ofi_table[0]) + 1,
+    "the names of the table");
+
 /* The entry of a protocol of the first `size` bytes of `name`, or NULL. */
 static const struct na_ofi_protocol *na_ofi_protocol(
     const char *name, size_t size)

@@ -126,10 +126,6 @@ static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
     return ret;
 }
 
-static const char *const na_ofi_protocols[] = {"tcp", "tcp;ofi_rxm", "shm",
-    "sockets", "udp", "udp;ofi_rxd", "verbs", "verbs;ofi_rxm", "cxi", "efa",
-    "opx", "psm2", "psm3", "gni", "net", NULL};
-
 extern const struct na_plugin hg_na_ofi_plugin;
 
 const struct na_plugin hg_na_ofi_plugin = {
