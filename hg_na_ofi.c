@@ -4995,14 +4995,16 @@ static void na_ofi_received(
     na_ofi_recv_ended(end, request, entry->flags);
 }
 
-/* A send failed: its peer is gone. */
+/* A send failed: its peer is gone. But a HELLO is repeated until the lookup is
+ * over: this one may have gone by a connection to who was there before. */
 static void na_ofi_send_failed(
     struct na_ofi_end *end, struct na_ofi_request *request)
 {
     struct na_ofi_class *self = end->na_class;
     struct na_ofi_addr *addr = na_ofi_sent(end, request);
 
-    na_ofi_lost(self, addr, NA_HOSTUNREACH);
+    if (atomic_load(&addr->state) != NA_OFI_ASKED)
+        na_ofi_lost(self, addr, NA_HOSTUNREACH);
     self->base.core->addr_unref(&addr->base);
 }
 
