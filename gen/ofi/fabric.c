@@ -299,6 +299,69 @@ static void na_ofi_rma_close(struct na_ofi_end *end)
             end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
 }
 
+/* Whether connections are TCP sockets of libfabric's. Where such an endpoint is
+ * closed while the answer to a get is half there, net and tcp of libfabric 1.17
+ * report that get twice and free it twice: they crash, or hang later. */
+static bool na_ofi_is_tcp(const struct na_ofi_class *self)
+{
+    const char *provider = self->info->fabric_attr->prov_name;
+
+    return strncmp(provider, "net", 3) == 0 || strncmp(provider, "tcp", 3) == 0;
+}
+
+static bool na_ofi_is_place(
+    const struct sockaddr_storage *one, const struct sockaddr_storage *two)
+{
+    const struct sockaddr_in *in[2];
+    const struct sockaddr_in6 *in6[2];
+
+    in[0] = (const struct sockaddr_in *) (const void *) one;
+    in[1] = (const struct sockaddr_in *) (const void *) two;
+    in6[0] = (const struct sockaddr_in6 *) (const void *) one;
+    in6[1] = (const struct sockaddr_in6 *) (const void *) two;
+    if (one->ss_family != two->ss_family)
+        return false;
+    if (one->ss_family == AF_INET)
+        return in[0]->sin_port == in[1]->sin_port &&
+            in[0]->sin_addr.s_addr == in[1]->sin_addr.s_addr;
+    return one->ss_family == AF_INET6 &&
+        in6[0]->sin6_port == in6[1]->sin6_port &&
+        memcmp(&in6[0]->sin6_addr, &in6[1]->sin6_addr,
+            sizeof(in6[0]->sin6_addr)) == 0;
+}
+
+/* Break this process's connections to a peer's endpoint, so that libfabric ends
+ * what is in flight there. It does not tell its sockets: they are found by
+ * where they lead. */
+static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
+{
+    long count = sysconf(_SC_OPEN_MAX);
+    struct sockaddr_storage there;
+    struct sockaddr_storage found;
+    size_t size = sizeof(there);
+    int fd;
+
+    memset(&there, 0, sizeof(there));
+    if (at == FI_ADDR_UNSPEC || fi_av_lookup(self->av, at, &there, &size) != 0)
+        return;
+    for (fd = 0; fd < count; fd++) {
+        socklen_t length = sizeof(found);
+        int copy;
+
+        if (getpeername(fd, (struct sockaddr *) &found, &length) != 0)
+            continue;
+        /* Libfabric may close it at any time, and its number be another's. */
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        length = sizeof(found);
+        if (copy >= 0 &&
+            getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
+            na_ofi_is_place(&found, &there))
+            (void) shutdown(copy, SHUT_RDWR);
+        if (copy >= 0)
+            (void) close(copy);
+    }
+}
+
 /* Close an endpoint, which ends what is in flight, and free it. */
 static void na_ofi_end_close(struct na_ofi_end *end)
 {

@@ -20,19 +20,24 @@
  * until it can be started, or until keep-alives have found the peer dead.
  *
  * Not every provider ends what is in flight to a peer that died, or lets it be
- * taken back. Closing the endpoint ends it everywhere. So that is done where a
- * transfer was canceled, or its peer is dead, and its pieces do not end within
- * a second: the endpoint is closed, and all other transfers of it begin anew.
- * It is done again after twice as long each time, up to five minutes, so that
- * peers that fall silent cannot keep long transfers of others from their end.
- * Where the provider is hardware, transfers share the endpoint of the messages:
- * there it is the provider that ends them.
+ * taken back:
+ * - Over TCP the connections to a dead peer are broken, which ends it. What was
+ *   canceled ends when its data has come, or with its peer: the endpoint must
+ *   not be closed meanwhile (na_ofi_is_tcp).
+ * - Elsewhere closing the endpoint ends it. So that is done where a transfer's
+ *   peer is dead, or it was canceled and does not end within a second, and all
+ *   other transfers of the endpoint begin anew. It is done again after twice as
+ *   long each time, up to five minutes, so that peers that fall silent cannot
+ *   keep long transfers of others from their end.
+ * - Where the provider is hardware, transfers share the endpoint of the
+ *   messages: there it is the provider that ends them.
  */
 #include "ofi/ofi.h"
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
-#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS) /* until what is over must end */
+#define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
+#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */
@@ -201,7 +206,7 @@ static na_return_t na_ofi_rma_post(
     struct na_ofi_class *self = op->end->na_class;
     struct fid_ep *ep = atomic_load(&op->end->rma);
     na_size_t max = self->info->ep_attr->max_msg_size;
-    na_size_t size = max > 0 && max < op->left ? max : op->left;
+    na_size_t size = max > 0 && max < NA_OFI_PIECE_MAX ? max : NA_OFI_PIECE_MAX;
     struct na_ofi_place local, remote;
     struct iovec iov[NA_OFI_IOV_MAX];
     struct fi_rma_iov rma_iov[NA_OFI_IOV_MAX];
@@ -210,6 +215,8 @@ static na_return_t na_ofi_rma_post(
     na_size_t tried;
     ssize_t rc;
 
+    if (size > op->left)
+        size = op->left;
     memset(&msg, 0, sizeof(msg));
     msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     tried = size;
@@ -541,6 +548,15 @@ static void na_ofi_rma_done(
         (void) na_ofi_rma_work(op, anew);
 }
 
+/* How what is not to go on ends. */
+static na_return_t na_ofi_rma_fate(const struct na_ofi_op *op)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+    return atomic_load(&addr->state) == NA_OFI_DEAD ? NA_DISCONNECT
+                                                    : NA_CANCELED;
+}
+
 /* For the slot cancel: nothing new is started, and what is in flight ends by
  * itself. */
 static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
@@ -556,7 +572,7 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
         return NA_NOENTRY;
     }
     if (op->ret == NA_SUCCESS)
-        op->ret = NA_CANCELED;
+        op->ret = na_ofi_rma_fate(op);
     waited = op->waiting;
     if (waited)
         (void) na_ofi_rma_seize(op);
@@ -607,13 +623,27 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
     na_ofi_unlock(&end->poll_lock);
 }
 
-/* Whether it is to end, and its pieces do not. The endpoint's lock is held. */
+/* Break the connections to a dead peer. */
+static void na_ofi_rma_break(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_ofi_far *far;
+
+    self->base.core->count(&self->base, "rma_stuck", 1);
+    na_ofi_break(self, addr->at);
+    for (far = atomic_load(&addr->far); far != NULL; far = far->next)
+        na_ofi_break(self, far->at);
+}
+
+/* Whether its pieces are to end, and do not. Where connections can be broken,
+ * those of a live peer do. The endpoint's lock is held. */
 static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
-    struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
-
-    if (op->flight == 0 || op->end->rma == op->end->ep ||
-        (op->ret == NA_SUCCESS && atomic_load(&addr->state) != NA_OFI_DEAD))
+    if (op->flight == 0)
+        return false;
+    if (na_ofi_rma_fate(op) == NA_DISCONNECT)
+        return true;
+    if (op->ret == NA_SUCCESS || na_ofi_is_tcp(op->end->na_class))
         return false;
     if (op->over == 0)
         op->over = now;
@@ -624,14 +654,24 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
  * held. */
 static void na_ofi_rma_turn(struct na_ofi_end *end)
 {
-    uint64_t now = end->na_class->base.core->now_ns();
+    struct na_ofi_class *self = end->na_class;
+    uint64_t now = self->base.core->now_ns();
     struct na_link *link;
     bool stuck = false;
 
+    if (end->rma == end->ep)
+        return; /* the provider ends them */
     na_ofi_lock(&end->lock);
-    for (link = end->active.next; link != &end->active; link = link->next)
-        stuck |=
-            na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+
+        if (!na_ofi_rma_is_stuck(op, now))
+            continue;
+        if (na_ofi_is_tcp(self))
+            na_ofi_rma_break(self, na_ofi_addr_of(op->base.addr));
+        else
+            stuck = true;
+    }
     na_ofi_unlock(&end->lock);
     if (!stuck || now - end->renewed < end->pause)
         return;
@@ -640,7 +680,7 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     else if (end->pause < NA_OFI_RMA_PAUSE_MAX)
         end->pause *= 2;
     end->renewed = now;
-    end->na_class->base.core->count(&end->na_class->base, "rma_stuck", 1);
+    self->base.core->count(&self->base, "rma_stuck", 1);
     na_ofi_rma_renew(end);
 }
 
@@ -660,14 +700,43 @@ static bool na_ofi_rma_cancel_of(
             continue;
         found = true;
         if (op->ret == NA_SUCCESS)
-            op->ret = NA_CANCELED;
+            op->ret = na_ofi_rma_fate(op);
     }
     na_ofi_unlock(&end->lock);
     return found;
 }
 
-/* Have them end, by closing the endpoint if they have not after a while. No
- * lock but clock_lock is held. */
+/* Have the peers count as dead that keep them from their end. */
+static void na_ofi_rma_lose(
+    struct na_ofi_end *end, const struct na_mem_handle *mem)
+{
+    const struct na_core *core = end->na_class->base.core;
+    struct na_ofi_addr *addr;
+    struct na_link *link;
+
+    do {
+        addr = NULL;
+        na_ofi_lock(&end->lock);
+        for (link = end->active.next; link != &end->active && addr == NULL;
+             link = link->next) {
+            struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+
+            if ((mem == NULL || op->base.local == mem) &&
+                na_ofi_rma_fate(op) != NA_DISCONNECT && !op->base.addr->self) {
+                addr = na_ofi_addr_of(op->base.addr);
+                core->addr_ref(&addr->base);
+            }
+        }
+        na_ofi_unlock(&end->lock);
+        if (addr != NULL) {
+            na_ofi_lost(end->na_class, addr, NA_DISCONNECT);
+            core->addr_unref(&addr->base);
+        }
+    } while (addr != NULL);
+}
+
+/* Have them end: if they have not after a while, by closing the endpoint, or
+ * without their peers. No lock but clock_lock is held. */
 static void na_ofi_rma_end_of(
     struct na_ofi_end *end, const struct na_mem_handle *mem, uint64_t patience)
 {
@@ -684,7 +753,11 @@ static void na_ofi_rma_end_of(
                 "stays in use");
             return;
         }
-        if (waited >= patience && !shared) {
+        if (na_ofi_is_tcp(end->na_class)) {
+            if (waited > 4 * NA_OFI_RMA_STUCK)
+                na_ofi_rma_lose(end, mem);
+            na_ofi_rma_turn(end); /* which does not close the endpoint */
+        } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
             continue;
         }

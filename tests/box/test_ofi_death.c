@@ -510,6 +510,77 @@ HG_TEST(a_stopped_process_is_dead_on_shm)
     death_stopped(2, false);
 }
 
+/* Start a get of all of its memory, and stop the process in the middle. */
+static void death_stop_sending(struct death_pair *pair,
+    struct conform_call *get, na_mem_handle_t local, na_mem_handle_t remote,
+    volatile unsigned char *memory)
+{
+    unsigned char before = (unsigned char) (memory[0] + 1);
+
+    memset(get, 0, sizeof(*get));
+    memory[0] = before;
+    HG_CHECK_OK(NA_Get(pair->end.na_class, pair->end.context, conform_ended,
+        get, local, 0, remote, 0, ENDS_MEMORY, pair->addr, &get->id));
+    while (memory[0] == before)
+        (void) conform_turn(pair->end.na_class, pair->end.context, 0);
+    hg_test_signal(pair->process, SIGSTOP);
+}
+
+/* A get that was half answered ends with its peer, and leaves nothing behind
+ * that hurts later ones. */
+static void death_half_answered(unsigned scheme)
+{
+    enum { ROUNDS = 3, GETS = 8 };
+    struct death_pair pair;
+    struct conform_call gets[GETS];
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *want = ends_map(ENDS_MEMORY);
+    unsigned round, i;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, DEATH_MS, "1000");
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    conform_fill(want, ENDS_MEMORY, 7);
+    memcpy(memory, want, ENDS_MEMORY);
+    for (round = 0; round < ROUNDS; round++) {
+        remote = ends_remote(&pair.end, pair.addr);
+        death_stop_sending(&pair, &gets[0], local, remote, memory);
+        HG_CHECK_RET(conform_wait(&pair.end, &gets[0]), NA_DISCONNECT);
+        hg_test_signal(pair.process, SIGCONT);
+        HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+        HG_CHECK_OK(NA_Addr_free(pair.end.na_class, pair.addr));
+        HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &pair.addr));
+        remote = ends_remote(&pair.end, pair.addr);
+        memset(memory, 0, ENDS_MEMORY);
+        memset(gets, 0, sizeof(gets));
+        for (i = 0; i < GETS; i++)
+            HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context,
+                conform_ended, &gets[i], local, i * (ENDS_MEMORY / GETS),
+                remote, i * (ENDS_MEMORY / GETS), ENDS_MEMORY / GETS, pair.addr,
+                &gets[i].id));
+        for (i = 0; i < GETS; i++)
+            HG_CHECK_OK(conform_wait(&pair.end, &gets[i]));
+        HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+        HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    ends_unmap(want, ENDS_MEMORY);
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(a_get_that_is_half_answered_ends)
+{
+    death_half_answered(DEATH_TCP);
+}
+
+HG_TEST(a_get_that_is_half_answered_ends_on_rxm)
+{
+    death_half_answered(1);
+}
+
 /* Asks what it is told to, for each line heard; says the code. */
 HG_TEST_ROLE(asker)
 {
