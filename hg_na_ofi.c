@@ -589,9 +589,7 @@ struct na_ofi_mem {
     _Atomic(struct fid_mr **) local; /* for puts and gets of ours, likewise;
                                         stays until the handle goes */
     struct na_ofi_piece *there;      /* remote: base.segment_count of them */
-    uint8_t endpoint; /* remote: reached by this one only, or NA_OFI_ANY */
 };
-#define NA_OFI_ANY 255
 
 /* A segment of remote memory. */
 struct na_ofi_piece {
@@ -2341,14 +2339,13 @@ fail:
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * Each segment that is not empty has a registration of its own. A handle as
- * bytes for a peer; `endpoint` is the only one of ours that reaches the memory,
- * or NA_OFI_ANY:
+ * Each segment that is not empty has a registration of its own, with
+ * FI_MR_ENDPOINT for our first endpoint. A handle as bytes for a peer:
  *
- *     0    1    2        3      4         5         6   8      12   16
- *     +----+----+--------+------+---------+---------+---+------+----+-------
- *     | h  | O  |version |flags |endpoint |raw size | 0 |count | 0  |segments
- *     +----+----+--------+------+---------+---------+---+------+----+-------
+ *     0    1    2        3      4         5   8      12   16
+ *     +----+----+--------+------+---------+---+------+----+-------
+ *     | h  | O  |version |flags |raw size | 0 |count | 0  |segments
+ *     +----+----+--------+------+---------+---+------+----+-------
  *
  * A segment, where keys are numbers (raw size 0), and where they are not:
  *
@@ -2649,8 +2646,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     bytes[1] = 'O';
     bytes[2] = NA_OFI_VERSION;
     bytes[3] = (unsigned char) base->flags;
-    bytes[4] = na_ofi_mr_mode(self, FI_MR_ENDPOINT) ? 0 : NA_OFI_ANY;
-    bytes[5] = (unsigned char) na_ofi_raw_size(self);
+    bytes[4] = (unsigned char) na_ofi_raw_size(self);
     na_plug_put32(bytes + 8, count);
 }
 
@@ -2731,15 +2727,14 @@ static na_return_t na_ofi_mem_deserialize(
 
     if (buf_size < NA_OFI_HANDLE || p[0] != 'h' || p[1] != 'O' ||
         p[2] != NA_OFI_VERSION || p[3] < NA_MEM_READ_ONLY ||
-        p[3] > NA_MEM_READWRITE || p[5] != na_ofi_raw_size(self) || p[6] != 0 ||
-        p[7] != 0 || na_plug_get32(p + 12) != 0)
+        p[3] > NA_MEM_READWRITE || p[4] != na_ofi_raw_size(self) || p[5] != 0 ||
+        p[6] != 0 || p[7] != 0 || na_plug_get32(p + 12) != 0)
         return NA_PROTOCOL_ERROR;
     count = na_plug_get32(p + 8);
     if (count >
         (buf_size - NA_OFI_HANDLE) / (NA_OFI_SEGMENT + na_ofi_raw_size(self)))
         return NA_PROTOCOL_ERROR;
     base->flags = p[3];
-    mem->endpoint = p[4];
     if (count == 0)
         return NA_SUCCESS;
     mem->there = (struct na_ofi_piece *) self->base.core->alloc(
@@ -2917,19 +2912,17 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The endpoint that serves the peer's memory: where only one can, that one;
- * else the one that the peer's last message came from, since somebody makes
- * progress there; its first one, which stays, where that did not work. */
+/* The endpoint that serves the peer's memory: the one that its last message
+ * came from, since somebody makes progress there; its first one where that did
+ * not work, or where memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
-    uint8_t id = na_ofi_mem_of(op->base.remote)->endpoint;
 
-    if (id == NA_OFI_ANY)
-        id = op->tries > 0
-            ? 0
-            : atomic_load_explicit(&addr->context, memory_order_relaxed);
-    return na_ofi_target(addr, id);
+    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT))
+        return addr->at;
+    return na_ofi_target(
+        addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
 }
 
 /* What an error of libfabric means, at the start of a piece or at its end.

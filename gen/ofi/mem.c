@@ -4,14 +4,13 @@
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * Each segment that is not empty has a registration of its own. A handle as
- * bytes for a peer; `endpoint` is the only one of ours that reaches the memory,
- * or NA_OFI_ANY:
+ * Each segment that is not empty has a registration of its own, with
+ * FI_MR_ENDPOINT for our first endpoint. A handle as bytes for a peer:
  *
- *     0    1    2        3      4         5         6   8      12   16
- *     +----+----+--------+------+---------+---------+---+------+----+-------
- *     | h  | O  |version |flags |endpoint |raw size | 0 |count | 0  |segments
- *     +----+----+--------+------+---------+---------+---+------+----+-------
+ *     0    1    2        3      4         5   8      12   16
+ *     +----+----+--------+------+---------+---+------+----+-------
+ *     | h  | O  |version |flags |raw size | 0 |count | 0  |segments
+ *     +----+----+--------+------+---------+---+------+----+-------
  *
  * A segment, where keys are numbers (raw size 0), and where they are not:
  *
@@ -312,8 +311,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     bytes[1] = 'O';
     bytes[2] = NA_OFI_VERSION;
     bytes[3] = (unsigned char) base->flags;
-    bytes[4] = na_ofi_mr_mode(self, FI_MR_ENDPOINT) ? 0 : NA_OFI_ANY;
-    bytes[5] = (unsigned char) na_ofi_raw_size(self);
+    bytes[4] = (unsigned char) na_ofi_raw_size(self);
     na_plug_put32(bytes + 8, count);
 }
 
@@ -394,15 +392,14 @@ static na_return_t na_ofi_mem_deserialize(
 
     if (buf_size < NA_OFI_HANDLE || p[0] != 'h' || p[1] != 'O' ||
         p[2] != NA_OFI_VERSION || p[3] < NA_MEM_READ_ONLY ||
-        p[3] > NA_MEM_READWRITE || p[5] != na_ofi_raw_size(self) || p[6] != 0 ||
-        p[7] != 0 || na_plug_get32(p + 12) != 0)
+        p[3] > NA_MEM_READWRITE || p[4] != na_ofi_raw_size(self) || p[5] != 0 ||
+        p[6] != 0 || p[7] != 0 || na_plug_get32(p + 12) != 0)
         return NA_PROTOCOL_ERROR;
     count = na_plug_get32(p + 8);
     if (count >
         (buf_size - NA_OFI_HANDLE) / (NA_OFI_SEGMENT + na_ofi_raw_size(self)))
         return NA_PROTOCOL_ERROR;
     base->flags = p[3];
-    mem->endpoint = p[4];
     if (count == 0)
         return NA_SUCCESS;
     mem->there = (struct na_ofi_piece *) self->base.core->alloc(

@@ -201,9 +201,7 @@ struct na_ofi_mem {
     _Atomic(struct fid_mr **) local; /* for puts and gets of ours, likewise;
                                         stays until the handle goes */
     struct na_ofi_piece *there;      /* remote: base.segment_count of them */
-    uint8_t endpoint; /* remote: reached by this one only, or NA_OFI_ANY */
 };
-#define NA_OFI_ANY 255
 
 /* A segment of remote memory. */
 struct na_ofi_piece {

@@ -159,19 +159,17 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The endpoint that serves the peer's memory: where only one can, that one;
- * else the one that the peer's last message came from, since somebody makes
- * progress there; its first one, which stays, where that did not work. */
+/* The endpoint that serves the peer's memory: the one that its last message
+ * came from, since somebody makes progress there; its first one where that did
+ * not work, or where memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
-    uint8_t id = na_ofi_mem_of(op->base.remote)->endpoint;
 
-    if (id == NA_OFI_ANY)
-        id = op->tries > 0
-            ? 0
-            : atomic_load_explicit(&addr->context, memory_order_relaxed);
-    return na_ofi_target(addr, id);
+    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT))
+        return addr->at;
+    return na_ofi_target(
+        addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
 }
 
 /* What an error of libfabric means, at the start of a piece or at its end.

@@ -362,7 +362,8 @@ HG_TEST(a_description_with_a_wrong_field_is_refused)
     hostile_no_field(&end, bytes, 2, 1, 2, "another version");
     hostile_no_field(&end, bytes, 3, 1, 0, "no permission");
     hostile_no_field(&end, bytes, 3, 1, 4, "an unknown permission");
-    hostile_no_field(&end, bytes, 5, 1, 8, "a raw key");
+    hostile_no_field(&end, bytes, 4, 1, 8, "a raw key");
+    hostile_no_field(&end, bytes, 5, 1, 1, "a reserved byte");
     hostile_no_field(&end, bytes, 6, 1, 1, "a reserved byte");
     hostile_no_field(&end, bytes, 7, 1, 1, "a reserved byte");
     hostile_no_field(&end, bytes, 12, 4, 1, "reserved bytes");

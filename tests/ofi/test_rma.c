@@ -493,7 +493,7 @@ static const uint64_t rma_two[2][3] = {
 static na_size_t rma_by_hand(unsigned char bytes[RMA_BYTES])
 {
     static const unsigned char head[RMA_HEAD] = {
-        'h', 'O', 1, NA_MEM_READWRITE, 255, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0};
+        'h', 'O', 1, NA_MEM_READWRITE, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0};
     unsigned i, k;
 
     memset(bytes, 0xee, RMA_BYTES);
@@ -649,7 +649,7 @@ HG_TEST(raw_keys_that_do_not_fit_are_refused)
     HG_CHECK_EQ_U64(size, RMA_HEAD + 3 * (RMA_SEGMENT + 24));
     rma_accepted(&pair, bytes, size);
     rma_malformed(&pair, bytes, size - 1);
-    bytes[5] = 0; /* numbers, it says */
+    bytes[4] = 0; /* numbers, it says */
     rma_malformed(&pair, bytes, size);
     rma_free(&pair.owner, mem);
     rma_close(&pair);
