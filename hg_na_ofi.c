@@ -768,11 +768,8 @@ HG_PRIVATE ssize_t na_ofi_say(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
- * the endpoint `home`; else why that cannot be. The first takes the class's
- * lock, the other wants it held. */
+ * the endpoint `home`; else why that cannot be. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_want(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
-HG_PRIVATE na_return_t na_ofi_want_locked(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
 /* Say BYE to a peer, after whatever was sent to it: the address is idle then,
@@ -3020,7 +3017,9 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
         return NA_DISCONNECT;
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
+    na_ofi_lock(&self->lock);
     ret = na_ofi_want(self, addr, op->end->id);
+    na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
 }
@@ -4339,45 +4338,38 @@ static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
 {
-    struct na_ofi_addr *lost = NULL;
-    struct na_ofi_addr *parts = NULL;
+    struct na_ofi_addr *ended = NULL; /* lost, or to be parted from */
     struct na_link again;
     struct na_link *link;
+    ssize_t rc = 0;
     unsigned n = 0;
 
     if (!atomic_load_explicit(&self->hurry, memory_order_relaxed))
         return 0;
     na_plug_list_init(&again);
     na_ofi_lock(&self->lock);
-    while (lost == NULL && parts == NULL &&
-        (link = na_plug_list_pop(&self->due)) != NULL) {
+    while (ended == NULL && (link = na_plug_list_pop(&self->due)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
-        ssize_t rc = na_ofi_flush_addr(self, addr, &n);
 
+        rc = na_ofi_flush_addr(self, addr, &n);
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
             if (na_ofi_flush_soon(addr))
                 na_plug_list_push(&again, link);
-        } else if (rc != 0) {
-            lost = addr;
-            self->base.core->addr_ref(&addr->base);
-        } else if (!na_plug_list_empty(&addr->closers)) {
-            parts = addr;
+        } else if (rc != 0 || !na_plug_list_empty(&addr->closers)) {
+            ended = addr;
             self->base.core->addr_ref(&addr->base);
         }
     }
     na_plug_list_move(&self->due, &again);
     na_ofi_unlock(&self->lock);
-    if (lost != NULL) {
-        na_ofi_lost(self, lost, NA_HOSTUNREACH);
-        self->base.core->addr_unref(&lost->base);
-        n++;
-    }
-    if (parts != NULL) {
-        na_ofi_part(self, parts);
-        self->base.core->addr_unref(&parts->base);
-        n++;
-    }
-    return n;
+    if (ended == NULL)
+        return n;
+    if (rc != 0)
+        na_ofi_lost(self, ended, NA_HOSTUNREACH);
+    else
+        na_ofi_part(self, ended);
+    self->base.core->addr_unref(&ended->base);
+    return n + 1;
 }
 
 /* A send that cannot go at once. */
@@ -4387,7 +4379,7 @@ static na_return_t na_ofi_send_later(struct na_ofi_class *self,
     na_return_t ret;
 
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want_locked(self, addr, home);
+    ret = na_ofi_want(self, addr, home);
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
@@ -4525,7 +4517,7 @@ static na_return_t na_ofi_ask(
     return NA_SUCCESS;
 }
 
-static na_return_t na_ofi_want_locked(
+static na_return_t na_ofi_want(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
     na_return_t ret;
@@ -4538,20 +4530,6 @@ static na_return_t na_ofi_want_locked(
         return ret == NA_SUCCESS ? NA_AGAIN : ret;
     default: return NA_DISCONNECT;
     }
-}
-
-static na_return_t na_ofi_want(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
-{
-    na_return_t ret;
-
-    if (atomic_load_explicit(&addr->state, memory_order_acquire) ==
-        NA_OFI_READY)
-        return NA_SUCCESS;
-    na_ofi_lock(&self->lock);
-    ret = na_ofi_want_locked(self, addr, home);
-    na_ofi_unlock(&self->lock);
-    return ret;
 }
 
 /* ---- Hearing ---- */
@@ -5694,7 +5672,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         return ret;
     addr = na_ofi_addr_of(base);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want_locked(self, addr, na_ofi_end_of(op->context)->id);
+    ret = na_ofi_want(self, addr, na_ofi_end_of(op->context)->id);
     if (ret == NA_AGAIN)
         na_plug_list_push(&addr->lookups, &op->link);
     na_ofi_unlock(&self->lock);

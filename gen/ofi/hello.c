@@ -95,7 +95,7 @@ static na_return_t na_ofi_ask(
     return NA_SUCCESS;
 }
 
-static na_return_t na_ofi_want_locked(
+static na_return_t na_ofi_want(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
     na_return_t ret;
@@ -108,20 +108,6 @@ static na_return_t na_ofi_want_locked(
         return ret == NA_SUCCESS ? NA_AGAIN : ret;
     default: return NA_DISCONNECT;
     }
-}
-
-static na_return_t na_ofi_want(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
-{
-    na_return_t ret;
-
-    if (atomic_load_explicit(&addr->state, memory_order_acquire) ==
-        NA_OFI_READY)
-        return NA_SUCCESS;
-    na_ofi_lock(&self->lock);
-    ret = na_ofi_want_locked(self, addr, home);
-    na_ofi_unlock(&self->lock);
-    return ret;
 }
 
 /* ---- Hearing ---- */

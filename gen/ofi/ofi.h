@@ -380,11 +380,8 @@ HG_PRIVATE ssize_t na_ofi_say(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
- * the endpoint `home`; else why that cannot be. The first takes the class's
- * lock, the other wants it held. */
+ * the endpoint `home`; else why that cannot be. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_want(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
-HG_PRIVATE na_return_t na_ofi_want_locked(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
 /* Say BYE to a peer, after whatever was sent to it: the address is idle then,

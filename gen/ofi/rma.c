@@ -267,7 +267,9 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
         return NA_DISCONNECT;
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
+    na_ofi_lock(&self->lock);
     ret = na_ofi_want(self, addr, op->end->id);
+    na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
 }
