@@ -116,10 +116,9 @@ static na_return_t na_ofi_insert(
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     memcpy(entry->raw, raw, size);
-    address = na_ofi_to_insert(self, entry->raw, other); /* aligned */
-    n = address != NULL
-        ? fi_av_insert(self->av, address, 1, &entry->at, 0, NULL)
-        : -FI_ENOENT;
+    n = na_ofi_to_insert(self, entry->raw, other, &address);
+    if (n == 0)
+        n = fi_av_insert(self->av, address, 1, &entry->at, 0, NULL);
     if (n == 1) {
         na_plug_list_init(&entry->link);
         na_plug_list_push(&self->entries, &entry->link);

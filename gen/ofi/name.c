@@ -341,26 +341,44 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* What is to be given to fi_av_insert for an address: the same, or `other`;
- * NULL: nobody is there, which libfabric's shm never tells. For another
- * endpoint that this process had, a slash in front of its name makes shm map
- * the memory instead of remembering it; see na_ofi_names. */
-static const void *na_ofi_to_insert(const struct na_ofi_class *self,
-    const unsigned char *raw, char other[NA_OFI_RAW_MAX])
+/* Whether an endpoint of this user's has a name of shared memory; else a
+ * negative error. libfabric's shm does not tell: of a name that nobody has it
+ * says nothing, and another user's process it makes crash, or hangs. */
+static int na_ofi_is_there(const char *name)
+{
+    char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
+    struct stat status;
+
+    (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
+    if (stat(path, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -FI_ENOENT;
+    return status.st_uid == geteuid() ? 0 : -FI_EACCES;
+}
+
+/* What is to be given to fi_av_insert for an address: the same, or `other`. For
+ * another endpoint that this process had, a slash in front of its name makes
+ * shm map the memory instead of remembering it; see na_ofi_names. A negative
+ * error: nobody can be reached there. */
+static int na_ofi_to_insert(const struct na_ofi_class *self,
+    const unsigned char *raw, char other[NA_OFI_RAW_MAX],
+    const void **address_p)
 {
     const char *name = (const char *) raw + strlen(NA_OFI_STR);
-    char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
+    int rc;
 
+    *address_p = raw;
     if (!na_ofi_is_str(self))
-        return raw;
+        return 0;
     assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
-    (void) snprintf(path, sizeof(path), NA_OFI_SHM "%s", name);
-    if (access(path, F_OK) != 0)
-        return NULL;
-    if (!na_ofi_had(name) || memcmp(raw, self->src, self->src_size) == 0)
-        return raw;
-    (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
-    return other;
+    rc = na_ofi_is_there(name);
+    if (rc == 0 && na_ofi_had(name) &&
+        memcmp(raw, self->src, self->src_size) != 0) {
+        (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
+        *address_p = other;
+    }
+    return rc;
 }
 
 /* Whether bytes that a peer sent may be given to the provider, and to

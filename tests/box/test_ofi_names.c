@@ -5,7 +5,9 @@
  */
 #include "ends.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 /* ---- Listening ---- */
 
@@ -489,6 +491,35 @@ HG_TEST(a_name_of_shared_memory_that_nobody_has)
     }
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
+}
+
+/* libfabric's shm makes the process of another user crash, or hangs. */
+HG_TEST(a_name_of_shared_memory_that_another_user_has)
+{
+    struct conform_end end;
+    char path[64], name[64];
+    na_addr_t addr = NA_ADDR_NULL;
+    uint64_t start;
+    int fd;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can give a file to another user");
+    (void) snprintf(
+        path, sizeof(path), "/dev/shm/hg-test-%ld", (long) getpid());
+    (void) snprintf(name, sizeof(name), "ofi+shm://%s", path + 9);
+    fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    HG_CHECK(fd >= 0);
+    HG_CHECK(ftruncate(fd, 16 << 20) == 0 && fchown(fd, 65534, 65534) == 0);
+    hg_test_expect_log("Permission denied");
+    hg_test_expect_log("cannot be reached");
+    ends_open_with(&end, "ofi+shm://", 1000, 600000);
+    start = ends_ms();
+    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    HG_CHECK(ends_ms() - start < CONFORM_PATIENCE);
+    HG_CHECK_RET(ends_lookup(&end, "ofi+shm://..", &addr), NA_HOSTUNREACH);
+    conform_close(&end);
+    (void) close(fd);
+    HG_CHECK(unlink(path) == 0);
 }
 
 /* "tcp" and "net" are one provider, and so are "udp" and "udp;ofi_rxd". */
