@@ -399,13 +399,10 @@ static bool na_ofi_rma_seize(struct na_ofi_op *op)
     return anew;
 }
 
-/* No lock is held. */
+/* It is not active any more, and no lock is held. */
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
-    na_ofi_lock(&op->end->lock);
     assert(op->flight == 0 && !op->busy && !op->waiting);
-    na_plug_list_remove(&op->active);
-    na_ofi_unlock(&op->end->lock);
     if (op->tries > 0) {
         struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
         struct na_ofi_op *holder = op;
@@ -446,6 +443,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);
+    if (ended)
+        na_plug_list_remove(&op->active);
     ret = op->ret;
     na_ofi_unlock(&end->lock);
     if (ended)
