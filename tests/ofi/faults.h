@@ -50,6 +50,8 @@ static const struct test_fault {
         "fault_withdrawn tcp;ofi_rxm"},
     {"ofi+sockets", 1, 17, "withdrawn_memory_can_be_unmapped_during_transfers",
         "fault_withdrawn sockets"},
+    {"ofi+tcp;ofi_rxm", 1, 17, "every_allocation_may_fail",
+        "fault_leak tcp;ofi_rxm"},
 };
 
 #endif
