@@ -438,6 +438,7 @@ static inline bool na_plug_is_within(
 /* #include "plug/bytes.h" */
 /* #include "plug/list.h" */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -622,7 +623,8 @@ struct na_ofi_op {
     struct na_ofi_end *end;
     struct na_link active; /* endpoint->active */
     struct na_link due;    /* endpoint->due, while `waiting` */
-    uint64_t over;         /* since when it is to end, in ns; 0: it is not */
+    uint64_t over;         /* since when it is to end, in ns; 0: it is not; or
+                              when its connection was broken */
     bool waiting;          /* its next piece did not go at once */
     bool busy;             /* a thread starts pieces */
     bool broken;           /* the connection broke: to be started anew */
@@ -2251,31 +2253,32 @@ static bool na_ofi_is_place(
  * where they lead. */
 static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
 {
-    long count = sysconf(_SC_OPEN_MAX);
+    DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
     struct sockaddr_storage there;
     struct sockaddr_storage found;
+    const struct dirent *entry;
     size_t size = sizeof(there);
-    int fd;
 
     memset(&there, 0, sizeof(there));
-    if (at == FI_ADDR_UNSPEC || fi_av_lookup(self->av, at, &there, &size) != 0)
-        return;
-    for (fd = 0; fd < count; fd++) {
+    if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
+        fi_av_lookup(self->av, at, &there, &size) != 0)
+        goto out;
+    while ((entry = readdir(open_ones)) != NULL) {
+        /* Pinned: libfabric may close it, and its number be another's. */
+        int copy =
+            fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
         socklen_t length = sizeof(found);
-        int copy;
 
-        if (getpeername(fd, (struct sockaddr *) &found, &length) != 0)
+        if (copy < 0)
             continue;
-        /* Libfabric may close it at any time, and its number be another's. */
-        copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        length = sizeof(found);
-        if (copy >= 0 &&
-            getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
+        if (getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
             na_ofi_is_place(&found, &there))
             (void) shutdown(copy, SHUT_RDWR);
-        if (copy >= 0)
-            (void) close(copy);
+        (void) close(copy);
     }
+out:
+    if (open_ones != NULL)
+        (void) closedir(open_ones);
 }
 
 /* Close an endpoint, which ends what is in flight, and free it. */
@@ -3391,27 +3394,59 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
     na_ofi_unlock(&end->poll_lock);
 }
 
-/* Break the connections to a dead peer. */
-static void na_ofi_rma_break(
-    struct na_ofi_class *self, struct na_ofi_addr *addr)
+/* A dead peer whose pieces are in flight, with a reference, for the first time
+ * or again after a while; NULL: none. */
+static struct na_ofi_addr *na_ofi_rma_find_dead(
+    struct na_ofi_end *end, uint64_t now)
 {
-    const struct na_ofi_far *far;
+    const struct na_core *core = end->na_class->base.core;
+    struct na_ofi_addr *found = NULL;
+    struct na_link *link;
 
-    self->base.core->count(&self->base, "rma_stuck", 1);
-    na_ofi_break(self, addr->at);
-    for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-        na_ofi_break(self, far->at);
+    na_ofi_lock(&end->lock);
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+        struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+        if (op->flight == 0 || na_ofi_rma_fate(op) != NA_DISCONNECT ||
+            (op->over != 0 && now - op->over < NA_OFI_RMA_STUCK) ||
+            (found != NULL && found != addr))
+            continue;
+        op->over = now;
+        if (found == NULL)
+            core->addr_ref(&addr->base);
+        found = addr;
+    }
+    na_ofi_unlock(&end->lock);
+    return found;
 }
 
-/* Whether its pieces are to end, and do not. Where connections can be broken,
- * those of a live peer do. The endpoint's lock is held. */
+/* Break the connections to dead peers that pieces are in flight to. */
+static void na_ofi_rma_break(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    uint64_t now = self->base.core->now_ns();
+    struct na_ofi_addr *addr;
+
+    while ((addr = na_ofi_rma_find_dead(end, now)) != NULL) {
+        const struct na_ofi_far *far;
+
+        self->base.core->count(&self->base, "rma_stuck", 1);
+        na_ofi_break(self, addr->at);
+        for (far = atomic_load(&addr->far); far != NULL; far = far->next)
+            na_ofi_break(self, far->at);
+        self->base.core->addr_unref(&addr->base);
+    }
+}
+
+/* Whether its pieces are to end, and do not. The endpoint's lock is held. */
 static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
         return false;
     if (na_ofi_rma_fate(op) == NA_DISCONNECT)
         return true;
-    if (op->ret == NA_SUCCESS || na_ofi_is_tcp(op->end->na_class))
+    if (op->ret == NA_SUCCESS)
         return false;
     if (op->over == 0)
         op->over = now;
@@ -3427,19 +3462,16 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     struct na_link *link;
     bool stuck = false;
 
+    if (na_ofi_is_tcp(self)) {
+        na_ofi_rma_break(end);
+        return;
+    }
     if (end->rma == end->ep)
         return; /* the provider ends them */
     na_ofi_lock(&end->lock);
-    for (link = end->active.next; link != &end->active; link = link->next) {
-        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
-
-        if (!na_ofi_rma_is_stuck(op, now))
-            continue;
-        if (na_ofi_is_tcp(self))
-            na_ofi_rma_break(self, na_ofi_addr_of(op->base.addr));
-        else
-            stuck = true;
-    }
+    for (link = end->active.next; link != &end->active; link = link->next)
+        stuck |=
+            na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
     na_ofi_unlock(&end->lock);
     if (!stuck || now - end->renewed < end->pause)
         return;
@@ -3524,7 +3556,7 @@ static void na_ofi_rma_end_of(
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
                 na_ofi_rma_lose(end, mem);
-            na_ofi_rma_turn(end); /* which does not close the endpoint */
+            na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
             continue;

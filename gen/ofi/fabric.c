@@ -335,31 +335,32 @@ static bool na_ofi_is_place(
  * where they lead. */
 static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
 {
-    long count = sysconf(_SC_OPEN_MAX);
+    DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
     struct sockaddr_storage there;
     struct sockaddr_storage found;
+    const struct dirent *entry;
     size_t size = sizeof(there);
-    int fd;
 
     memset(&there, 0, sizeof(there));
-    if (at == FI_ADDR_UNSPEC || fi_av_lookup(self->av, at, &there, &size) != 0)
-        return;
-    for (fd = 0; fd < count; fd++) {
+    if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
+        fi_av_lookup(self->av, at, &there, &size) != 0)
+        goto out;
+    while ((entry = readdir(open_ones)) != NULL) {
+        /* Pinned: libfabric may close it, and its number be another's. */
+        int copy =
+            fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
         socklen_t length = sizeof(found);
-        int copy;
 
-        if (getpeername(fd, (struct sockaddr *) &found, &length) != 0)
+        if (copy < 0)
             continue;
-        /* Libfabric may close it at any time, and its number be another's. */
-        copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        length = sizeof(found);
-        if (copy >= 0 &&
-            getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
+        if (getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
             na_ofi_is_place(&found, &there))
             (void) shutdown(copy, SHUT_RDWR);
-        if (copy >= 0)
-            (void) close(copy);
+        (void) close(copy);
     }
+out:
+    if (open_ones != NULL)
+        (void) closedir(open_ones);
 }
 
 /* Close an endpoint, which ends what is in flight, and free it. */

@@ -50,6 +50,7 @@
 #include "plug/bytes.h"
 #include "plug/list.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -234,7 +235,8 @@ struct na_ofi_op {
     struct na_ofi_end *end;
     struct na_link active; /* endpoint->active */
     struct na_link due;    /* endpoint->due, while `waiting` */
-    uint64_t over;         /* since when it is to end, in ns; 0: it is not */
+    uint64_t over;         /* since when it is to end, in ns; 0: it is not; or
+                              when its connection was broken */
     bool waiting;          /* its next piece did not go at once */
     bool busy;             /* a thread starts pieces */
     bool broken;           /* the connection broke: to be started anew */

@@ -622,27 +622,59 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
     na_ofi_unlock(&end->poll_lock);
 }
 
-/* Break the connections to a dead peer. */
-static void na_ofi_rma_break(
-    struct na_ofi_class *self, struct na_ofi_addr *addr)
+/* A dead peer whose pieces are in flight, with a reference, for the first time
+ * or again after a while; NULL: none. */
+static struct na_ofi_addr *na_ofi_rma_find_dead(
+    struct na_ofi_end *end, uint64_t now)
 {
-    const struct na_ofi_far *far;
+    const struct na_core *core = end->na_class->base.core;
+    struct na_ofi_addr *found = NULL;
+    struct na_link *link;
 
-    self->base.core->count(&self->base, "rma_stuck", 1);
-    na_ofi_break(self, addr->at);
-    for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-        na_ofi_break(self, far->at);
+    na_ofi_lock(&end->lock);
+    for (link = end->active.next; link != &end->active; link = link->next) {
+        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
+        struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
+
+        if (op->flight == 0 || na_ofi_rma_fate(op) != NA_DISCONNECT ||
+            (op->over != 0 && now - op->over < NA_OFI_RMA_STUCK) ||
+            (found != NULL && found != addr))
+            continue;
+        op->over = now;
+        if (found == NULL)
+            core->addr_ref(&addr->base);
+        found = addr;
+    }
+    na_ofi_unlock(&end->lock);
+    return found;
 }
 
-/* Whether its pieces are to end, and do not. Where connections can be broken,
- * those of a live peer do. The endpoint's lock is held. */
+/* Break the connections to dead peers that pieces are in flight to. */
+static void na_ofi_rma_break(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    uint64_t now = self->base.core->now_ns();
+    struct na_ofi_addr *addr;
+
+    while ((addr = na_ofi_rma_find_dead(end, now)) != NULL) {
+        const struct na_ofi_far *far;
+
+        self->base.core->count(&self->base, "rma_stuck", 1);
+        na_ofi_break(self, addr->at);
+        for (far = atomic_load(&addr->far); far != NULL; far = far->next)
+            na_ofi_break(self, far->at);
+        self->base.core->addr_unref(&addr->base);
+    }
+}
+
+/* Whether its pieces are to end, and do not. The endpoint's lock is held. */
 static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
         return false;
     if (na_ofi_rma_fate(op) == NA_DISCONNECT)
         return true;
-    if (op->ret == NA_SUCCESS || na_ofi_is_tcp(op->end->na_class))
+    if (op->ret == NA_SUCCESS)
         return false;
     if (op->over == 0)
         op->over = now;
@@ -658,19 +690,16 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     struct na_link *link;
     bool stuck = false;
 
+    if (na_ofi_is_tcp(self)) {
+        na_ofi_rma_break(end);
+        return;
+    }
     if (end->rma == end->ep)
         return; /* the provider ends them */
     na_ofi_lock(&end->lock);
-    for (link = end->active.next; link != &end->active; link = link->next) {
-        struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
-
-        if (!na_ofi_rma_is_stuck(op, now))
-            continue;
-        if (na_ofi_is_tcp(self))
-            na_ofi_rma_break(self, na_ofi_addr_of(op->base.addr));
-        else
-            stuck = true;
-    }
+    for (link = end->active.next; link != &end->active; link = link->next)
+        stuck |=
+            na_ofi_rma_is_stuck(NA_OFI_OF(link, struct na_ofi_op, active), now);
     na_ofi_unlock(&end->lock);
     if (!stuck || now - end->renewed < end->pause)
         return;
@@ -755,7 +784,7 @@ static void na_ofi_rma_end_of(
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
                 na_ofi_rma_lose(end, mem);
-            na_ofi_rma_turn(end); /* which does not close the endpoint */
+            na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
             continue;
