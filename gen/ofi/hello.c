@@ -55,29 +55,12 @@ static void na_ofi_tell_ends(struct na_ofi_class *self)
 
 /* ---- Asking ---- */
 
-/* Whether something to an address is in flight: its BYE, perhaps. The lock is
- * held. */
-static bool na_ofi_is_used(
-    struct na_ofi_class *self, const struct na_ofi_addr *addr)
-{
-    bool used = atomic_load(&addr->flight) > 0;
-    unsigned id;
-
-    for (id = 0; id < NA_OFI_CONTEXTS && !used; id++)
-        used =
-            self->ends[id] != NULL && na_ofi_is_sending(self->ends[id], addr);
-    return used;
-}
-
 /* Say HELLO to an idle address by the endpoint `home`; the lock is held. */
 static na_return_t na_ofi_ask(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
     na_return_t ret = NA_SUCCESS;
 
-    /* Anew, since the name may be another process's by now. */
-    if (!na_ofi_is_used(self, addr))
-        na_ofi_remove(self, &addr->at);
     if (addr->at == FI_ADDR_UNSPEC)
         ret = na_ofi_insert(self, addr->raw, &addr->at);
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
@@ -364,7 +347,7 @@ static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
-        while (end != NULL && na_ofi_is_sending(end, NULL) &&
+        while (end != NULL && na_ofi_is_sending(end) &&
             self->base.core->now_ns() < end_at) {
             if (na_ofi_poll_end(end) == 0)
                 (void) sched_yield();

@@ -161,15 +161,14 @@ static struct na_ofi_addr *na_ofi_sent(
     return addr;
 }
 
-/* Whether a send is in flight: to `addr`, or to anybody if that is NULL. */
-static bool na_ofi_is_sending(
-    struct na_ofi_end *end, const struct na_ofi_addr *addr)
+/* Whether a send is in flight. */
+static bool na_ofi_is_sending(struct na_ofi_end *end)
 {
     const struct na_ofi_buffer *buffer;
 
     na_ofi_lock(&end->lock);
     for (buffer = end->all; buffer != NULL; buffer = buffer->all) {
-        if (buffer->addr != NULL && (addr == NULL || buffer->addr == addr))
+        if (buffer->addr != NULL)
             break;
     }
     na_ofi_unlock(&end->lock);
