@@ -359,6 +359,18 @@ static bool wait_sleeps_on_frames(void)
     return wait_has_descriptor() && hg_test_is_self() && hg_test_emulated();
 }
 
+/* Of a context that need not be polled meanwhile: some providers of libfabric
+ * have none. */
+static int wait_descriptor(struct conform_end *end)
+{
+    int fd = NA_Poll_get_fd(end->na_class, end->context);
+
+    if (fd < 0 && hg_test_is_ofi())
+        hg_test_skip("no descriptor to sleep on");
+    HG_CHECK(fd >= 0);
+    return fd;
+}
+
 HG_TEST_WHERE_SECONDS(
     sleeping_on_the_descriptor_loses_no_wake_up, wait_has_descriptor, 60)
 {
@@ -373,9 +385,8 @@ HG_TEST_WHERE_SECONDS(
     unsigned i, waits = 0;
 
     conform_open(&end, NULL);
-    fd.fd = NA_Poll_get_fd(end.na_class, end.context);
+    fd.fd = wait_descriptor(&end);
     fd.events = POLLIN;
-    HG_CHECK(fd.fd >= 0);
     HG_CHECK_EQ_INT(fd.fd, NA_Poll_get_fd(end.na_class, end.context));
     memset(&sender, 0, sizeof(sender));
     sender.end = &end;
@@ -436,8 +447,7 @@ HG_TEST_WHERE(
     memset(&get, 0, sizeof(get));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
         remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
-    fd.fd = NA_Poll_get_fd(end.na_class, end.context);
-    HG_CHECK(fd.fd >= 0);
+    fd.fd = wait_descriptor(&end);
     while (get.ends == 0) {
         if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
             HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
