@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 MERCURY_GEN_PROC(waits_two_t, ((int32_t) (a))((int32_t) (b)))
 MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
@@ -676,26 +677,24 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
 {
     struct itimerval often = {{0, 20000}, {0, 20000}};
     struct itimerval never = {{0, 0}, {0, 0}};
-    rpc_one_t doze = {500};
     struct sigaction action;
     hg_bulk_request_t transfer;
     hg_request_t lending;
-    hg_request_t dozing;
     struct rpc_end end;
     hg_status_t status = HG_TRUE;
     size_t size = 100000;
     hg_bulk_t origin;
     hg_bulk_t local;
 
-    /* A copy that needs the peer, who dozes. */
+    /* A copy that needs the peer, which is stopped. */
     HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
     rpc_open(&end);
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &local));
     lending = rpc_start_call(&end, waits_lend_id, NULL, &origin);
     HG_CHECK_OK(rpc_wait(lending));
-    dozing = rpc_start_call(&end, waits_doze_id, &doze, NULL);
-    HG_CHECK_RET(HG_Wait(dozing, 50, NULL), HG_TIMEOUT);
+    hg_test_signal(end.peer, SIGSTOP);
+    HG_CHECK(waitpid(hg_test_peer_pid(end.peer), NULL, WUNTRACED) > 0);
     HG_CHECK_OK(HG_Bulk_transfer(
         HG_BULK_PULL, end.target, origin, 0, local, 0, size, &transfer));
     HG_CHECK_RET(HG_Bulk_wait(transfer, 0, &status), HG_TIMEOUT);
@@ -709,12 +708,11 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
     HG_CHECK_RET(HG_Bulk_wait(transfer, RPC_PATIENCE, &status), HG_INTR);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    hg_test_signal(end.peer, SIGCONT);
     HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_PATIENCE, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     WAITS_REFUSED(
         HG_Bulk_wait(transfer, 0, &status), "HG_Bulk_wait: no such request");
-    HG_CHECK_OK(rpc_wait(dozing));
-    HG_CHECK_OK(HG_Request_free(dozing));
     HG_CHECK_OK(HG_Request_free(lending)); /* and the origin's handle */
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     rpc_close(&end);
