@@ -281,9 +281,7 @@ HG_TEST_ROLE(flood)
         (void) ends_send(&end, recv.addr, true, bytes, size, 9);
 }
 
-/* A message breaks off: what receives it, receives those of others. Not on shm
- * of libfabric 1.17: a process killed in the middle of its work leaves the lock
- * of its queue locked, and a send to it spins in libfabric for ever. */
+/* A message breaks off: what receives it, receives those of others. */
 static void death_in_message(unsigned scheme)
 {
     struct death_pair pair;
@@ -330,6 +328,11 @@ HG_TEST(a_process_killed_while_it_sends_stops_nobody_else)
 HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_rxm)
 {
     death_in_message(1);
+}
+
+HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_shm)
+{
+    death_in_message(2);
 }
 
 /* ---- Started anew at the same address ---- */
