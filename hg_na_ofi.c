@@ -11,7 +11,7 @@
 #line 1 "gen/plug/plug.h"
 #endif
 /*
- * What the transports that are files of their own begin with: the system's
+ * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
  *
  * The files of gen/plug are pasted into each of them. Several of these may be
@@ -67,7 +67,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include "hg.h"
 #endif
 
-/* What a file declares of one further down. */
+/* For functions that an earlier file declares and a later one defines. */
 #define HG_PRIVATE static
 
 #endif
@@ -238,7 +238,7 @@ static inline int na_plug_find_host(
     return 0;
 }
 
-/* The same, logged. NA_INVALID_ARG, NA_HOSTUNREACH. */
+/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
 static inline na_return_t na_plug_resolve(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *host, int family,
     struct sockaddr_storage *address)
@@ -345,7 +345,7 @@ static inline bool na_plug_parse_subnet(
     return true;
 }
 
-/* The option ip_subnet; *given_p is false if there is none.
+/* Read the option ip_subnet; *given_p is false without one.
  * NA_INVALID_ARG: malformed. */
 static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
     const char *subsys, struct na_plug_subnet *subnet, bool *given_p)
@@ -402,9 +402,9 @@ static inline bool na_plug_is_within(
  * are not used. Puts and gets are fi_writemsg and fi_readmsg between the two
  * applications' buffers.
  *
- * An RDM endpoint tells nobody who sends, nor that a peer is gone. So each
- * message carries a token, a random number that its receiver chose for this
- * sender, and a peer is met by a handshake:
+ * An RDM endpoint does not say who sent a message, nor that a peer is gone. So
+ * each message carries a token, a random number that its receiver chose for
+ * this sender, and two peers begin with a handshake:
  *
  *     one that looks up                          one that is looked up
  *       HELLO  incarnation, a token for the
@@ -414,12 +414,12 @@ static inline bool na_plug_is_within(
  *       MESSAGE  with that token         ------>  address ready
  *
  * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. Who stays silent for death_ms is dead, and so is
- * who answers with another incarnation: it was restarted. Who closes its class
- * says BYE. Because an application that computes polls nothing, each class has
- * a thread, the clock: it sends the keep-alives, and polls endpoints that
- * nobody has polled since its last turn. So a peer that computes answers, and
- * serves puts and gets where the provider needs our progress for that.
+ * two, and each is answered. A peer that stays silent for death_ms is dead. So
+ * is one that answers with another incarnation: it was restarted. A class that
+ * closes says BYE. Because an application that computes polls nothing, each
+ * class has a thread, the clock: it sends the keep-alives, and polls endpoints
+ * that nobody has polled since its last turn. So a peer that computes answers,
+ * and serves puts and gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
@@ -507,8 +507,8 @@ enum na_ofi_state {
     NA_OFI_DEAD
 };
 
-/* What a provider is given as the context of an operation. `provider` is the
- * provider's until the operation ends. */
+/* The context of an operation of libfabric's. `provider` belongs to the
+ * provider until the operation ends. */
 enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {
@@ -899,9 +899,9 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 #define NA_OFI_PROVIDERS 3
 #define NA_OFI_NAMES 1024 /* that a process remembers */
 
-/* What an application may call a provider, and those that serve it: the first
- * that is here is taken. The native RDM provider over TCP is "net" in libfabric
- * 1.17, and "tcp" since 1.18. */
+/* A name that an application may use, and the providers that serve it: the
+ * first that this host has is taken. The native RDM provider over TCP is "net"
+ * in libfabric 1.17, and "tcp" since 1.18. */
 struct na_ofi_protocol {
     const char *name;
     const char *providers[NA_OFI_PROVIDERS];
@@ -957,8 +957,8 @@ static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
-/* What stands behind "://" in an address string, of one of the names of our
- * provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
+/* The part of an address string behind "://"; the part before it must be a name
+ * of our provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
 static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     const char *string, na_bool_t from_peer, const char **rest_p)
 {
@@ -1230,10 +1230,10 @@ static int na_ofi_is_there(const char *name)
     return status.st_uid == geteuid() ? 0 : -FI_EACCES;
 }
 
-/* What is to be given to fi_av_insert for an address: the same, or `other`. For
- * another endpoint that this process had, a slash in front of its name makes
- * shm map the memory instead of remembering it; see na_ofi_names. A negative
- * error: nobody can be reached there. */
+/* The address to give to fi_av_insert: `raw` itself, or `other`. For another
+ * endpoint that this process had, a slash in front of its name makes shm map
+ * the memory instead of remembering it; see na_ofi_names. A negative error: no
+ * endpoint can be reached there. */
 static int na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX],
     const void **address_p)
@@ -1297,7 +1297,7 @@ static bool na_ofi_raw_ok(
 
 /* ---- Questions to libfabric ---- */
 
-/* What is asked for; what is 0 or NULL may be any. */
+/* A query to libfabric. A member that is 0 or NULL matches any. */
 struct na_ofi_question {
     const char *provider;
     const char *node; /* an address of ours, with `service` its port */
@@ -1409,7 +1409,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     return NULL;
 }
 
-/* ---- What is here ---- */
+/* ---- Providers and devices of this host ---- */
 
 /* The slot: the domains of a protocol's provider, which for those of the
  * internet are interfaces; each once. */
@@ -1547,8 +1547,8 @@ static bool na_ofi_is_wanted(
     return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* What the provider offers for the first interface that is wanted, in the order
- * of rounds. */
+/* The provider's offer for the first interface that is wanted, in the order of
+ * rounds. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
     const char *domain)
@@ -1971,7 +1971,8 @@ static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
         (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
 }
 
-/* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
+/* Open the provider of self->info. After an error the caller calls
+ * na_ofi_fabric_close. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
     int rc;
@@ -2424,8 +2425,8 @@ static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
         : key;
 }
 
-/* What else it takes until the memory can be used: by `ep`, where the provider
- * wants to know by which endpoint. */
+/* Bind the memory to `ep` where the provider demands that, and check that there
+ * is a key. */
 static int na_ofi_mr_finish(
     const struct na_ofi_class *self, struct fid_ep *ep, struct fid_mr *mr)
 {
@@ -2562,8 +2563,8 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 }
 
 /* The slot. From here on the provider refuses the key. One that moves memory by
- * software (tcp, sockets) does not tell of a transfer that it has begun to
- * serve, and goes on with it. */
+ * software (tcp, sockets) completes a transfer that it has begun to serve, and
+ * does not say when. */
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
@@ -2598,7 +2599,7 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     return NA_SUCCESS;
 }
 
-/* What the provider is told of a segment of ours. */
+/* The provider's descriptor of a segment of ours, or NULL. */
 static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
 {
     struct fid_mr **mrs =
@@ -2706,8 +2707,8 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     self->base.core->free(mem->there);
 }
 
-/* The segments of a description, which are all there. What fails leaves those
- * before it to na_ofi_mem_release. */
+/* Read the segments of a description, whose size was checked. After an error
+ * na_ofi_mem_release releases those that were read. */
 static na_return_t na_ofi_mem_learn(
     struct na_ofi_mem *mem, const unsigned char *p, uint32_t count)
 {
@@ -2735,7 +2736,7 @@ static na_return_t na_ofi_mem_learn(
     return NA_SUCCESS;
 }
 
-/* The slot: from a peer, who may say anything. */
+/* The slot: from a peer, so all fields are checked. */
 static na_return_t na_ofi_mem_deserialize(
     struct na_mem_handle *base, const void *buf, na_size_t buf_size)
 {
@@ -3634,7 +3635,7 @@ struct na_ofi_header {
     na_tag_t tag;
 };
 
-/* What a peer says of itself; points into its message. */
+/* A peer's introduction; points into its message. */
 struct na_ofi_intro {
     uint64_t incarnation;
     uint64_t token;
@@ -3676,10 +3677,10 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Introduce ourselves to a peer that is to put `token` into its messages; the
- * bytes written, at most `room`. The class's lock is held. */
+/* Write our introduction for a peer that is to put `token` into its messages.
+ * Returns its size, at most `max`. The class's lock is held. */
 static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
-    unsigned char *p, size_t room)
+    unsigned char *p, size_t max)
 {
     size_t raw_size = self->ends[0]->raw_size;
     size_t size = NA_OFI_INTRO;
@@ -3689,9 +3690,9 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         const struct na_ofi_end *end = self->ends[id];
 
-        /* Who is not told of an endpoint sends to the first one. */
+        /* Peers that do not know an endpoint send to the first one. */
         if (end == NULL || end->raw_size != raw_size ||
-            size + 1 + raw_size > room)
+            size + 1 + raw_size > max)
             continue;
         p[size] = (unsigned char) id;
         memcpy(p + size + 1, end->raw, raw_size);
@@ -3813,7 +3814,7 @@ static void na_ofi_slot_free(
     addr->token = 0;
 }
 
-/* Who was given that token; NULL: nobody who is there. */
+/* The peer that was given a token, or NULL. */
 static struct na_ofi_addr *na_ofi_slot_find(
     const struct na_ofi_class *self, uint64_t token)
 {
@@ -3826,8 +3827,7 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Enter an address into the address vector, which must be one that
- * na_ofi_raw_ok likes. */
+/* Enter an address that passes na_ofi_raw_ok into the address vector. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
@@ -3888,8 +3888,7 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are; those known stay, but they are of this
- * life of the peer only. */
+/* Learn where a peer's endpoints are. Those known in this incarnation stay. */
 static na_return_t na_ofi_learn(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -3912,7 +3911,7 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
             continue;
         far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
         if (far == NULL)
-            break; /* its first endpoint will do */
+            break; /* its first endpoint takes all */
         far->id = end[0];
         far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
@@ -3983,7 +3982,7 @@ static void na_ofi_hurry(struct na_ofi_class *self)
     na_ofi_unlock(&self->lock);
 }
 
-/* One that was never reached stays usable. */
+/* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate)
 {
@@ -4091,7 +4090,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     }
 }
 
-/* The slot: nobody believes in this peer any more. */
+/* The slot: the core gave this peer up. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -4291,7 +4290,7 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     return rc;
 }
 
-/* A send has ended. What its buffer held of the address is the caller's. */
+/* A send has ended. The caller gets the buffer's reference to the address. */
 static struct na_ofi_addr *na_ofi_sent(
     struct na_ofi_end *end, struct na_ofi_request *request)
 {
@@ -4470,18 +4469,18 @@ static na_return_t na_ofi_msg_send(
 #line 1 "gen/ofi/hello.c"
 #endif
 /*
- * The handshake, keep-alives, farewells.
+ * The handshake, keep-alives, BYE.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 /* #include "ofi/ofi.h" */
 
-/* Peers that said HELLO, and nothing yet with the token they were given. Each
- * may be a forgery that names somebody else's address. */
+/* Limit of peers that said HELLO, and sent nothing yet with the token they were
+ * given. Each may be a forgery that names another process's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Peers that are proven to be at one address, which are the same process. It
- * has as many as it looked us up by different names. */
+/* Limit of proven peers at one address. They are one process, which looked us
+ * up by several names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(
@@ -4540,7 +4539,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_turns;
     addr->hello = true;
-    atomic_store(&addr->context, 0); /* others may be somebody else's by now */
+    atomic_store(&addr->context, 0); /* the others may be gone */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -4563,7 +4562,7 @@ static na_return_t na_ofi_want(
     }
 }
 
-/* ---- Hearing ---- */
+/* ---- Receiving HELLO and WELCOME ---- */
 
 /* These functions return NULL, or what is wrong with the message. They are
  * called by the thread that polls the endpoint, with no other lock held. */
@@ -4575,8 +4574,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        /* Only its first endpoint is what the address stands for: who names
-         * somebody else's there must not hear the answer elsewhere. */
+        /* Until it is proven, answers go to its first endpoint only: a forgery
+         * that names another process's address there gets no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
         addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
@@ -4596,7 +4595,7 @@ static uint64_t na_ofi_often(
     return (turns < self->death_turns ? turns : self->death_turns) / 4;
 }
 
-/* Whether a peer has said this HELLO before. */
+/* Whether a peer sent this HELLO before. */
 static bool na_ofi_is_of(
     const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -4604,8 +4603,8 @@ static bool na_ofi_is_of(
         atomic_load(&addr->incarnation) == intro->incarnation;
 }
 
-/* The peer that said this HELLO before, without hearing the answer; NULL: there
- * is none. *why_p: why there may be no new one. The lock is held. */
+/* The peer that sent this HELLO before and missed the answer, or NULL. *why_p:
+ * the reason to refuse a new one, or NULL. The lock is held. */
 static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name, const char **why_p)
 {
@@ -4690,8 +4689,8 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
     return why;
 }
 
-/* A WELCOME: the answer to our HELLO, the first one or a keep-alive; or what an
- * acceptor tells of new endpoints, which looks the same. */
+/* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
+ * acceptor's list of endpoints after it opened another. */
 static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -4750,7 +4749,7 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     self->base.core->addr_unref(&addr->base);
 }
 
-/* ---- The farewell ---- */
+/* ---- BYE ---- */
 
 static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
@@ -5233,12 +5232,12 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 #line 1 "gen/ofi/clock.c"
 #endif
 /*
- * The clock: a thread that does what time demands.
+ * The clock: the thread of a class for all that depends on time.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * In each turn it sends keep-alives, gives up who is silent, and polls the
- * endpoints that nobody has polled since the last one. While something waits
+ * In each turn it sends keep-alives, gives up silent peers, and polls endpoints
+ * that nobody has polled since the last turn. While something waits
  * because the provider could not take it (-FI_EAGAIN), it tries again each
  * millisecond, so that contexts may sleep meanwhile.
  */
@@ -5247,7 +5246,7 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 #define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
 
-/* What is to be done about an address in this turn: NA_SUCCESS, or how it ends.
+/* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
 static na_return_t na_ofi_judge(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
@@ -5685,7 +5684,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
-/* The slot: resolve, then meet the peer. */
+/* The slot: resolve, then shake hands with the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);
@@ -5806,7 +5805,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-/* What is left of na_ofi_open once the class is prepared. */
+/* Open all objects of a class that is prepared. */
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;

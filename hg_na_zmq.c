@@ -11,7 +11,7 @@
 #line 1 "gen/plug/plug.h"
 #endif
 /*
- * What the transports that are files of their own begin with: the system's
+ * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
  *
  * The files of gen/plug are pasted into each of them. Several of these may be
@@ -67,7 +67,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include "hg.h"
 #endif
 
-/* What a file declares of one further down. */
+/* For functions that an earlier file declares and a later one defines. */
 #define HG_PRIVATE static
 
 #endif
@@ -238,7 +238,7 @@ static inline int na_plug_find_host(
     return 0;
 }
 
-/* The same, logged. NA_INVALID_ARG, NA_HOSTUNREACH. */
+/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
 static inline na_return_t na_plug_resolve(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *host, int family,
     struct sockaddr_storage *address)
@@ -345,7 +345,7 @@ static inline bool na_plug_parse_subnet(
     return true;
 }
 
-/* The option ip_subnet; *given_p is false if there is none.
+/* Read the option ip_subnet; *given_p is false without one.
  * NA_INVALID_ARG: malformed. */
 static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
     const char *subsys, struct na_plug_subnet *subnet, bool *given_p)

@@ -74,7 +74,7 @@ static void na_ofi_slot_free(
     addr->token = 0;
 }
 
-/* Who was given that token; NULL: nobody who is there. */
+/* The peer that was given a token, or NULL. */
 static struct na_ofi_addr *na_ofi_slot_find(
     const struct na_ofi_class *self, uint64_t token)
 {
@@ -87,8 +87,7 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Enter an address into the address vector, which must be one that
- * na_ofi_raw_ok likes. */
+/* Enter an address that passes na_ofi_raw_ok into the address vector. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
@@ -149,8 +148,7 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are; those known stay, but they are of this
- * life of the peer only. */
+/* Learn where a peer's endpoints are. Those known in this incarnation stay. */
 static na_return_t na_ofi_learn(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -173,7 +171,7 @@ static na_return_t na_ofi_learn(struct na_ofi_class *self,
             continue;
         far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
         if (far == NULL)
-            break; /* its first endpoint will do */
+            break; /* its first endpoint takes all */
         far->id = end[0];
         far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
@@ -244,7 +242,7 @@ static void na_ofi_hurry(struct na_ofi_class *self)
     na_ofi_unlock(&self->lock);
 }
 
-/* One that was never reached stays usable. */
+/* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate)
 {
@@ -352,7 +350,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     }
 }
 
-/* The slot: nobody believes in this peer any more. */
+/* The slot: the core gave this peer up. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);

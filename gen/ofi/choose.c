@@ -15,7 +15,7 @@
 
 /* ---- Questions to libfabric ---- */
 
-/* What is asked for; what is 0 or NULL may be any. */
+/* A query to libfabric. A member that is 0 or NULL matches any. */
 struct na_ofi_question {
     const char *provider;
     const char *node; /* an address of ours, with `service` its port */
@@ -127,7 +127,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     return NULL;
 }
 
-/* ---- What is here ---- */
+/* ---- Providers and devices of this host ---- */
 
 /* The slot: the domains of a protocol's provider, which for those of the
  * internet are interfaces; each once. */
@@ -265,8 +265,8 @@ static bool na_ofi_is_wanted(
     return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* What the provider offers for the first interface that is wanted, in the order
- * of rounds. */
+/* The provider's offer for the first interface that is wanted, in the order of
+ * rounds. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
     const char *domain)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock: a thread that does what time demands.
+ * The clock: the thread of a class for all that depends on time.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * In each turn it sends keep-alives, gives up who is silent, and polls the
- * endpoints that nobody has polled since the last one. While something waits
+ * In each turn it sends keep-alives, gives up silent peers, and polls endpoints
+ * that nobody has polled since the last turn. While something waits
  * because the provider could not take it (-FI_EAGAIN), it tries again each
  * millisecond, so that contexts may sleep meanwhile.
  */
@@ -14,7 +14,7 @@
 #define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
 
-/* What is to be done about an address in this turn: NA_SUCCESS, or how it ends.
+/* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
 static na_return_t na_ofi_judge(
     struct na_ofi_class *self, struct na_ofi_addr *addr)

@@ -53,7 +53,8 @@ static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
         (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
 }
 
-/* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
+/* Open the provider of self->info. After an error the caller calls
+ * na_ofi_fabric_close. */
 static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
 {
     int rc;

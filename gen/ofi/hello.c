@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake, keep-alives, farewells.
+ * The handshake, keep-alives, BYE.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 #include "ofi/ofi.h"
 
-/* Peers that said HELLO, and nothing yet with the token they were given. Each
- * may be a forgery that names somebody else's address. */
+/* Limit of peers that said HELLO, and sent nothing yet with the token they were
+ * given. Each may be a forgery that names another process's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Peers that are proven to be at one address, which are the same process. It
- * has as many as it looked us up by different names. */
+/* Limit of proven peers at one address. They are one process, which looked us
+ * up by several names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_say(
@@ -70,7 +70,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_turns;
     addr->hello = true;
-    atomic_store(&addr->context, 0); /* others may be somebody else's by now */
+    atomic_store(&addr->context, 0); /* the others may be gone */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -93,7 +93,7 @@ static na_return_t na_ofi_want(
     }
 }
 
-/* ---- Hearing ---- */
+/* ---- Receiving HELLO and WELCOME ---- */
 
 /* These functions return NULL, or what is wrong with the message. They are
  * called by the thread that polls the endpoint, with no other lock held. */
@@ -105,8 +105,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        /* Only its first endpoint is what the address stands for: who names
-         * somebody else's there must not hear the answer elsewhere. */
+        /* Until it is proven, answers go to its first endpoint only: a forgery
+         * that names another process's address there gets no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
         addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
@@ -126,7 +126,7 @@ static uint64_t na_ofi_often(
     return (turns < self->death_turns ? turns : self->death_turns) / 4;
 }
 
-/* Whether a peer has said this HELLO before. */
+/* Whether a peer sent this HELLO before. */
 static bool na_ofi_is_of(
     const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -134,8 +134,8 @@ static bool na_ofi_is_of(
         atomic_load(&addr->incarnation) == intro->incarnation;
 }
 
-/* The peer that said this HELLO before, without hearing the answer; NULL: there
- * is none. *why_p: why there may be no new one. The lock is held. */
+/* The peer that sent this HELLO before and missed the answer, or NULL. *why_p:
+ * the reason to refuse a new one, or NULL. The lock is held. */
 static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name, const char **why_p)
 {
@@ -220,8 +220,8 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
     return why;
 }
 
-/* A WELCOME: the answer to our HELLO, the first one or a keep-alive; or what an
- * acceptor tells of new endpoints, which looks the same. */
+/* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
+ * acceptor's list of endpoints after it opened another. */
 static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -280,7 +280,7 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     self->base.core->addr_unref(&addr->base);
 }
 
-/* ---- The farewell ---- */
+/* ---- BYE ---- */
 
 static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {

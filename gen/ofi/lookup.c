@@ -67,7 +67,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
-/* The slot: resolve, then meet the peer. */
+/* The slot: resolve, then shake hands with the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);

@@ -70,8 +70,8 @@ static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
         : key;
 }
 
-/* What else it takes until the memory can be used: by `ep`, where the provider
- * wants to know by which endpoint. */
+/* Bind the memory to `ep` where the provider demands that, and check that there
+ * is a key. */
 static int na_ofi_mr_finish(
     const struct na_ofi_class *self, struct fid_ep *ep, struct fid_mr *mr)
 {
@@ -208,8 +208,8 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 }
 
 /* The slot. From here on the provider refuses the key. One that moves memory by
- * software (tcp, sockets) does not tell of a transfer that it has begun to
- * serve, and goes on with it. */
+ * software (tcp, sockets) completes a transfer that it has begun to serve, and
+ * does not say when. */
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
@@ -244,7 +244,7 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     return NA_SUCCESS;
 }
 
-/* What the provider is told of a segment of ours. */
+/* The provider's descriptor of a segment of ours, or NULL. */
 static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
 {
     struct fid_mr **mrs =
@@ -352,8 +352,8 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     self->base.core->free(mem->there);
 }
 
-/* The segments of a description, which are all there. What fails leaves those
- * before it to na_ofi_mem_release. */
+/* Read the segments of a description, whose size was checked. After an error
+ * na_ofi_mem_release releases those that were read. */
 static na_return_t na_ofi_mem_learn(
     struct na_ofi_mem *mem, const unsigned char *p, uint32_t count)
 {
@@ -381,7 +381,7 @@ static na_return_t na_ofi_mem_learn(
     return NA_SUCCESS;
 }
 
-/* The slot: from a peer, who may say anything. */
+/* The slot: from a peer, so all fields are checked. */
 static na_return_t na_ofi_mem_deserialize(
     struct na_mem_handle *base, const void *buf, na_size_t buf_size)
 {

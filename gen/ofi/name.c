@@ -26,9 +26,9 @@
 #define NA_OFI_PROVIDERS 3
 #define NA_OFI_NAMES 1024 /* that a process remembers */
 
-/* What an application may call a provider, and those that serve it: the first
- * that is here is taken. The native RDM provider over TCP is "net" in libfabric
- * 1.17, and "tcp" since 1.18. */
+/* A name that an application may use, and the providers that serve it: the
+ * first that this host has is taken. The native RDM provider over TCP is "net"
+ * in libfabric 1.17, and "tcp" since 1.18. */
 struct na_ofi_protocol {
     const char *name;
     const char *providers[NA_OFI_PROVIDERS];
@@ -84,8 +84,8 @@ static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
-/* What stands behind "://" in an address string, of one of the names of our
- * provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
+/* The part of an address string behind "://"; the part before it must be a name
+ * of our provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
 static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     const char *string, na_bool_t from_peer, const char **rest_p)
 {
@@ -357,10 +357,10 @@ static int na_ofi_is_there(const char *name)
     return status.st_uid == geteuid() ? 0 : -FI_EACCES;
 }
 
-/* What is to be given to fi_av_insert for an address: the same, or `other`. For
- * another endpoint that this process had, a slash in front of its name makes
- * shm map the memory instead of remembering it; see na_ofi_names. A negative
- * error: nobody can be reached there. */
+/* The address to give to fi_av_insert: `raw` itself, or `other`. For another
+ * endpoint that this process had, a slash in front of its name makes shm map
+ * the memory instead of remembering it; see na_ofi_names. A negative error: no
+ * endpoint can be reached there. */
 static int na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX],
     const void **address_p)

@@ -14,9 +14,9 @@
  * are not used. Puts and gets are fi_writemsg and fi_readmsg between the two
  * applications' buffers.
  *
- * An RDM endpoint tells nobody who sends, nor that a peer is gone. So each
- * message carries a token, a random number that its receiver chose for this
- * sender, and a peer is met by a handshake:
+ * An RDM endpoint does not say who sent a message, nor that a peer is gone. So
+ * each message carries a token, a random number that its receiver chose for
+ * this sender, and two peers begin with a handshake:
  *
  *     one that looks up                          one that is looked up
  *       HELLO  incarnation, a token for the
@@ -26,12 +26,12 @@
  *       MESSAGE  with that token         ------>  address ready
  *
  * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. Who stays silent for death_ms is dead, and so is
- * who answers with another incarnation: it was restarted. Who closes its class
- * says BYE. Because an application that computes polls nothing, each class has
- * a thread, the clock: it sends the keep-alives, and polls endpoints that
- * nobody has polled since its last turn. So a peer that computes answers, and
- * serves puts and gets where the provider needs our progress for that.
+ * two, and each is answered. A peer that stays silent for death_ms is dead. So
+ * is one that answers with another incarnation: it was restarted. A class that
+ * closes says BYE. Because an application that computes polls nothing, each
+ * class has a thread, the clock: it sends the keep-alives, and polls endpoints
+ * that nobody has polled since its last turn. So a peer that computes answers,
+ * and serves puts and gets where the provider needs our progress for that.
  *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
@@ -119,8 +119,8 @@ enum na_ofi_state {
     NA_OFI_DEAD
 };
 
-/* What a provider is given as the context of an operation. `provider` is the
- * provider's until the operation ends. */
+/* The context of an operation of libfabric's. `provider` belongs to the
+ * provider until the operation ends. */
 enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {

@@ -82,7 +82,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-/* What is left of na_ofi_open once the class is prepared. */
+/* Open all objects of a class that is prepared. */
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;

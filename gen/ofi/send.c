@@ -146,7 +146,7 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     return rc;
 }
 
-/* A send has ended. What its buffer held of the address is the caller's. */
+/* A send has ended. The caller gets the buffer's reference to the address. */
 static struct na_ofi_addr *na_ofi_sent(
     struct na_ofi_end *end, struct na_ofi_request *request)
 {

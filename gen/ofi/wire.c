@@ -37,7 +37,7 @@ struct na_ofi_header {
     na_tag_t tag;
 };
 
-/* What a peer says of itself; points into its message. */
+/* A peer's introduction; points into its message. */
 struct na_ofi_intro {
     uint64_t incarnation;
     uint64_t token;
@@ -79,10 +79,10 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Introduce ourselves to a peer that is to put `token` into its messages; the
- * bytes written, at most `room`. The class's lock is held. */
+/* Write our introduction for a peer that is to put `token` into its messages.
+ * Returns its size, at most `max`. The class's lock is held. */
 static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
-    unsigned char *p, size_t room)
+    unsigned char *p, size_t max)
 {
     size_t raw_size = self->ends[0]->raw_size;
     size_t size = NA_OFI_INTRO;
@@ -92,9 +92,9 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         const struct na_ofi_end *end = self->ends[id];
 
-        /* Who is not told of an endpoint sends to the first one. */
+        /* Peers that do not know an endpoint send to the first one. */
         if (end == NULL || end->raw_size != raw_size ||
-            size + 1 + raw_size > room)
+            size + 1 + raw_size > max)
             continue;
         p[size] = (unsigned char) id;
         memcpy(p + size + 1, end->raw, raw_size);

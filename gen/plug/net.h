@@ -60,7 +60,7 @@ static inline int na_plug_find_host(
     return 0;
 }
 
-/* The same, logged. NA_INVALID_ARG, NA_HOSTUNREACH. */
+/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
 static inline na_return_t na_plug_resolve(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *host, int family,
     struct sockaddr_storage *address)
@@ -167,7 +167,7 @@ static inline bool na_plug_parse_subnet(
     return true;
 }
 
-/* The option ip_subnet; *given_p is false if there is none.
+/* Read the option ip_subnet; *given_p is false without one.
  * NA_INVALID_ARG: malformed. */
 static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
     const char *subsys, struct na_plug_subnet *subnet, bool *given_p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the transports that are files of their own begin with: the system's
+ * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
  *
  * The files of gen/plug are pasted into each of them. Several of these may be
@@ -56,7 +56,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include "hg.h"
 #endif
 
-/* What a file declares of one further down. */
+/* For functions that an earlier file declares and a later one defines. */
 #define HG_PRIVATE static
 
 #endif
