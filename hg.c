@@ -10669,7 +10669,10 @@ HG_PRIVATE na_return_t na_progress(
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
+    /* A transport's thread may have queued an answer, and before it the end of
+     * the send that it answers, which is to be seen first. */
     if (na_queue_has(&core->queue, lanes) &&
+        !na_queue_has(&core->queue, 1u << NA_LANE_INTERNAL) &&
         ++core->load.unpolled < NA_PROGRESS_UNPOLLED) {
         ret = NA_SUCCESS;
     } else {

@@ -341,6 +341,33 @@ HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
 
 /* ---- HELLO again, BYE, WELCOME ---- */
 
+/* The first endpoint that a HELLO names gets the answer. The one that the HELLO
+ * says it came from may be somebody else's. */
+HG_TEST(the_first_endpoint_of_a_hello_is_answered)
+{
+    unsigned char bytes[STRANGER_ROOM];
+    struct besieged server;
+    struct stranger stranger, victim;
+    size_t size;
+    unsigned i;
+
+    shake_open(&server, &stranger);
+    stranger_init(&victim, besieged_turn, &server);
+    size = stranger_introduce(&stranger, bytes, KIND_HELLO, stranger.raw);
+    bytes[6] = 1; /* it came from that one */
+    stranger_put(bytes + HEADER + 22, 2, 2);
+    bytes[size] = 1;
+    memcpy(bytes + size + 1, victim.raw, RAW);
+    stranger_send(&stranger, bytes, size + 1 + RAW);
+    (void) stranger_hear_kind(&stranger, KIND_WELCOME, bytes);
+    for (i = 0; i < 1000; i++)
+        stranger_turn(&victim);
+    HG_CHECK_EQ_U64(victim.got, 0);
+    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    stranger_fini(&victim);
+    shake_close(&server, &stranger);
+}
+
 /* Whether it is answered late, or was sent twice: the answer is the same, and
  * the peer remains one. */
 HG_TEST(a_hello_that_comes_again_has_the_same_answer)

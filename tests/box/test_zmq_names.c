@@ -277,6 +277,9 @@ HG_TEST(bad_names_are_refused)
     HG_CHECK_RET(ends_lookup(&end, longest, &addr), NA_HOSTUNREACH);
     hg_test_expect_log("no port to connect to");
     HG_CHECK_RET(ends_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
+    hg_test_expect_log("127.0.0.1:65535 cannot be reached: refused");
+    HG_CHECK_RET(
+        ends_lookup(&end, "tcp://127.0.0.1:65535", &addr), NA_HOSTUNREACH);
     hg_test_expect_log("ipc:///tmp/x': this class was opened for zmq+tcp");
     HG_CHECK_RET(
         ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);

@@ -69,6 +69,7 @@ void hg_test_ofi_configure(const char *words);
  *     keys mapped unmapped translated
  *     inserted removed  addresses, into and out of an address vector
  *     enabled         regions enabled after they were bound
+ *     delivery        endpoints where all sends wait for delivery
  *     nowait nodc     requests for these that were refused
  *     deaf            operations to a peer with another authorization key
  *     fault           calls that failed as configured */

@@ -678,6 +678,10 @@ int hook_ep_open(struct fid_domain *domain, struct fi_info *info,
     ep->fid.rma = &hook_ep_rma_ops;
     ep->domain = ours;
     hook_ep_set_limits(ep, info);
+    pthread_mutex_lock(&hook_lock);
+    if ((info->tx_attr->op_flags & FI_DELIVERY_COMPLETE) != 0)
+        hook_count("delivery");
+    pthread_mutex_unlock(&hook_lock);
     hook_opened(&ours->open, 1);
     *ep_p = &ep->fid;
     return 0;

@@ -60,6 +60,7 @@ HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
         }
     }
     conform_close(&server);
+    HG_CHECK_EQ_U64(hg_test_ofi_count("delivery"), 0);
 }
 
 /* What was sent to it last may still be in flight. */

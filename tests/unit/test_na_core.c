@@ -1533,6 +1533,31 @@ HG_TEST(who_is_poked_on_the_way_to_sleep_returns)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* A thread of the transport queues the end of a send, and then the answer to
+ * it: who makes progress has seen the end when it tells of the answer. */
+HG_TEST(progress_takes_the_internal_steps_before_what_it_tells)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_queue *queue = &na_context_core_of(context)->queue;
+    struct core_entry entries[2];
+    unsigned counter = 0, i;
+
+    memset(entries, 0, sizeof(entries));
+    for (i = 0; i < 2; i++) {
+        entries[i].done.run = core_entry_run;
+        entries[i].counter = &counter;
+        na_queue_push(
+            queue, i == 0 ? NA_LANE_INTERNAL : NA_LANE_DONE, &entries[i].done);
+    }
+    HG_CHECK_OK(NA_Progress(na_class, context, 60000));
+    HG_CHECK_EQ_INT(entries[0].ran_as, 1);
+    HG_CHECK_EQ_INT(entries[1].ran_as, 0);
+    HG_CHECK_EQ_INT(na_queue_run(queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- Awake among others ---- */
 
 #ifdef __linux__
