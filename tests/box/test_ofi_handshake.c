@@ -561,6 +561,43 @@ static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
     return call->ret;
 }
 
+/* It would have to come in answer to a HELLO of ours. */
+HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recvs[2];
+    unsigned char bytes[128];
+    char got[2][8];
+    unsigned i;
+
+    hg_test_expect_log("it has another version of the protocol");
+    besieged_open(&server, "ofi+tcp://127.0.0.1");
+    stranger_init(&stranger, besieged_turn, &server);
+    stranger_dial(&stranger, server.name);
+    stranger_greet(&stranger);
+    for (i = 0; i < 2; i++) {
+        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+        HG_CHECK_OK(conform_recv(
+            &server.end, &recvs[i], false, got[i], sizeof(got[i]), 0));
+        stranger_word(&stranger);
+        while (recvs[i].ends == 0) {
+            HG_CHECK(ends_ms() < end);
+            stranger_turn(&stranger);
+        }
+        (void) stranger_make(&stranger, bytes, KIND_WELCOME);
+        bytes[2] = 2;
+        stranger_send_refused(&stranger, &server, bytes,
+            HEADER + INTRO + 1 + RAW, "a WELCOME of another version");
+    }
+    for (i = 0; i < 2; i++)
+        conform_free_addr(&server.end, &recvs[i]);
+    besieged_serve(&server);
+    stranger_fini(&stranger);
+    besieged_close(&server);
+}
+
 HG_TEST(who_answers_with_another_version_is_a_protocol_error)
 {
     struct asked asked;

@@ -374,6 +374,24 @@ HG_TEST(a_port_in_use_is_refused)
 
 /* A port is free again when its class is closed; a name of shared memory is
  * free for other processes. */
+HG_TEST(who_does_not_listen_takes_no_port)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    ends_name(&server, server.self, name);
+    client.na_class = NA_Initialize(name, NA_FALSE);
+    HG_CHECK(client.na_class != NULL);
+    client.context = NA_Context_create(client.na_class);
+    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    addr = ends_lookup_both(&client, &server, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
 HG_TEST(a_port_can_be_used_again)
 {
     struct conform_end server;
@@ -437,7 +455,8 @@ HG_TEST(bad_names_of_peers_are_refused)
         {"ofi+tcp://127.0.0.1:x", NA_INVALID_ARG},
         {"ofi+tcp://[::1]:1", NA_INVALID_ARG},
         {"ofi+tcp://0.0.0.0:1", NA_INVALID_ARG},
-        {"ofi+tcp://224.0.0.1:1", NA_INVALID_ARG},
+        {"ofi+tcp://127.0.0.1:65536", NA_INVALID_ARG},
+        {"ofi+tcp://224.0.0.0:1", NA_INVALID_ARG},
         {"ofi+tcp://255.255.255.255:1", NA_INVALID_ARG},
         {"ofi+tcp://no-such-host.invalid:1", NA_HOSTUNREACH},
         {"ofi+sockets://127.0.0.1:1", NA_PROTONOSUPPORT},
@@ -459,6 +478,9 @@ HG_TEST(bad_names_of_peers_are_refused)
                 NA_Error_to_string(ret), hg_test_log_count("") - (unsigned) i);
     }
     HG_CHECK(addr == NA_ADDR_NULL);
+    HG_CHECK_OK(
+        NA_Addr_resolve(end.na_class, "ofi+tcp://127.0.0.1:65535", &addr));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
 }
 

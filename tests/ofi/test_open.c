@@ -257,6 +257,45 @@ HG_TEST(who_spins_has_no_descriptor)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* No memory for a HELLO or a WELCOME: it goes a little later. Some of the
+ * registrations that fail are those of opening, which fails then. */
+HG_TEST(a_lookup_outlasts_a_lack_of_memory)
+{
+    unsigned n, met = 0;
+
+    hg_test_allow_log("");
+    for (n = 1; n < 40; n++) {
+        struct conform_end server, client;
+        char name[NA_MAX_ADDR_LEN], words[64];
+        na_addr_t addr;
+
+        (void) snprintf(words, sizeof(words), "local,fault=mr:%u:12", n);
+        hg_test_ofi_configure(words);
+        server.na_class = NA_Initialize("ofi+tcp://127.0.0.1:0", NA_TRUE);
+        client.na_class = NA_Initialize("ofi+tcp://", NA_FALSE);
+        if (server.na_class != NULL && client.na_class != NULL) {
+            server.context = NA_Context_create(server.na_class);
+            client.context = NA_Context_create(client.na_class);
+            HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
+            HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+            ends_name(&server, server.self, name);
+            addr = ends_lookup_both(&client, &server, name);
+            HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+            met += hg_test_ofi_count("fault") > 0;
+            if (hg_test_ofi_count("fault") == 0)
+                n = 40;
+            conform_close(&client);
+            conform_close(&server);
+        } else {
+            if (server.na_class != NULL)
+                HG_CHECK_OK(NA_Finalize(server.na_class));
+            if (client.na_class != NULL)
+                HG_CHECK_OK(NA_Finalize(client.na_class));
+        }
+    }
+    HG_CHECK(met > 0);
+}
+
 HG_TEST(each_error_of_libfabric_has_its_code)
 {
     static const struct {

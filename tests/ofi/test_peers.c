@@ -5,6 +5,9 @@
 #include "../box/ends.h"
 #include "hook.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #define PEERS_CONTEXTS 3u /* of a peer */
 
 /* A peer with that many contexts looks a class up, sends it a byte, and goes.
@@ -177,4 +180,171 @@ HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
     HG_CHECK_OK(NA_Context_destroy(server.na_class, other));
     conform_close(&client);
     conform_close(&server);
+}
+
+/* The lookup has a context of its own, which shares the endpoint. */
+HG_TEST(a_blocking_lookup_leaves_transfers_alone)
+{
+    const size_t size = (size_t) 16 << 20;
+    struct conform_end owner, client;
+    unsigned char *memory = ends_map(2 * size);
+    na_mem_handle_t mem, local, remote;
+    unsigned char bytes[256];
+    struct conform_call get;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr, again;
+
+    ends_open(&owner, "ofi+tcp://127.0.0.1:0", 10000);
+    ends_open_client(&client, &owner, NULL);
+    ends_name(&owner, owner.self, name);
+    addr = ends_lookup_both(&client, &owner, name);
+    mem = ends_register(&owner, memory, size);
+    local = ends_register(&client, memory + size, size);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(owner.na_class, bytes, sizeof(bytes), mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        client.na_class, &remote, bytes, sizeof(bytes)));
+    memset(&get, 0, sizeof(get));
+    HG_CHECK_OK(NA_Get(client.na_class, client.context, conform_ended, &get,
+        local, 0, remote, 0, size, addr, &get.id));
+    HG_CHECK_OK(NA_Addr_lookup_wait(client.na_class, name, 1000, &again));
+    HG_CHECK_OK(ends_wait_both(&client, &owner, &get));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, again));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, mem));
+    conform_close(&client);
+    conform_close(&owner);
+    ends_unmap(memory, 2 * size);
+}
+
+/* Closing waits for the answer, and tells the peer then. */
+HG_TEST(an_address_that_is_asked_is_closed_when_it_has_answered)
+{
+    struct conform_end client, server;
+    struct conform_call send, close;
+    struct conform_call recv, dead;
+    char name[NA_MAX_ADDR_LEN], got[8], never[8];
+    na_addr_t addr;
+
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 3600000);
+    ends_open_client(&client, &server, NULL);
+    ends_name(&server, server.self, name);
+    HG_CHECK_OK(NA_Addr_resolve(client.na_class, name, &addr));
+    memset(&send, 0, sizeof(send));
+    memset(&close, 0, sizeof(close));
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &send, "x", 1, addr, 1, &send.id));
+    HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+        conform_ended, &close, addr, &close.id));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &close));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &send));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(ends_post(&server, &dead, never, sizeof(never), recv.addr, 1));
+    HG_CHECK_RET(ends_wait_both(&client, &server, &dead), NA_DISCONNECT);
+    conform_free_addr(&server, &recv);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Without BYE it would wait for the end of death_ms. */
+HG_TEST(who_is_abandoned_is_told)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct conform_end client, peer;
+    struct conform_call recv, dead;
+    char name[NA_MAX_ADDR_LEN], got[8], never[8];
+    hg_class_t *hg_class;
+    na_addr_t addr;
+    uint64_t end;
+
+    ends_open(&peer, "ofi+tcp://127.0.0.1:0", 3600000);
+    ends_name(&peer, peer.self, name);
+    client.na_class = NA_Initialize("ofi+tcp://", NA_FALSE);
+    client.context = NA_Context_create(client.na_class);
+    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    info.na_class = client.na_class;
+    hg_class = HG_Init_opt(NULL, HG_FALSE, &info);
+    HG_CHECK(hg_class != NULL);
+    addr = ends_lookup_both(&client, &peer, name);
+    HG_CHECK_OK(conform_recv(&peer, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+    HG_CHECK_OK(conform_wait(&peer, &recv));
+    HG_CHECK_OK(ends_post(&peer, &dead, never, sizeof(never), recv.addr, 1));
+    end = ends_ms() + CONFORM_PATIENCE;
+    HG_CHECK_OK(HG_Addr_set_remove(hg_class, (hg_addr_t) addr));
+    while (dead.ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(peer.na_class, peer.context, 1);
+    }
+    HG_CHECK_RET(dead.ret, NA_DISCONNECT);
+    conform_free_addr(&peer, &recv);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+    conform_close(&client);
+    conform_close(&peer);
+}
+
+/* The connection of somebody else to the same host goes on. */
+HG_TEST_ROLE(peer)
+{
+    HG_CHECK_EQ_INT(argc, 2);
+    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+}
+
+HG_TEST(the_death_of_a_peer_breaks_its_connections_only)
+{
+    struct conform_end end;
+    struct conform_call get;
+    struct sockaddr_in in;
+    socklen_t length = sizeof(in);
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    na_mem_handle_t local, remote;
+    na_addr_t addr = NA_ADDR_NULL;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int one = socket(AF_INET, SOCK_STREAM, 0);
+    int two;
+    char c = 'x';
+    struct hg_test_peer *process =
+        hg_test_spawn("peer", "ofi+tcp://127.0.0.1:0", "1000", (char *) NULL);
+    char *name = hg_test_hear(process);
+
+    hg_test_allow_log("");
+    memset(&in, 0, sizeof(in));
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    HG_CHECK(bind(listener, (struct sockaddr *) &in, sizeof(in)) == 0 &&
+        listen(listener, 1) == 0 &&
+        getsockname(listener, (struct sockaddr *) &in, &length) == 0 &&
+        connect(one, (struct sockaddr *) &in, sizeof(in)) == 0);
+    two = accept(listener, NULL, NULL);
+    HG_CHECK(two >= 0);
+    ends_open(&end, "ofi+tcp://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    local = ends_register(&end, memory, ENDS_MEMORY);
+    remote = ends_remote(&end, addr);
+    memset(&get, 0, sizeof(get));
+    memory[0] = 99;
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
+        remote, 0, ENDS_MEMORY, addr, &get.id));
+    while (*(volatile unsigned char *) memory == 99)
+        (void) conform_turn(end.na_class, end.context, 0);
+    hg_test_signal(process, SIGSTOP);
+    HG_CHECK_RET(conform_wait(&end, &get), NA_DISCONNECT);
+    HG_CHECK_EQ_INT(send(one, &c, 1, MSG_NOSIGNAL), 1);
+    HG_CHECK_EQ_INT(recv(two, &c, 1, 0), 1);
+    hg_test_signal(process, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(process)));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    ends_unmap(memory, ENDS_MEMORY);
+    (void) close(one);
+    (void) close(two);
+    (void) close(listener);
+    free(name);
 }
