@@ -240,6 +240,28 @@ HG_TEST(who_has_no_descriptor_left_is_warned)
     conform_close(&server);
 }
 
+/* A context that asked twice whether it may sleep sleeps once: later, when it
+ * computes, the clock answers a lookup for it. */
+HG_TEST(a_context_that_was_to_sleep_is_polled_when_it_computes)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+    unsigned i;
+
+    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    HG_CHECK(NA_Poll_get_fd(server.na_class, server.context) >= 0);
+    for (i = 0; i < 3; i++)
+        (void) NA_Poll_try_wait(server.na_class, server.context);
+    (void) conform_turn(server.na_class, server.context, 0);
+    ends_name(&server, server.self, name);
+    ends_open_client(&client, &server, NULL);
+    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
 /* Polls of a queue with a descriptor are dearer. */
 HG_TEST(who_spins_has_no_descriptor)
 {
