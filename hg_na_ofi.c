@@ -1214,9 +1214,9 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* Whether an endpoint of this user's has a name of shared memory; else a
- * negative error. libfabric's shm does not tell: of a name that nobody has it
- * says nothing, and another user's process it makes crash, or hangs. */
+/* 0: an endpoint of this user has that name of shared memory; else a negative
+ * error. libfabric's shm does not check: it accepts a name that nobody has, and
+ * with a process of another user it hangs or makes that crash. */
 static int na_ofi_is_there(const char *name)
 {
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
@@ -3988,6 +3988,7 @@ static void na_ofi_lost(
 {
     const struct na_core *core = self->base.core;
     na_return_t ret;
+    bool reached;
     bool failed;
     bool asked;
     bool adopted;
@@ -4005,7 +4006,8 @@ static void na_ofi_lost(
         return;
     }
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
-    failed = atomic_load(&addr->state) == NA_OFI_ASKED && !addr->reached;
+    reached = addr->reached; /* another thread may reach it once it is idle */
+    failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
     na_ofi_slot_free(self, addr);
@@ -4020,18 +4022,18 @@ static void na_ofi_lost(
     na_plug_list_move(&closers, &addr->closers);
     na_ofi_unlock(&self->lock);
     asked = !na_plug_list_empty(&lookups) || !na_plug_list_empty(&sends);
-    if (addr->reached)
+    if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
     else if (failed && !asked) /* only a peer gave the address */
         core->count(&self->base, "bad_names", 1);
-    if (failed && !addr->reached)
+    if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
             fate == NA_PROTOCOL_ERROR
                 ? "it speaks another version of this transport's protocol"
                 : "no answer, or refused");
-    ret = addr->reached ? NA_DISCONNECT : fate;
+    ret = reached ? NA_DISCONNECT : fate;
     (void) na_ofi_complete_all(self, &lookups, fate, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);

@@ -341,9 +341,9 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* Whether an endpoint of this user's has a name of shared memory; else a
- * negative error. libfabric's shm does not tell: of a name that nobody has it
- * says nothing, and another user's process it makes crash, or hangs. */
+/* 0: an endpoint of this user has that name of shared memory; else a negative
+ * error. libfabric's shm does not check: it accepts a name that nobody has, and
+ * with a process of another user it hangs or makes that crash. */
 static int na_ofi_is_there(const char *name)
 {
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left of peers in libfabric's objects when they are gone.
+ * Peers that are gone, and addresses that were closed: what remains of them in
+ * libfabric's objects.
  */
 #include "../box/ends.h"
 #include "hook.h"
@@ -66,7 +67,7 @@ HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
     HG_CHECK_EQ_U64(hg_test_ofi_count("delivery"), 0);
 }
 
-/* What was sent to it last may still be in flight. */
+/* The last message to it may still be in flight. */
 HG_TEST(an_address_is_looked_up_again_at_once_after_it_was_closed)
 {
     struct conform_end server, client;
