@@ -854,14 +854,28 @@ static na_return_t na_ofi_code(int error)
     }
 }
 
+/* Whether the process has no free descriptor. */
+static bool na_ofi_is_full(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno == EMFILE;
+    (void) close(fd);
+    return false;
+}
+
 /* Log why something of libfabric's or the system's failed; the code for it.
- * `rc` is an error number of either sign. */
+ * `rc` is an error number of either sign. libfabric has other errors, too, where
+ * a descriptor is missing. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {
     int error = rc < 0 ? -rc : rc;
 
     assert(error != 0);
+    if (na_ofi_is_full())
+        error = FI_EMFILE;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,
         fi_strerror(error));
     return na_ofi_code(error);
@@ -5307,11 +5321,8 @@ static void na_ofi_turn(struct na_ofi_class *self)
  * then, and do not tell. */
 static void na_ofi_warn_if_full(struct na_ofi_class *self)
 {
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool full = fd < 0 && errno == EMFILE;
+    bool full = na_ofi_is_full();
 
-    if (fd >= 0)
-        (void) close(fd);
     if (full && !self->full) {
         self->base.core->count(&self->base, "ofi_full", 1);
         self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",

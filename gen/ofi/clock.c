@@ -73,11 +73,8 @@ static void na_ofi_turn(struct na_ofi_class *self)
  * then, and do not tell. */
 static void na_ofi_warn_if_full(struct na_ofi_class *self)
 {
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool full = fd < 0 && errno == EMFILE;
+    bool full = na_ofi_is_full();
 
-    if (fd >= 0)
-        (void) close(fd);
     if (full && !self->full) {
         self->base.core->count(&self->base, "ofi_full", 1);
         self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",

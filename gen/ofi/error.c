@@ -43,14 +43,28 @@ static na_return_t na_ofi_code(int error)
     }
 }
 
+/* Whether the process has no free descriptor. */
+static bool na_ofi_is_full(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno == EMFILE;
+    (void) close(fd);
+    return false;
+}
+
 /* Log why something of libfabric's or the system's failed; the code for it.
- * `rc` is an error number of either sign. */
+ * `rc` is an error number of either sign. libfabric has other errors, too, where
+ * a descriptor is missing. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {
     int error = rc < 0 ? -rc : rc;
 
     assert(error != 0);
+    if (na_ofi_is_full())
+        error = FI_EMFILE;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,
         fi_strerror(error));
     return na_ofi_code(error);

@@ -240,6 +240,40 @@ HG_TEST(who_has_no_descriptor_left_is_warned)
     conform_close(&server);
 }
 
+/* libfabric has other errors for that, too. */
+HG_TEST(a_class_that_finds_no_descriptor_says_so)
+{
+    struct rlimit limit = {200, 200};
+    struct conform_end end;
+    unsigned failed = 0;
+    unsigned k;
+
+    hg_test_expect_log("Too many open files");
+    ends_open(&end, "ofi+tcp://127.0.0.1:0", 2000); /* loads the providers */
+    conform_close(&end);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (k = 1; k < 12; k++) {
+        na_class_t *na_class;
+        int fds[200];
+        int count = 0;
+        unsigned i;
+
+        while ((fds[count] = dup(1)) >= 0)
+            count++;
+        for (i = 0; i < k; i++)
+            (void) close(fds[--count]);
+        na_class = NA_Initialize("ofi+tcp://127.0.0.1:0", NA_TRUE);
+        if (na_class == NULL)
+            failed++;
+        while (count > 0)
+            (void) close(fds[--count]);
+        HG_CHECK_EQ_INT(hg_test_log_count("Too many open files"), failed);
+        if (na_class != NULL)
+            HG_CHECK_OK(NA_Finalize(na_class));
+    }
+    HG_CHECK(failed > 1);
+}
+
 /* A context that asked twice whether it may sleep sleeps once: later, when it
  * computes, the clock answers a lookup for it. */
 HG_TEST(a_context_that_was_to_sleep_is_polled_when_it_computes)
