@@ -866,8 +866,8 @@ static bool na_ofi_is_full(void)
 }
 
 /* Log why something of libfabric's or the system's failed; the code for it.
- * `rc` is an error number of either sign. libfabric has other errors, too, where
- * a descriptor is missing. */
+ * `rc` is an error number of either sign. libfabric has other errors, too,
+ * where a descriptor is missing. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {
