@@ -484,6 +484,20 @@ HG_TEST(bad_names_of_peers_are_refused)
     conform_close(&end);
 }
 
+HG_TEST(an_unknown_host_is_told_by_the_callback)
+{
+    struct conform_end end;
+    struct conform_call call;
+
+    hg_test_expect_log("host no-such-host.invalid: ");
+    ends_open(&end, "ofi+tcp://lo", 1000);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended, &call,
+        "ofi+tcp://no-such-host.invalid:1", &call.id));
+    HG_CHECK_RET(conform_wait(&end, &call), NA_HOSTUNREACH);
+    conform_close(&end);
+}
+
 /* Each use of the address says so at once, in one error line; it tries anew. */
 HG_TEST(a_name_of_shared_memory_that_nobody_has)
 {

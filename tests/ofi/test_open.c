@@ -214,6 +214,7 @@ HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
 }
 
 /* A provider does not tell that it accepts nobody. */
+/* Once each time that happens. */
 HG_TEST(who_has_no_descriptor_left_is_warned)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
@@ -221,22 +222,25 @@ HG_TEST(who_has_no_descriptor_left_is_warned)
     struct conform_end server;
     int fds[200];
     int count = 0;
+    unsigned i;
 
     hg_test_expect_log("accepts no peers");
     ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    ends_sleep(300);
-    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), 0);
-    while ((fds[count] = dup(1)) >= 0)
-        count++;
-    while (NA_Get_counter(server.na_class, "ofi_full") == 0) {
-        HG_CHECK(ends_ms() < end);
-        ends_sleep(1);
+    for (i = 0; i < 2; i++) {
+        ends_sleep(300);
+        HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), i);
+        while ((fds[count] = dup(1)) >= 0)
+            count++;
+        while (NA_Get_counter(server.na_class, "ofi_full") == i) {
+            HG_CHECK(ends_ms() < end);
+            ends_sleep(1);
+        }
+        ends_sleep(300);
+        HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), i + 1);
+        while (count > 0)
+            (void) close(fds[--count]);
     }
-    ends_sleep(300);
-    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), 1);
-    while (count > 0)
-        (void) close(fds[--count]);
     conform_close(&server);
 }
 
