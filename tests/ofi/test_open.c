@@ -213,8 +213,8 @@ HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
     }
 }
 
-/* A provider does not tell that it accepts nobody. */
-/* Once each time that happens. */
+/* A provider does not tell that it accepts nobody. The warning comes once each
+ * time that happens. */
 HG_TEST(who_has_no_descriptor_left_is_warned)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
