@@ -381,7 +381,7 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
 # libfabric's the native tcp runs messages, memory, peers and calls; other
-# providers run messages, and one that demands more memory, too. Death, which
+# providers run messages, and one that demands more memory. Death, which
 # libfabric tells only by silence, and strangers take minutes: check-full.
 conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
@@ -393,7 +393,7 @@ CHECK_CASES := $(filter-out \
     $(call leave_out,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer \
         rpc_calls)) \
     $(call leave_out,$(PROVIDERS),$(call conform,na_msg)) \
-    $(call leave_out,$(HOOKED),$(call conform,na_msg na_rma)) \
+    $(call leave_out,$(HOOKED),$(call conform,na_rma)) \
     $(call leave_out,mux-ofi,) \
     $(addprefix $(BUILD)/tests/box/test_ofi_,death hostile),$(CASES))
 # With ASan what is above NA runs on sm, and on self and zmq+tcp where it is
@@ -403,7 +403,7 @@ CHECK_CASES := $(filter-out \
 ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
     rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
 ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open \
-    box/test_ofi_handshake) $(addsuffix @ofi+tcp,$(call conform,na_msg))
+    box/test_ofi_handshake)
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
     $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
     $(filter-out $(ASAN_OFI),$(OFI) \

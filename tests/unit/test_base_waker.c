@@ -400,7 +400,7 @@ HG_TEST_SECONDS(waker_serves_several_sleepers, 60)
     hg_waker_fini(&store.waker);
 }
 
-#define WAKER_MEETINGS 150000u
+#define WAKER_MEETINGS 50000u
 
 /* Two threads that step at the same instant, again and again: one changes
  * something and rings, the other arms and looks. */
