@@ -381,8 +381,8 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
 # libfabric's the native tcp runs messages, memory, peers and calls; other
-# providers run messages, and one that demands more memory. Death, which
-# libfabric tells only by silence, and strangers take minutes: check-full.
+# providers run messages, and the decorated ones (HOOKED) run memory. Death,
+# which libfabric tells only by silence, and strangers take minutes: check-full.
 conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))

@@ -2094,7 +2094,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     attr.wait_obj =
         na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     end->fd = NA_POLL_FD_NONE;
-    /* Who spins needs no descriptor, which makes each poll dearer. */
+    /* A class that spins never sleeps on a descriptor, and a queue with one
+     * takes longer to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
         : fi_cq_open(self->domain, &attr, &end->cq, NULL);
@@ -2822,7 +2823,9 @@ static na_return_t na_ofi_mem_deserialize(
 /* #include "ofi/ofi.h" */
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
-#define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
+#define NA_OFI_RMA_RETRY \
+    (5 * NA_OFI_MS) /* pause after the second try; 5 ms
+                                            more after each later one */
 #define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
 #define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
@@ -2916,7 +2919,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The same of the peer's. */
+/* Segments of the peer from the next byte on, as na_ofi_list_local. */
 static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     struct fi_rma_iov iov[NA_OFI_IOV_MAX], struct na_ofi_place *behind_p)
 {
@@ -2983,7 +2986,7 @@ static na_return_t na_ofi_rma_code(int error)
     return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
 }
 
-/* Start the next piece. NA_AGAIN: the provider has no room for it. A put has
+/* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
  * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
@@ -5183,7 +5186,8 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            /* Or its sender died meanwhile; or the endpoint was closed. */
+            /* A receive also fails when its sender dies, or when the endpoint
+             * is closed. */
             if (request->work == NA_OFI_RECV || error.err != FI_ECANCELED)
                 na_ofi_refuse(self, NULL, error.len,
                     error.err == FI_ETRUNC

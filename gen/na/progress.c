@@ -416,7 +416,7 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    /* Whoever forked inside a call goes no further. */
+    /* The child of a fork does not use its parent's class. */
     if (na_class_is_forked(context->na_class))
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))

@@ -162,7 +162,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     attr.wait_obj =
         na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     end->fd = NA_POLL_FD_NONE;
-    /* Who spins needs no descriptor, which makes each poll dearer. */
+    /* A class that spins never sleeps on a descriptor, and a queue with one
+     * takes longer to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
         : fi_cq_open(self->domain, &attr, &end->cq, NULL);

@@ -316,7 +316,8 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
-            /* Or its sender died meanwhile; or the endpoint was closed. */
+            /* A receive also fails when its sender dies, or when the endpoint
+             * is closed. */
             if (request->work == NA_OFI_RECV || error.err != FI_ECANCELED)
                 na_ofi_refuse(self, NULL, error.len,
                     error.err == FI_ETRUNC

@@ -35,7 +35,9 @@
 #include "ofi/ofi.h"
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
-#define NA_OFI_RMA_RETRY (5 * NA_OFI_MS) /* before the second; then doubled */
+#define NA_OFI_RMA_RETRY \
+    (5 * NA_OFI_MS) /* pause after the second try; 5 ms
+                                            more after each later one */
 #define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
 #define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
@@ -129,7 +131,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The same of the peer's. */
+/* Segments of the peer from the next byte on, as na_ofi_list_local. */
 static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     struct fi_rma_iov iov[NA_OFI_IOV_MAX], struct na_ofi_place *behind_p)
 {
@@ -196,7 +198,7 @@ static na_return_t na_ofi_rma_code(int error)
     return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
 }
 
-/* Start the next piece. NA_AGAIN: the provider has no room for it. A put has
+/* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
  * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)

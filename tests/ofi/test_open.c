@@ -300,7 +300,7 @@ HG_TEST(a_context_that_was_to_sleep_is_polled_when_it_computes)
     conform_close(&server);
 }
 
-/* Polls of a queue with a descriptor are dearer. */
+/* A queue with a descriptor takes longer to poll. */
 HG_TEST(who_spins_has_no_descriptor)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
