@@ -380,8 +380,8 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
-# libfabric's the native tcp runs messages, memory, peers and calls; other
-# providers run messages, and the decorated ones (HOOKED) run memory. Death,
+# libfabric's the native tcp runs messages, memory, peers and calls, also with
+# bulk data on another transport; other providers run messages, and the decorated ones (HOOKED) run memory. Death,
 # which libfabric tells only by silence, and strangers take minutes: check-full.
 conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
@@ -391,7 +391,7 @@ leave_out    = $(foreach t,$1,$(patsubst %,%@$t,$(filter-out $2,$(CONFORM))))
 CHECK_CASES := $(filter-out \
     $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)) \
     $(call leave_out,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer \
-        rpc_calls)) \
+        rpc_calls bulk_apart)) \
     $(call leave_out,$(PROVIDERS),$(call conform,na_msg)) \
     $(call leave_out,$(HOOKED),$(call conform,na_rma)) \
     $(call leave_out,mux-ofi,) \

@@ -13454,7 +13454,8 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
  *     +------------+-----------+---------+---------+
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, where the dialler listens, or nothing. The bell (see sm_bell.h) comes
+ * HELLO, is the dialler's own address, also of one that does not listen: the
+ * acceptor finds the connection by it. The bell (see sm_bell.h) comes
  * from processes of the same user alone; who has none rings by one byte on the
  * socket. Besides, that carries what is said about memory (see sm_reach.h), and
  * the news of its end.
@@ -13545,6 +13546,11 @@ HG_PRIVATE void na_sm_policy_identify(
 /* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     int level, const char *rest, struct na_sm_name *name_p);
+
+/* The name of a class that does not listen: a random one, with a mark that no
+ * listener's name has. */
+HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN]);
+HG_PRIVATE bool na_sm_is_caller_name(const char *name);
 
 /* A fresh socket, or -1 with errno. */
 HG_PRIVATE int na_sm_socket(void);
@@ -13765,6 +13771,19 @@ HG_PRIVATE na_return_t na_sm_name_parse(
         sizeof(NA_SM_PREFIX) + length);
     *name_p = name;
     return NA_SUCCESS;
+}
+
+#define NA_SM_CALLER "sm://~"
+
+HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN])
+{
+    (void) snprintf(
+        name, NA_MAX_ADDR_LEN, NA_SM_CALLER "%016" PRIx64, hg_clock_random());
+}
+
+HG_PRIVATE bool na_sm_is_caller_name(const char *name)
+{
+    return strncmp(name, NA_SM_CALLER, sizeof(NA_SM_CALLER) - 1) == 0;
 }
 
 /* For the log. */
@@ -17459,9 +17478,8 @@ static na_return_t na_sm_door_hello(
     na_sm_door_packet(self, NA_SM_HELLO, &packet);
     packet.slot = addr->slot;
     packet.fds[NA_SM_FD_PAIR] = fd;
-    if (self->base.listen)
-        (void) snprintf(
-            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    (void) snprintf(
+        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
     ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
     (void) close(fd);
     NA_SM_STEP();
@@ -17664,6 +17682,27 @@ static void na_sm_door_full(const struct na_sm_guest *guest)
         (long) guest->peer.pid, NA_SM_PEERS);
 }
 
+/* The caller's address gets its socket. From now on others find a caller that
+ * does not listen by its name: what they send waits until the connection is
+ * ready. NA_NOMEM, logged. */
+static na_return_t na_sm_door_seat(struct na_sm_class *self,
+    struct na_sm_guest *guest, struct na_sm_addr *addr)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&self->lock);
+    if (na_sm_is_caller_name(addr->base.name))
+        ret = na_sm_peer_enter(self, addr);
+    if (ret == NA_SUCCESS) {
+        addr->fd = guest->fd;
+        guest->fd = -1;
+        hg_list_push(&self->addrs, &addr->link);
+        na_sm_peer_move(addr, NA_SM_DIALLING);
+    }
+    hg_unlock(&self->lock);
+    return ret;
+}
+
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
@@ -17677,8 +17716,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     if (strncmp(hello->name, "sm://", 5) == 0)
         (void) snprintf(name, sizeof(name), "%s", hello->name);
     else
-        (void) snprintf(
-            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+        na_sm_caller_name(name);
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
@@ -17697,25 +17735,24 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     if (ret != NA_SUCCESS)
         goto part;
     addr->shared = (struct na_sm_shared *) shared;
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    welcome.slot = addr->slot;
-    ret = na_sm_door_send(
-        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
-    if (ret != NA_SUCCESS)
-        goto part;
     addr->pid = guest->peer.pid;
     na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
         goto part;
-    hg_lock(&self->lock);
-    addr->fd = guest->fd;
-    guest->fd = -1;
-    hg_list_push(&self->addrs, &addr->link);
-    hg_unlock(&self->lock);
     NA_SM_STEP();
-    (void) na_sm_peer_open(self, addr); /* which nobody knows yet */
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    welcome.slot = addr->slot;
+    ret =
+        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
+    NA_SM_STEP();
+    if (ret == NA_SUCCESS)
+        (void) na_sm_peer_open(self, addr);
+    else
+        na_sm_door_give_up(self, addr, NA_DISCONNECT);
     return NA_SUCCESS;
 
 part:
@@ -18394,8 +18431,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
-        (void) snprintf(
-            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+        na_sm_caller_name(name);
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -18492,6 +18528,38 @@ static void na_sm_join(
         na_sm_peer_await_end(self, addr);
 }
 
+/* The address of a class that does not listen: it must have connected to this
+ * one. */
+static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    struct na_sm_addr *addr;
+    bool connected;
+
+    if (strcmp(name, self->base.self_addr->name) == 0) {
+        na_addr_ref(self->base.self_addr);
+        *addr_p = self->base.self_addr;
+        return NA_SUCCESS;
+    }
+    hg_lock(&self->lock);
+    addr = na_sm_peer_find(self, name);
+    connected = addr != NULL &&
+        (na_sm_peer_state(addr) == NA_SM_DIALLING ||
+            na_sm_peer_state(addr) == NA_SM_READY);
+    hg_unlock(&self->lock);
+    if (connected) {
+        *addr_p = &addr->base;
+        return NA_SUCCESS;
+    }
+    if (addr != NULL)
+        na_addr_unref(&addr->base);
+    HG_LOG_AT(na_addr_name_level(from_peer), "sm",
+        "%s does not listen and is not connected to this class: its process "
+        "must look up %s first",
+        name, self->base.self_addr->name);
+    return NA_HOSTUNREACH;
+}
+
 /* Find the peer of a name. With `op`, a lookup that waits if the peer is not
  * connected, *addr_p may be NULL. */
 static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
@@ -18510,6 +18578,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (na_sm_is_caller_name(name))
+        return na_sm_seek_caller(self, name, from_peer, addr_p);
     ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
@@ -18884,7 +18954,7 @@ static const struct na_plugin na_sm_plugin = {
     .name = "sm",
     .protocols = na_sm_protocols,
     .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
-        NA_CAP_AUTH_KEY,
+        NA_CAP_AUTH_KEY | NA_CAP_CALLERS,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
@@ -25517,8 +25587,9 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the
- * owner's address. Where the class does not listen, so that there is none,
- * making or serializing a handle of our memory is HG_OPNOTSUPPORT. */
+ * owner's address. Where the class does not listen, and its transport does not
+ * find callers by their address (NA_CAP_CALLERS), making or serializing a
+ * handle of our memory is HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 
@@ -25689,12 +25760,15 @@ free_layer:
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate)
 {
+    struct na_class *na_class = layer->na_class;
+
     layer->owner[0] = '\0';
-    layer->mute = separate && !layer->na_class->listen;
+    layer->mute = separate && !na_class->listen &&
+        (na_class_ops(na_class)->caps & NA_CAP_CALLERS) == 0;
     if (!separate || layer->mute)
         return HG_SUCCESS;
-    return NA_Addr_to_string(layer->na_class, layer->owner,
-        sizeof(layer->owner), layer->na_class->self_addr);
+    return NA_Addr_to_string(
+        na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
@@ -25702,8 +25776,9 @@ HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
-        "the bulk class is not the RPC class and does not listen: nobody "
-        "could reach the memory");
+        "the bulk class is not the RPC class and does not listen, and over %s "
+        "nobody could reach the memory",
+        na_class_ops(layer->na_class)->name);
     return HG_OPNOTSUPPORT;
 }
 

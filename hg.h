@@ -1034,8 +1034,17 @@ typedef struct hg_bulk_segment {
 #define HG_BULK_READWRITE NA_MEM_READWRITE
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
- * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
- * NULL. After HG_Bulk_init call HG_Bulk_finalize, after HG_Finalize.
+ * HG_Init does it with its class. The class may be of another transport, the
+ * same one at both sides: then calls go over one network and bulk data over
+ * another.
+ *
+ * A bulk handle carries its owner's address on the bulk class, and the peer
+ * connects to that. So the owner's bulk class listens. It need not over
+ * libfabric. It need not over sm:// either, if it has looked up the peer's bulk
+ * class (NA_Addr_lookup_wait): the peer then uses that connection.
+ *
+ * HG_EXIST: done already; HG_INVALID_ARG: NULL. After HG_Bulk_init call
+ * HG_Bulk_finalize, after HG_Finalize.
  * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
  * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
  * later; nothing else can be done with them then but to look at their memory
@@ -1051,7 +1060,7 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
  * the class, for later ones.
  * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
  * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
- * class and does not listen. */
+ * class and does not listen, and peers cannot reach it (HG_Bulk_init). */
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
@@ -1117,7 +1126,9 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
- * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
+ * HG_CANCELED, the local one was freed; HG_DISCONNECT; HG_HOSTUNREACH, also
+ * where the origin's bulk class does not listen and is not connected; HG_NODEV,
+ * this bulk class cannot read the address that the handle carries; HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
  * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
  * With *status HG_FALSE the transfer is not over, and can be waited for again:
@@ -4302,9 +4313,12 @@ enum na_plugin_caps {
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
     NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
-    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
+    NA_CAP_CURVE = 0x40,        /* curve_... decide that, and encrypt. A class
                                    is not opened with options of these two
                                    kinds that its transport has no bit for */
+    NA_CAP_CALLERS = 0x80       /* addr_resolve also finds a class that does not
+                                   listen, by its own address, if that class
+                                   has connected to this one */
 };
 
 enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };

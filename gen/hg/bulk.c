@@ -62,12 +62,15 @@ free_layer:
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate)
 {
+    struct na_class *na_class = layer->na_class;
+
     layer->owner[0] = '\0';
-    layer->mute = separate && !layer->na_class->listen;
+    layer->mute = separate && !na_class->listen &&
+        (na_class_ops(na_class)->caps & NA_CAP_CALLERS) == 0;
     if (!separate || layer->mute)
         return HG_SUCCESS;
-    return NA_Addr_to_string(layer->na_class, layer->owner,
-        sizeof(layer->owner), layer->na_class->self_addr);
+    return NA_Addr_to_string(
+        na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
@@ -75,8 +78,9 @@ HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
-        "the bulk class is not the RPC class and does not listen: nobody "
-        "could reach the memory");
+        "the bulk class is not the RPC class and does not listen, and over %s "
+        "nobody could reach the memory",
+        na_class_ops(layer->na_class)->name);
     return HG_OPNOTSUPPORT;
 }
 

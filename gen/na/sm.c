@@ -303,8 +303,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
-        (void) snprintf(
-            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+        na_sm_caller_name(name);
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -401,6 +400,38 @@ static void na_sm_join(
         na_sm_peer_await_end(self, addr);
 }
 
+/* The address of a class that does not listen: it must have connected to this
+ * one. */
+static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    struct na_sm_addr *addr;
+    bool connected;
+
+    if (strcmp(name, self->base.self_addr->name) == 0) {
+        na_addr_ref(self->base.self_addr);
+        *addr_p = self->base.self_addr;
+        return NA_SUCCESS;
+    }
+    hg_lock(&self->lock);
+    addr = na_sm_peer_find(self, name);
+    connected = addr != NULL &&
+        (na_sm_peer_state(addr) == NA_SM_DIALLING ||
+            na_sm_peer_state(addr) == NA_SM_READY);
+    hg_unlock(&self->lock);
+    if (connected) {
+        *addr_p = &addr->base;
+        return NA_SUCCESS;
+    }
+    if (addr != NULL)
+        na_addr_unref(&addr->base);
+    HG_LOG_AT(na_addr_name_level(from_peer), "sm",
+        "%s does not listen and is not connected to this class: its process "
+        "must look up %s first",
+        name, self->base.self_addr->name);
+    return NA_HOSTUNREACH;
+}
+
 /* Find the peer of a name. With `op`, a lookup that waits if the peer is not
  * connected, *addr_p may be NULL. */
 static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
@@ -419,6 +450,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (na_sm_is_caller_name(name))
+        return na_sm_seek_caller(self, name, from_peer, addr_p);
     ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
@@ -793,7 +826,7 @@ static const struct na_plugin na_sm_plugin = {
     .name = "sm",
     .protocols = na_sm_protocols,
     .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
-        NA_CAP_AUTH_KEY,
+        NA_CAP_AUTH_KEY | NA_CAP_CALLERS,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),

@@ -126,9 +126,8 @@ static na_return_t na_sm_door_hello(
     na_sm_door_packet(self, NA_SM_HELLO, &packet);
     packet.slot = addr->slot;
     packet.fds[NA_SM_FD_PAIR] = fd;
-    if (self->base.listen)
-        (void) snprintf(
-            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    (void) snprintf(
+        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
     ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
     (void) close(fd);
     NA_SM_STEP();
@@ -331,6 +330,27 @@ static void na_sm_door_full(const struct na_sm_guest *guest)
         (long) guest->peer.pid, NA_SM_PEERS);
 }
 
+/* The caller's address gets its socket. From now on others find a caller that
+ * does not listen by its name: what they send waits until the connection is
+ * ready. NA_NOMEM, logged. */
+static na_return_t na_sm_door_seat(struct na_sm_class *self,
+    struct na_sm_guest *guest, struct na_sm_addr *addr)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&self->lock);
+    if (na_sm_is_caller_name(addr->base.name))
+        ret = na_sm_peer_enter(self, addr);
+    if (ret == NA_SUCCESS) {
+        addr->fd = guest->fd;
+        guest->fd = -1;
+        hg_list_push(&self->addrs, &addr->link);
+        na_sm_peer_move(addr, NA_SM_DIALLING);
+    }
+    hg_unlock(&self->lock);
+    return ret;
+}
+
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
@@ -344,8 +364,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     if (strncmp(hello->name, "sm://", 5) == 0)
         (void) snprintf(name, sizeof(name), "%s", hello->name);
     else
-        (void) snprintf(
-            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+        na_sm_caller_name(name);
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
@@ -364,25 +383,24 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     if (ret != NA_SUCCESS)
         goto part;
     addr->shared = (struct na_sm_shared *) shared;
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    welcome.slot = addr->slot;
-    ret = na_sm_door_send(
-        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
-    if (ret != NA_SUCCESS)
-        goto part;
     addr->pid = guest->peer.pid;
     na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
         goto part;
-    hg_lock(&self->lock);
-    addr->fd = guest->fd;
-    guest->fd = -1;
-    hg_list_push(&self->addrs, &addr->link);
-    hg_unlock(&self->lock);
     NA_SM_STEP();
-    (void) na_sm_peer_open(self, addr); /* which nobody knows yet */
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    welcome.slot = addr->slot;
+    ret =
+        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
+    NA_SM_STEP();
+    if (ret == NA_SUCCESS)
+        (void) na_sm_peer_open(self, addr);
+    else
+        na_sm_door_give_up(self, addr, NA_DISCONNECT);
     return NA_SUCCESS;
 
 part:

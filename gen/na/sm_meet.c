@@ -175,6 +175,19 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     return NA_SUCCESS;
 }
 
+#define NA_SM_CALLER "sm://~"
+
+HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN])
+{
+    (void) snprintf(
+        name, NA_MAX_ADDR_LEN, NA_SM_CALLER "%016" PRIx64, hg_clock_random());
+}
+
+HG_PRIVATE bool na_sm_is_caller_name(const char *name)
+{
+    return strncmp(name, NA_SM_CALLER, sizeof(NA_SM_CALLER) - 1) == 0;
+}
+
 /* For the log. */
 static const char *na_sm_name_text(const struct na_sm_name *name)
 {

@@ -27,7 +27,8 @@
  *     +------------+-----------+---------+---------+
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, where the dialler listens, or nothing. The bell (see sm_bell.h) comes
+ * HELLO, is the dialler's own address, also of one that does not listen: the
+ * acceptor finds the connection by it. The bell (see sm_bell.h) comes
  * from processes of the same user alone; who has none rings by one byte on the
  * socket. Besides, that carries what is said about memory (see sm_reach.h), and
  * the news of its end.
@@ -118,6 +119,11 @@ HG_PRIVATE void na_sm_policy_identify(
 /* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     int level, const char *rest, struct na_sm_name *name_p);
+
+/* The name of a class that does not listen: a random one, with a mark that no
+ * listener's name has. */
+HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN]);
+HG_PRIVATE bool na_sm_is_caller_name(const char *name);
 
 /* A fresh socket, or -1 with errno. */
 HG_PRIVATE int na_sm_socket(void);

@@ -546,3 +546,52 @@ HG_TEST(connections_end_where_a_program_is_executed)
     conform_close(&two);
     conform_close(&one);
 }
+
+/* A class that does not listen is found by its name where it is connected. */
+HG_TEST(caller_is_found_by_its_name)
+{
+    struct conform_end server, client;
+    struct conform_call recv, send;
+    na_addr_t to_server = NA_ADDR_NULL, to_client = NA_ADDR_NULL;
+    na_addr_t own = NA_ADDR_NULL;
+    char server_name[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
+    char got[8] = "", text[2] = "x";
+    na_return_t ret;
+
+    (void) snprintf(
+        server_name, sizeof(server_name), "sm://called-%ld", (long) getpid());
+    ends_open(&server, server_name, 1000);
+    ends_open(&client, "sm://", 1000);
+    ends_name(&client, client.self, name);
+    HG_CHECK_OK(ends_lookup(&client, name, &own));
+    HG_CHECK(NA_Addr_is_self(client.na_class, own));
+    hg_test_expect_log("does not listen and is not connected");
+    HG_CHECK_RET(ends_lookup(&server, name, &to_client), NA_HOSTUNREACH);
+    HG_CHECK_OK(sm_meet(&client, &server, server_name, &to_server));
+    HG_CHECK_OK(ends_lookup(&server, name, &to_client));
+    HG_CHECK_OK(conform_recv(&client, &recv, false, got, sizeof(got), 0));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(server.na_class, server.context,
+        conform_ended, &send, text, sizeof(text), to_client, 1, &send.id));
+    HG_CHECK_OK(sm_wait(&server, &client, &recv));
+    HG_CHECK_EQ_STR(got, "x");
+    HG_CHECK(NA_Addr_cmp(client.na_class, recv.addr, to_server));
+    conform_free_addr(&client, &recv);
+    HG_CHECK_OK(sm_wait(&server, &client, &send));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, own));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, to_server));
+    conform_close(&client);
+    HG_CHECK_RET(ends_send(&server, to_client, false, text, sizeof(text), 1),
+        NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(server.na_class, to_client));
+    HG_CHECK_RET(ends_lookup(&server, name, &to_client), NA_HOSTUNREACH);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("does not listen and is not connected"), 2);
+    conform_close(&server);
+}
+
+HG_TEST(listener_takes_no_name_of_a_caller)
+{
+    hg_test_expect_log("sm://~1: neither letters");
+    HG_CHECK(NA_Initialize("sm://~1", NA_TRUE) == NULL);
+}

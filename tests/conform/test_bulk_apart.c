@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk_apart: calls on one transport, bulk data on another (HG_Bulk_init with a
+ * class of its own).
+ *
+ * Each case runs in two ways: calls on the suite's transport and bulk data over
+ * sm, and the other way round. The server executes calls in a process of its
+ * own. Where a client's bulk class does not listen, the transport decides: see
+ * apart_finds_callers.
+ */
+#include "conform/rpc.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define APART_BIG ((size_t) 3 << 20)
+
+MERCURY_GEN_PROC(apart_move_t,
+    ((hg_bulk_t) (bulk))((uint64_t) (seed))((uint8_t) (push))(
+        (uint8_t) (mortal)))
+MERCURY_GEN_PROC(apart_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
+
+static hg_id_t apart_move_id;
+static hg_id_t apart_raw_id;
+static struct hg_test_peer *apart_mortal;
+
+static bool apart_applies(void)
+{
+    na_class_t *sm;
+
+    if (!hg_test_crosses_processes() || hg_test_is_mux())
+        return false;
+    sm = NA_Initialize("sm://", NA_FALSE);
+    if (sm == NULL)
+        return false;
+    HG_CHECK_OK(NA_Finalize(sm));
+    return true;
+}
+
+/* ---- Classes ---- */
+
+static bool apart_is_scheme(const char *name, const char *scheme)
+{
+    return strncmp(name, scheme, strlen(scheme)) == 0;
+}
+
+/* A class on sm, or on the suite's transport. */
+static na_class_t *apart_class(bool sm, bool listen)
+{
+    static unsigned count;
+    char name[64];
+    na_class_t *na_class;
+
+    if (!sm)
+        return rpc_open_class(listen ? NA_TRUE : NA_FALSE);
+    (void) snprintf(
+        name, sizeof(name), "sm://apart-%ld-%u", (long) getpid(), ++count);
+    na_class =
+        NA_Initialize(listen ? name : "sm://", listen ? NA_TRUE : NA_FALSE);
+    HG_CHECK(na_class != NULL);
+    return na_class;
+}
+
+static void apart_open(struct rpc_end *end, bool bulk_sm, bool listen)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = apart_class(!bulk_sm, listen);
+    end->bulk_class = apart_class(bulk_sm, listen);
+    HG_CHECK_OK(HG_Bulk_init(end->bulk_class));
+    HG_CHECK_OK(HG_Init(end->na_class));
+    rpc_register();
+}
+
+static void apart_say_address(na_class_t *na_class)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t self;
+
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    hg_test_say_parent(name);
+}
+
+HG_TEST_ROLE(apart_server)
+{
+    struct rpc_end end;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    hg_test_allow_log(""); /* the client judges by what it is told */
+    apart_open(&end, strcmp(argv[0], "bulk_sm") == 0, true);
+    apart_say_address(end.bulk_class);
+    rpc_serve(&end);
+    rpc_end(&end);
+}
+
+/* Open a client with its server. With `meet` the bulk classes are connected. */
+static void apart_begin(
+    struct rpc_end *end, bool bulk_sm, bool listen, bool meet)
+{
+    char *bulk_name;
+
+    apart_open(end, bulk_sm, listen);
+    end->peer = hg_test_spawn(
+        "apart_server", bulk_sm ? "bulk_sm" : "rpc_sm", (char *) NULL);
+    bulk_name = hg_test_hear(end->peer);
+    rpc_find_peer(end);
+    if (meet) {
+        na_addr_t addr;
+
+        HG_CHECK_OK(NA_Addr_lookup_wait(
+            end->bulk_class, bulk_name, RPC_PATIENCE, &addr));
+        HG_CHECK_OK(NA_Addr_free(end->bulk_class, addr));
+    }
+    free(bulk_name);
+}
+
+/* ---- Handlers ---- */
+
+static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
+    hg_bulk_t origin, hg_bulk_t local, size_t size)
+{
+    hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+    hg_status_t status = HG_FALSE;
+    hg_return_t ret =
+        HG_Bulk_transfer(op, addr, origin, 0, local, 0, size, &request);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Bulk_wait(request, RPC_PATIENCE, &status);
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    return ret;
+}
+
+/* Pull the caller's memory, or push a pattern there; the sum of the bytes. */
+static int32_t apart_serve_move(
+    hg_handle_t handle, const apart_move_t *in, uint64_t *sum)
+{
+    size_t size = HG_Bulk_handle_get_size(in->bulk);
+    unsigned char *bytes = rpc_new_pattern(size, in->seed);
+    void *ptr = bytes;
+    hg_bulk_t local;
+    hg_return_t ret;
+
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
+    if (!in->push)
+        memset(bytes, 0, size);
+    ret = apart_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
+        HG_Handler_get_addr(handle), in->bulk, local, size);
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    *sum = blob_sum(bytes, size);
+    free(bytes);
+    return (int32_t) ret;
+}
+
+static hg_return_t apart_move(hg_handle_t handle)
+{
+    apart_move_t in;
+    apart_moved_t out = {0, 0};
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    if (in.mortal) {
+        hg_test_signal(apart_mortal, SIGKILL);
+        HG_CHECK(WIFSIGNALED(hg_test_wait(apart_mortal)));
+        apart_mortal = NULL;
+    }
+    out.ret = apart_serve_move(handle, &in, &out.sum);
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    if (in.mortal)
+        HG_CHECK(out.ret == HG_DISCONNECT || out.ret == HG_HOSTUNREACH);
+    (void) HG_Handler_start_output(handle, &out); /* or the caller is dead */
+    return HG_Handler_free(handle);
+}
+
+/* A description as plain bytes: decoding it, or the transfer, fails. */
+static hg_return_t apart_raw(hg_handle_t handle)
+{
+    struct blob in;
+    apart_moved_t out = {0, 0};
+    apart_move_t move = {HG_BULK_NULL, 0, 0, 0};
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    out.ret = (int32_t) HG_Bulk_handle_deserialize(
+        &move.bulk, in.bytes, (size_t) in.size);
+    if (out.ret == HG_SUCCESS) {
+        out.ret = apart_serve_move(handle, &move, &out.sum);
+        HG_CHECK_OK(HG_Bulk_handle_free(move.bulk));
+    }
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+static void rpc_register(void)
+{
+    apart_move_id =
+        MERCURY_REGISTER("apart move", apart_move_t, apart_moved_t, apart_move);
+    apart_raw_id =
+        HG_Register("apart raw", blob_proc, hg_proc_apart_moved_t, apart_raw);
+    HG_CHECK(apart_move_id != 0 && apart_raw_id != 0);
+}
+
+/* ---- Data ---- */
+
+/* A handle of `size` bytes in three segments, which tells an address on the
+ * bulk class. */
+static hg_bulk_t apart_expose(
+    const struct rpc_end *end, unsigned char *bytes, size_t size)
+{
+    void *ptrs[3] = {bytes, bytes + size / 3, bytes + size / 2};
+    size_t sizes[3] = {size / 3, size / 2 - size / 3, size - size / 2};
+    char name[NA_MAX_ADDR_LEN];
+    unsigned char *described;
+    size_t length;
+    hg_bulk_t bulk;
+    na_addr_t self;
+
+    HG_CHECK_OK(NA_Addr_self(end->bulk_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(end->bulk_class, name, sizeof(name), self));
+    HG_CHECK_OK(NA_Addr_free(end->bulk_class, self));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(3, ptrs, sizes, HG_BULK_READWRITE, &bulk));
+    length = HG_Bulk_handle_get_serialize_size(bulk);
+    described = (unsigned char *) malloc(length);
+    HG_CHECK(described != NULL && length > 44 + strlen(name));
+    HG_CHECK_OK(HG_Bulk_handle_serialize(described, length, bulk));
+    HG_CHECK_EQ_MEM(described + 44, name, strlen(name));
+    free(described);
+    return bulk;
+}
+
+static int32_t apart_ask(
+    const struct rpc_end *end, apart_move_t *in, uint64_t *sum)
+{
+    apart_moved_t out = {-1, 0};
+
+    HG_CHECK_OK(rpc_call(end, apart_move_id, in, &out));
+    *sum = out.sum;
+    return out.ret;
+}
+
+static void apart_check_size(const struct rpc_end *end, size_t size)
+{
+    unsigned char *bytes = rpc_new_pattern(size, 7);
+    unsigned char *want = rpc_new_pattern(size, 9);
+    apart_move_t in = {HG_BULK_NULL, 9, 0, 0};
+    uint64_t sum;
+
+    in.bulk = apart_expose(end, bytes, size);
+    HG_CHECK_RET(apart_ask(end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_EQ_U64(sum, blob_sum(bytes, size));
+    in.push = 1;
+    HG_CHECK_RET(apart_ask(end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_EQ_MEM(bytes, want, size);
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    free(want);
+    free(bytes);
+}
+
+static void apart_check_data(bool bulk_sm, bool listen, bool meet)
+{
+    static const size_t sizes[] = {3, 4096, 100000, APART_BIG + 1};
+    struct rpc_end end;
+    size_t i;
+
+    apart_begin(&end, bulk_sm, listen, meet);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        apart_check_size(&end, sizes[i]);
+    rpc_close(&end);
+}
+
+HG_TEST_WHERE(apart_bulk_goes_over_sm, apart_applies)
+{
+    apart_check_data(true, true, false);
+}
+
+HG_TEST_WHERE(apart_calls_go_over_sm, apart_applies)
+{
+    apart_check_data(false, true, false);
+}
+
+/* ---- A client that does not listen ---- */
+
+/* Whether a class that does not listen can expose memory on a class of its own:
+ * without a connection its address leads to it, or over one that it made. */
+enum apart_callers { APART_NONE, APART_CONNECTED, APART_ALL };
+
+static enum apart_callers apart_finds_callers(bool sm)
+{
+    const char *transport = hg_test_transport();
+
+    if (sm || apart_is_scheme(transport, "sm"))
+        return APART_CONNECTED;
+    return apart_is_scheme(transport, "zmq") ? APART_NONE : APART_ALL;
+}
+
+static void apart_check_refused(bool bulk_sm)
+{
+    struct rpc_end end;
+    size_t size = 10;
+    hg_bulk_t bulk;
+
+    apart_open(&end, bulk_sm, false);
+    hg_test_expect_log("does not listen");
+    HG_CHECK_RET(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk),
+        HG_OPNOTSUPPORT);
+    rpc_end(&end);
+}
+
+static void apart_check_callers(bool bulk_sm)
+{
+    if (apart_finds_callers(bulk_sm) == APART_NONE)
+        apart_check_refused(bulk_sm);
+    else
+        apart_check_data(
+            bulk_sm, false, apart_finds_callers(bulk_sm) == APART_CONNECTED);
+}
+
+HG_TEST_WHERE(apart_client_over_sm_need_not_listen, apart_applies)
+{
+    apart_check_callers(true);
+}
+
+HG_TEST_WHERE(apart_client_need_not_listen, apart_applies)
+{
+    apart_check_callers(false);
+}
+
+/* The server's transfer ends with a code; once the client has connected, the
+ * same handle serves. */
+HG_TEST_WHERE(apart_client_must_connect_first, apart_applies)
+{
+    unsigned char *bytes = rpc_new_pattern(1000, 7);
+    apart_move_t in = {HG_BULK_NULL, 0, 0, 0};
+    struct rpc_end end;
+    char *bulk_name;
+    na_addr_t addr;
+    uint64_t sum;
+
+    apart_open(&end, true, false);
+    end.peer = hg_test_spawn("apart_server", "bulk_sm", (char *) NULL);
+    bulk_name = hg_test_hear(end.peer);
+    rpc_find_peer(&end);
+    in.bulk = apart_expose(&end, bytes, 1000);
+    HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_HOSTUNREACH);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.bulk_class, bulk_name, RPC_PATIENCE, &addr));
+    HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_EQ_U64(sum, blob_sum(bytes, 1000));
+    HG_CHECK_OK(NA_Addr_free(end.bulk_class, addr));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+    free(bulk_name);
+    free(bytes);
+}
+
+/* ---- Death, and descriptions that are wrong ---- */
+
+/* A client that calls, and is killed by the handler. */
+HG_TEST_ROLE(apart_victim)
+{
+    unsigned char *bytes = rpc_new_pattern(APART_BIG, 7);
+    apart_move_t in = {HG_BULK_NULL, 0, 0, 1};
+    struct rpc_end end;
+    bool bulk_sm;
+    na_addr_t addr;
+    uint64_t sum;
+
+    HG_CHECK_EQ_INT(argc, 3);
+    hg_test_allow_log("");
+    bulk_sm = strcmp(argv[0], "bulk_sm") == 0;
+    apart_open(&end, bulk_sm, apart_finds_callers(bulk_sm) == APART_NONE);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, argv[1], RPC_PATIENCE, &end.target));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.bulk_class, argv[2], RPC_PATIENCE, &addr));
+    in.bulk = apart_expose(&end, bytes, APART_BIG);
+    (void) apart_ask(&end, &in, &sum);
+    hg_test_fail(HG_TEST_HERE, "the handler did not end us");
+}
+
+static void apart_name(na_class_t *na_class, char name[NA_MAX_ADDR_LEN])
+{
+    na_addr_t self;
+
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, NA_MAX_ADDR_LEN, self));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+}
+
+static void apart_check_death(bool bulk_sm)
+{
+    char rpc_name[NA_MAX_ADDR_LEN];
+    char bulk_name[NA_MAX_ADDR_LEN];
+    struct rpc_end end;
+
+    hg_test_allow_log("");
+    apart_open(&end, bulk_sm, true);
+    apart_name(end.na_class, rpc_name);
+    apart_name(end.bulk_class, bulk_name);
+    apart_mortal = hg_test_spawn("apart_victim", bulk_sm ? "bulk_sm" : "rpc_sm",
+        rpc_name, bulk_name, (char *) NULL);
+    while (apart_mortal != NULL) {
+        hg_return_t ret = HG_Handler_process(20, HG_STATUS_IGNORE);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+    }
+    rpc_end(&end);
+}
+
+HG_TEST_WHERE(apart_owner_dies_on_sm, apart_applies)
+{
+    apart_check_death(true);
+}
+
+HG_TEST_WHERE(apart_owner_dies, apart_applies)
+{
+    apart_check_death(false);
+}
+
+/* Descriptions whose owner's address says something else. */
+HG_TEST_WHERE(apart_owner_has_a_wrong_address, apart_applies)
+{
+    static const struct {
+        const char *begins; /* of as many bytes of the address */
+        hg_return_t ret;
+    } wrong[] = {{"sm://~zz", HG_HOSTUNREACH}, {"sm://a b", HG_NODEV},
+        {"si://abc", HG_NODEV}, {"no_name_", HG_NODEV},
+        {"sm\0//abc", HG_PROTOCOL_ERROR}};
+    unsigned char *bytes = rpc_new_pattern(1000, 7);
+    struct rpc_end end;
+    struct blob in;
+    hg_bulk_t bulk;
+    unsigned i;
+
+    apart_begin(&end, true, true, false);
+    bulk = apart_expose(&end, bytes, 1000);
+    in.size = HG_Bulk_handle_get_serialize_size(bulk);
+    in.bytes = (unsigned char *) malloc((size_t) in.size);
+    HG_CHECK(in.bytes != NULL);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        apart_moved_t out = {-1, 0};
+
+        HG_CHECK_OK(HG_Bulk_handle_serialize(in.bytes, (size_t) in.size, bulk));
+        memcpy(in.bytes + 44, wrong[i].begins, 8);
+        HG_CHECK_OK(rpc_call(&end, apart_raw_id, &in, &out));
+        HG_CHECK_RET(out.ret, wrong[i].ret);
+    }
+    apart_check_size(&end, 5000); /* the server goes on */
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    rpc_close(&end);
+    free(in.bytes);
+    free(bytes);
+}
