@@ -24,11 +24,12 @@ zmq_PKG    := libzmq
 ofi_DEFINE := -DHG_NA_OFI=1
 ofi_PKG    := libfabric
 mpi_DEFINE := -DHG_NA_MPI=1
-mpi_PKG    := ompi
-pkgs        = $(foreach na,$1,$($(na)_PKG))
+# Open MPI, or the one whose compiler is used, such as CC=mpicc.mpich.
+mpi_PKG    := $(if $(findstring mpicc,$(CC)),,ompi)
+pkgs        = $(strip $(foreach na,$1,$($(na)_PKG)))
 defines     = $(foreach na,$1,$($(na)_DEFINE))
-na_cflags   = $(defines) $(if $1,$(shell pkg-config --cflags $(pkgs)))
-na_libs     = $(if $1,$(shell pkg-config --libs $(pkgs)))
+na_cflags   = $(defines) $(if $(pkgs),$(shell pkg-config --cflags $(pkgs)))
+na_libs     = $(if $(pkgs),$(shell pkg-config --libs $(pkgs)))
 
 # The transports of NA are here, and so are their libraries.
 HERE := $(patsubst hg_na_%.c,%,$(wildcard hg_na_*.c))
@@ -36,15 +37,22 @@ ifneq ($(filter-out $(HERE),$(NA)),)
 $(error NA=$(NA): there is no $(patsubst %,hg_na_%.c,$(filter-out \
     $(HERE),$(NA))) here; transports: $(HERE))
 endif
-ifneq ($(NA),)
+ifneq ($(call pkgs,$(NA)),)
 ifneq ($(shell pkg-config --exists $(call pkgs,$(NA)) 2>/dev/null && echo y),y)
 $(error NA=$(NA): needs pkg-config, and $(call pkgs,$(NA)) that it knows)
 endif
 endif
 
-# Tests run on every transport whose file and library are here.
-FOUND := $(strip $(foreach na,$(HERE), \
-    $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))))
+# Tests run on every transport whose file and library are here. A program has one
+# implementation of MPI in it: each has a flavour of its own, where FOUND=mpi.
+FOUND := $(strip $(foreach na,$(filter-out mpi,$(HERE)), \
+    $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))) \
+    $(filter mpi,$(NA)))
+ompi_CC  := mpicc.openmpi
+mpich_CC := mpicc.mpich
+MPIS     := $(foreach mpi,$(if $(filter mpi,$(HERE)),ompi mpich), \
+    $(shell pkg-config --exists $(mpi) 2>/dev/null && \
+        command -v $($(mpi)_CC:mpicc.%=mpirun.%) >/dev/null && echo $(mpi)))
 # Libfabric's, but for the native tcp.
 PROVIDERS  := ofi+rxm ofi+shm ofi+rxd ofi+sockets
 # The transport between the processes of one node is compiled in on Linux.
@@ -59,7 +67,7 @@ TRANSPORTS := self self-emul $(if $(SM),sm) \
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-mercury-compat uninstall dist clean help deps programs checked \
-        demo examples bench FORCE
+        ranked mpi demo examples bench FORCE
 
 all: lib ## the library (the default)
 
@@ -180,6 +188,7 @@ uninstall: ## remove what install put there
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
 # tests/ofi/hook*.c       a decorator around libfabric that makes it demand more
+# tests/mpi/test_*.c      link the library with MPI, and start several ranks
 # tests/support/*.c       what several of them share, linked where it is used
 #
 # A flavour (asan, tsan, ...) is a folder under $(BUILD) with other CFLAGS.
@@ -195,6 +204,7 @@ WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
 # Tests that have libfabric demand more, where that is installed.
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
+MPI     := $(call names,mpi)
 CONFORM := $(call names,conform)
 # What remote memory is to them, when the kernel will not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
@@ -273,6 +283,17 @@ $(CONFORM): HOOK := $(HOOK_OBJS) $(HOOK_FLAGS)
 $(CONFORM): $(HOOK_OBJS)
 endif
 
+# It starts the ranks of a test under MPI.
+RANKS := $(BUILD)/tests/mpi/ranks.o
+ifeq ($(FOUND),mpi)
+$(CONFORM) $(MPI) $(BUILD)/tests/faulty: HOOK := $(RANKS)
+$(CONFORM) $(MPI) $(BUILD)/tests/faulty: $(RANKS)
+endif
+
+$(RANKS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,mpi) -c -o $@ $<
+
 $(HOOK_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,ofi) -c -o $@ $<
@@ -283,7 +304,7 @@ $(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
 	    $(HOOK_FLAGS) $(TEST_LIB) $(OBJS) $(call na_libs,$(FOUND) ofi)
 
 # tests/faulty.c is what tests/selftest has the runner judge.
-$(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
+$(BOX) $(CONFORM) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(HOOK) $(TEST_LIB) $(OBJS) \
 	    $(TEST_LIB) $(call na_libs,$(filter-out ofi,$(FOUND)))
@@ -347,6 +368,7 @@ $(PERF): $(PERF_OBJS) $(OBJS)
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
 
+ranked: $(CONFORM) $(MPI)
 programs: checked $(STEPS) $(EXAMPLES)
 checked: $(UNIT) $(BOX) $(OFI) $(CONFORM)
 
@@ -418,6 +440,15 @@ PORT_INSIDE := $(patsubst %,tests/unit/test_%.c,base_bytes base_data \
     base_waker hg_checksum hg_engine hg_event hg_header na_core na_mux sm_wake)
 PORT_CONFORM := $(filter-out $(ABOVE),$(CONFORM)) $(addprefix \
     $(BUILD)/tests/conform/test_,cb_crc cb_threads rpc_waits)
+# On MPI each case is a job, of three ranks unless its name says 2 or 8.
+MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
+    mpi+static-8,$(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
+    $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
+CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls bulk)
+CHECK_mpich := $(call conform,na_msg bulk)
+CHECK_MPI   := $(foreach mpi,$(MPIS), \
+    $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static) \
+    $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
 PORT_CASES  := $(UNIT) $(PORT_CONFORM:%=%@self) $(if $(filter zmq,$(FOUND)), \
     $(patsubst %,%@zmq+tcp,$(filter-out $(ABOVE),$(CONFORM))) \
     $(addprefix $(BUILD)/tests/box/test_zmq_,hostile names stopped))
@@ -433,11 +464,14 @@ check: ## lint and all tests, also under ASan+UBSan
 
 # What takes the longest to compile comes first.
 check-run: $(BUILD)/run $(UNIT) $(STEPS) check-asan-programs programs $(PERF) \
-        $(BUILD)/tests/faulty check-port-programs check-split-programs
+        $(BUILD)/tests/faulty check-port-programs check-split-programs \
+        $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(CHECK_CASES) $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
-	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES)
+	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES) $(CHECK_MPI)
 
-.PHONY: check-asan-programs check-port-programs check-split-programs
+.PHONY: check-asan-programs check-port-programs check-split-programs \
+        check-ompi-programs check-mpich-programs all-ompi-programs \
+        all-mpich-programs
 check-asan-programs:
 	$(call make_flavour,asan,$(ASAN),checked)
 check-port-programs:
@@ -445,6 +479,10 @@ check-port-programs:
 	    $(call programs_of,$(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%)))
 check-split-programs:
 	$(call make_flavour,split,-O0,$(call programs_of,$(SPLIT_CASES)) SPLIT=1)
+check-ompi-programs check-mpich-programs: check-%-programs:
+	$(call make_flavour,$*,-O1 -g,CC=$($*_CC) FOUND=mpi \
+	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
+	    $(BUILD)/$*/tests/faulty)
 
 lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator
@@ -463,6 +501,12 @@ tsan: $(BUILD)/run ## all tests under ThreadSanitizer
 	    $(RUN) -s 6 $(filter-out $(FOREIGN),$(call cases_of,tsan))
 	$(Q)$(RUN) -s 6 $(filter $(FOREIGN),$(call cases_of,tsan))
 
+mpi: $(BUILD)/run $(MPIS:%=all-%-programs) ## all tests under MPI
+	$(Q)$(RUN) $(MPI_CASES)
+
+all-ompi-programs all-mpich-programs: all-%-programs:
+	$(call make_flavour,$*,-O1 -g,CC=$($*_CC) FOUND=mpi ranked)
+
 valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
 	    --trace-children=yes --suppressions=$(CURDIR)/tests/valgrind.supp" \
@@ -478,6 +522,7 @@ check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
 	    $(call cases_of,clang) $(call cases_of,port) $(call cases_of,split) \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%, \
 	        $(filter-out $(ASAN_CASES),$(CASES)))
+	+$(Q)$(MAKE) --no-print-directory mpi
 	+$(Q)$(MAKE) --no-print-directory tsan
 	+$(Q)$(MAKE) --no-print-directory valgrind
 

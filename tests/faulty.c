@@ -221,8 +221,6 @@ HG_TEST(peer_answers)
 {
     struct hg_test_peer *peer =
         hg_test_spawn("echo", "first", "second word", (char *) NULL);
-    struct hg_test_peer *killed =
-        hg_test_spawn("echo", "first", "second word", (char *) NULL);
     char *line;
 
     hg_test_say(peer, "hello");
@@ -234,8 +232,23 @@ HG_TEST(peer_answers)
     HG_CHECK_EQ_STR(line, "again");
     free(line);
     hg_test_stop(peer);
-    hg_test_signal(killed, SIGKILL);
-    HG_CHECK_EQ_INT(hg_test_wait(killed), SIGKILL);
+}
+
+HG_TEST(peer_is_killed)
+{
+    struct hg_test_peer *peer =
+        hg_test_spawn("echo", "first", "second word", (char *) NULL);
+
+    hg_test_signal(peer, SIGKILL);
+    HG_CHECK_EQ_INT(hg_test_wait(peer), SIGKILL);
+}
+
+HG_TEST(peers_are_three)
+{
+    unsigned i;
+
+    for (i = 0; i < 3; i++)
+        hg_test_spawn("bad", "nothing", (char *) NULL);
 }
 
 HG_TEST(peer_fails)

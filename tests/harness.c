@@ -13,6 +13,7 @@
 #include "harness.h"
 
 #include "hg.h"
+#include "mpi/ranks.h"
 #include "ofi/faults.h"
 
 #include <dirent.h>
@@ -28,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEST_CHANNEL 3   /* a role's end of the channel to its parent */
+#define TEST_CHANNEL 3   /* of a role that was started by fork and exec */
 #define TEST_MAX_FD 4096 /* descriptors a role closes after fork */
 #define TEST_MAX_PEERS 64
 #define TEST_MAX_EXPECTS 64
@@ -48,8 +49,9 @@ struct test_expect {
 static struct hg_test_case *test_cases;
 static struct hg_test_case **test_cases_tail = &test_cases;
 static struct hg_test_role *test_roles;
-static const char *test_program; /* argv[0], for exec */
-static const char *test_running; /* the case or role */
+static const char *test_program;        /* argv[0], for exec */
+static const char *test_running;        /* the case or role */
+static int test_channel = TEST_CHANNEL; /* a role's end of it to its parent */
 static _Atomic(const char *) test_place = "(start)";
 
 static struct hg_test_peer *test_peers[TEST_MAX_PEERS];
@@ -107,6 +109,8 @@ void hg_test_skip(const char *format, ...)
     va_end(args);
     fputc('\n', stderr);
     fflush(stderr);
+    if (hg_test_is_mpi())
+        ranks_skip();
     _exit(77);
 }
 
@@ -305,6 +309,8 @@ static const struct {
 } test_names[] = {
     {"mux", "zmq+tcp", NULL},
     {"mux-ofi", "ofi+tcp", NULL},
+    {"mpi+static-2", "mpi+static", NULL},
+    {"mpi+static-8", "mpi+static", NULL},
     {"ofi+rxm", "ofi+tcp;ofi_rxm", NULL},
     {"ofi+rxd", "ofi+udp;ofi_rxd", NULL},
     /* What providers of hardware demand, and more. */
@@ -364,6 +370,19 @@ bool hg_test_is_mux(void)
 bool hg_test_is_ofi(void)
 {
     return !strncmp(hg_test_transport(), "ofi+", 4);
+}
+
+bool hg_test_is_mpi(void)
+{
+    return !strncmp(hg_test_transport(), "mpi+", 4);
+}
+
+/* How many processes mpirun starts: "mpi+static-8" says it, else three. */
+static unsigned test_rank_count(void)
+{
+    const char *count = strchr(getenv("HG_TEST_TRANSPORT"), '-');
+
+    return count != NULL ? (unsigned) strtoul(count + 1, NULL, 10) : 3;
 }
 
 bool hg_test_crosses_hosts(void)
@@ -430,8 +449,8 @@ char *hg_test_listen_string(void)
     else if (hg_test_crosses_hosts())
         n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
             hg_test_is_mux() ? ";sm://" : "");
-    else if (!strcmp(transport, "self"))
-        n = asprintf(&string, "self://"); /* takes no name */
+    else if (!strcmp(transport, "self") || hg_test_is_mpi())
+        n = asprintf(&string, "%s://", transport); /* takes no name */
     else
         n = asprintf(&string, "%s://hg-test-%ld-%u", transport, (long) getpid(),
             atomic_fetch_add(&serial, 1));
@@ -466,43 +485,6 @@ static void test_become(int channel, char **argv)
         close(fd);
     execv(test_program, argv);
     _exit(127);
-}
-
-struct hg_test_peer *hg_test_spawn(const char *role, ...)
-{
-    static char role_option[] = "--role";
-    char *argv[32] = {(char *) (uintptr_t) test_program, role_option,
-        (char *) (uintptr_t) role};
-    struct hg_test_peer *peer = (struct hg_test_peer *) calloc(1, sizeof *peer);
-    int ends[2];
-    unsigned slot = 0, argc = 3;
-    va_list args;
-
-    HG_CHECK(peer != NULL);
-    while (slot < TEST_MAX_PEERS && test_peers[slot] != NULL)
-        slot++;
-    HG_CHECK(slot < TEST_MAX_PEERS);
-    va_start(args, role);
-    while ((argv[argc] = va_arg(args, char *)) != NULL) {
-        argc++;
-        HG_CHECK(argc < sizeof argv / sizeof argv[0]);
-    }
-    va_end(args);
-    HG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
-    peer->pid = fork();
-    HG_CHECK(peer->pid >= 0);
-    if (peer->pid == 0)
-        test_become(ends[1], argv);
-    close(ends[1]);
-    peer->channel = ends[0];
-    peer->role = role;
-    test_peers[slot] = peer;
-    return peer;
-}
-
-pid_t hg_test_peer_pid(const struct hg_test_peer *peer)
-{
-    return peer->pid;
 }
 
 /* One line, read byte by byte: nothing of the next is taken. */
@@ -547,6 +529,66 @@ static void test_write_line(int channel, const char *line)
     free(text);
 }
 
+/* Have a rank run a role: an empty line ends its name and arguments. */
+static void test_give_role(struct hg_test_peer *peer, char **words)
+{
+    peer->channel = ranks_take(&peer->pid);
+    if (peer->channel < 0)
+        hg_test_skip("needs more ranks than there are");
+    for (; *words != NULL; words++) {
+        HG_CHECK(**words != '\0' && strchr(*words, '\n') == NULL);
+        test_write_line(peer->channel, *words);
+    }
+    test_write_line(peer->channel, "");
+}
+
+/* A child of ours with a channel at TEST_CHANNEL. */
+static void test_fork(struct hg_test_peer *peer, char **argv)
+{
+    int ends[2];
+
+    HG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+    peer->pid = fork();
+    HG_CHECK(peer->pid >= 0);
+    if (peer->pid == 0)
+        test_become(ends[1], argv);
+    close(ends[1]);
+    peer->channel = ends[0];
+}
+
+struct hg_test_peer *hg_test_spawn(const char *role, ...)
+{
+    static char role_option[] = "--role";
+    char *argv[RANKS_MAX_WORDS + 3] = {(char *) (uintptr_t) test_program,
+        role_option, (char *) (uintptr_t) role};
+    struct hg_test_peer *peer = (struct hg_test_peer *) calloc(1, sizeof *peer);
+    unsigned slot = 0, argc = 3;
+    va_list args;
+
+    HG_CHECK(peer != NULL);
+    while (slot < TEST_MAX_PEERS && test_peers[slot] != NULL)
+        slot++;
+    HG_CHECK(slot < TEST_MAX_PEERS);
+    va_start(args, role);
+    while ((argv[argc] = va_arg(args, char *)) != NULL) {
+        argc++;
+        HG_CHECK(argc < sizeof argv / sizeof argv[0]);
+    }
+    va_end(args);
+    peer->role = role;
+    if (hg_test_is_mpi())
+        test_give_role(peer, argv + 2);
+    else
+        test_fork(peer, argv);
+    test_peers[slot] = peer;
+    return peer;
+}
+
+pid_t hg_test_peer_pid(const struct hg_test_peer *peer)
+{
+    return peer->pid;
+}
+
 char *hg_test_hear(struct hg_test_peer *peer)
 {
     char *line = test_read_line(peer->channel);
@@ -564,16 +606,18 @@ void hg_test_say(struct hg_test_peer *peer, const char *line)
 
 char *hg_test_hear_parent(void)
 {
-    return test_read_line(TEST_CHANNEL);
+    return test_read_line(test_channel);
 }
 
 void hg_test_say_parent(const char *line)
 {
-    test_write_line(TEST_CHANNEL, line);
+    test_write_line(test_channel, line);
 }
 
 void hg_test_signal(struct hg_test_peer *peer, int signal_number)
 {
+    if (hg_test_is_mpi() && signal_number == SIGKILL)
+        hg_test_skip("a rank that dies takes the whole job with it");
     HG_CHECK(!kill(peer->pid, signal_number));
 }
 
@@ -581,9 +625,14 @@ int hg_test_wait(struct hg_test_peer *peer)
 {
     unsigned slot = 0;
     int status = 0;
+    char *line;
 
-    while (waitpid(peer->pid, &status, 0) < 0)
-        HG_CHECK(errno == EINTR);
+    if (hg_test_is_mpi()) /* a rank that fails is seen by mpirun */
+        while ((line = test_read_line(peer->channel)) != NULL)
+            free(line);
+    else
+        while (waitpid(peer->pid, &status, 0) < 0)
+            HG_CHECK(errno == EINTR);
     while (test_peers[slot] != peer)
         slot++;
     test_peers[slot] = NULL;
@@ -820,9 +869,31 @@ static int test_run_role(const char *name, int argc, char **argv)
     return 0;
 }
 
+/* Of a rank but the first: run the role that it is given, if any. */
+static int test_run_rank(void)
+{
+    char *words[RANKS_MAX_WORDS];
+    int count = 0, status = 0;
+
+    test_channel = ranks_join();
+    while ((words[count] = test_read_line(test_channel)) != NULL &&
+        *words[count] != '\0')
+        HG_CHECK(++count < RANKS_MAX_WORDS);
+    if (count > 0) {
+        test_running = words[0];
+        status = test_run_role(words[0], count - 1, words + 1);
+    }
+    if (status != 0)
+        return status;
+    close(test_channel);
+    ranks_leave();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct hg_test_case *entry;
+    int status;
 
     test_program = argv[0];
     if (argc == 2 && !strcmp(argv[1], "--list")) {
@@ -832,7 +903,9 @@ int main(int argc, char **argv)
         fflush(stdout);
         _exit(0); /* a sanitizer would look for leaks */
     }
-    if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--role") != 0)) {
+    if (argc < 2 ||
+        (argv[1][0] == '-' && strcmp(argv[1], "--role") != 0 &&
+            strcmp(argv[1], "--rank") != 0)) {
         fprintf(stderr, "usage: %s --list | CASE\n", argv[0]);
         return 2;
     }
@@ -847,5 +920,17 @@ int main(int argc, char **argv)
         return test_run_role(argv[2], argc - 3, argv + 3);
     }
     test_running = argv[1];
-    return test_run_case(argv[1]);
+    if (!hg_test_is_mpi())
+        return test_run_case(argv[1]);
+    if (ranks_launch == NULL) {
+        fprintf(stderr, "%s: is not linked with MPI\n", argv[0]);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--rank"))
+        return test_run_rank();
+    ranks_launch(argv[0], argv[1], test_rank_count());
+    status = test_run_case(argv[1]);
+    if (status == 0)
+        ranks_leave();
+    return status;
 }

@@ -162,10 +162,12 @@ uint64_t hg_test_random(uint64_t *state);
  * sm in the same class, by which that reaches the processes of a test, and
  * "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm"
  * and "ofi+udp;ofi_rxd". "ofi-hard", "ofi-cxi" and "ofi-raw" are "ofi+tcp" with
- * a provider that demands more (tests/ofi/hook.h). */
+ * a provider that demands more (tests/ofi/hook.h). "mpi+static-2" and
+ * "mpi+static-8" are "mpi+static" with two and eight ranks instead of three. */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
 bool hg_test_is_ofi(void);
+bool hg_test_is_mpi(void);
 
 /* Whether remote memory is to be emulated (force_rma_emulation): the transport
  * called "self-emul" is "self" with that option. */
@@ -200,7 +202,9 @@ unsigned hg_test_fd_count(void);
 struct hg_test_peer; /* freed by hg_test_wait and hg_test_stop */
 
 /* Start `role` (a HG_TEST_ROLE of this program) with the strings up to NULL,
- * by fork and exec. Nothing but stdio and one channel is inherited. */
+ * by fork and exec. Nothing but stdio and one channel is inherited. Under MPI
+ * a rank takes the role (tests/mpi/ranks.h); a case that needs more than there
+ * are, or kills one, is skipped. */
 struct hg_test_peer *hg_test_spawn(const char *role, ...);
 
 pid_t hg_test_peer_pid(const struct hg_test_peer *peer);

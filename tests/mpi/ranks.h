@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ranks: the processes of a test under MPI.
+ *
+ * MPI fixes the processes of a job when it starts them, so the harness cannot
+ * make peers by fork there. Instead the case's process starts the same program
+ * again by mpirun: `prog CASE` is rank 0 and runs the case, and
+ * `prog --rank` are the others. They connect to a socket of rank 0 and wait for
+ * a role, which hg_test_spawn gives them; the connection is the channel between
+ * the two from then on. Ranks that nobody asked for end with the case. A rank
+ * that ends any other way, such as by a failing check, ends the whole job.
+ *
+ * Only programs of the flavours ompi and mpich are linked with ranks.c; the
+ * harness knows its functions as weak symbols.
+ */
+#ifndef HG_TESTS_MPI_RANKS_H
+#define HG_TESTS_MPI_RANKS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define RANKS_MAX_WORDS 32 /* of a role: its name and its arguments */
+
+/* Under mpirun, become its rank 0. Otherwise have it start `count` ranks, and
+ * end as they do. */
+void ranks_launch(const char *program, const char *test_case, unsigned count)
+    __attribute__((weak));
+
+/* Rank 0: the channel to a rank that has no role yet, and its process; -1: none
+ * is left. */
+int ranks_take(pid_t *pid_p) __attribute__((weak));
+
+/* Rank 0: the case is being skipped. */
+void ranks_skip(void) __attribute__((weak));
+
+/* Another rank: its channel to rank 0. */
+int ranks_join(void) __attribute__((weak));
+
+/* At the end of a case or a rank. Rank 0 dismisses those without a role. */
+void ranks_leave(void) __attribute__((weak));
+
+#endif
