@@ -142,9 +142,8 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     na_size_t left = *size;
     size_t n = 0;
 
-    /* libfabric's shm reads one segment by itself. More are sent by the target,
-     * one piece at a time. */
-    if (op->base.type == NA_CB_GET && na_ofi_is_str(op->end->na_class))
+    /* See na_ofi_rma_post. */
+    if (na_ofi_is_str(op->end->na_class))
         limit = 1;
     while (left > 0 && n < limit) {
         const struct na_ofi_piece *piece = &mem->there[place.segment];
@@ -199,7 +198,9 @@ static na_return_t na_ofi_rma_code(int error)
 }
 
 /* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
- * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. */
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But libfabric's
+ * shm copies one segment within the call. What it leaves to the target crashes
+ * the second one that gets the same entry of the address vector. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
@@ -234,7 +235,8 @@ static na_return_t na_ofi_rma_post(
     part->request.work = NA_OFI_RMA;
     msg.context = &part->request.provider;
     if (op->base.type == NA_CB_PUT)
-        rc = fi_writemsg(ep, &msg, FI_DELIVERY_COMPLETE);
+        rc = fi_writemsg(
+            ep, &msg, na_ofi_is_str(self) ? 0 : FI_DELIVERY_COMPLETE);
     else
         rc = fi_readmsg(ep, &msg, 0);
     if (rc == -FI_EAGAIN)

@@ -88,11 +88,23 @@ struct peer_pair {
     char name[NA_MAX_ADDR_LEN];
 };
 
+static void peer_meet(struct peer_pair *pair)
+{
+    char *name;
+
+    pair->process = hg_test_spawn("target", NULL);
+    name = hg_test_hear(pair->process);
+    (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
+    free(name);
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        pair->end.na_class, pair->name, CONFORM_PATIENCE, &pair->target));
+    HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
+}
+
 static void peer_open(struct peer_pair *pair, bool listen)
 {
     struct na_init_info info;
     char scheme[64];
-    char *name;
 
     conform_info(&info);
     info.death_ms = 2000;
@@ -106,13 +118,7 @@ static void peer_open(struct peer_pair *pair, bool listen)
         HG_CHECK(pair->end.context != NULL);
         HG_CHECK_OK(NA_Addr_self(pair->end.na_class, &pair->end.self));
     }
-    pair->process = hg_test_spawn("target", NULL);
-    name = hg_test_hear(pair->process);
-    (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
-    free(name);
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        pair->end.na_class, pair->name, CONFORM_PATIENCE, &pair->target));
-    HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
+    peer_meet(pair);
 }
 
 static void peer_close(struct peer_pair *pair)
@@ -170,40 +176,67 @@ HG_TEST_WHERE(who_does_not_listen_is_answered, hg_test_crosses_processes)
     peer_talk(false);
 }
 
-HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
+/* Get and put the memory of the process. */
+static void peer_move(struct peer_pair *pair)
 {
     static char mine[PEER_MEMORY], model[PEER_MEMORY];
-    struct peer_pair pair;
+    struct conform_end *end = &pair->end;
     struct conform_call call;
     na_mem_handle_t local, remote;
     char bytes[256];
-    na_size_t size;
+    na_size_t size = peer_ask(pair, "?", 1, 2, bytes, sizeof(bytes));
 
-    peer_open(&pair, false);
-    size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
-    HG_CHECK_OK(
-        NA_Mem_handle_deserialize(pair.end.na_class, &remote, bytes, size));
-    local = conform_memory(&pair.end, mine, PEER_MEMORY, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    local = conform_memory(end, mine, PEER_MEMORY, NA_MEM_READWRITE);
     conform_fill(model, PEER_MEMORY, 77);
     memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
-        &call, local, 0, remote, 0, PEER_MEMORY, pair.target, &call.id));
-    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &call, local,
+        0, remote, 0, PEER_MEMORY, pair->target, &call.id));
+    HG_CHECK_OK(conform_wait(end, &call));
     HG_CHECK_EQ_MEM(mine, model, PEER_MEMORY);
     /* Write the middle, and read it back. */
     conform_fill(mine, PEER_MEMORY, 78);
     memcpy(model + 1000, mine, 200000);
     memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
-        &call, local, 0, remote, 1000, 200000, pair.target, &call.id));
-    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    HG_CHECK_OK(NA_Put(end->na_class, end->context, conform_ended, &call, local,
+        0, remote, 1000, 200000, pair->target, &call.id));
+    HG_CHECK_OK(conform_wait(end, &call));
     memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
-        &call, local, 0, remote, 0, PEER_MEMORY, pair.target, &call.id));
-    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &call, local,
+        0, remote, 0, PEER_MEMORY, pair->target, &call.id));
+    HG_CHECK_OK(conform_wait(end, &call));
     HG_CHECK_EQ_MEM(mine, model, PEER_MEMORY);
-    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
+}
+
+/* Stop the process, and forget it. */
+static void peer_part(struct peer_pair *pair)
+{
+    struct conform_end *end = &pair->end;
+    struct conform_call recv;
+    char got[8];
+
+    memset(&recv, 0, sizeof(recv));
+    HG_CHECK_OK(NA_Msg_recv_expected(end->na_class, end->context, conform_ended,
+        &recv, got, sizeof(got), pair->target, 1, &recv.id));
+    hg_test_stop(pair->process);
+    HG_CHECK_RET(conform_wait(end, &recv), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(end->na_class, pair->target));
+}
+
+/* Also of those that come when others have gone. */
+HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
+{
+    struct peer_pair pair;
+    unsigned i;
+
+    peer_open(&pair, false);
+    for (i = 0; i < 3; i++) {
+        peer_move(&pair);
+        peer_part(&pair);
+        peer_meet(&pair);
+    }
     hg_test_stop(pair.process);
     peer_close(&pair);
 }
