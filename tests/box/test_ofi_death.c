@@ -584,7 +584,8 @@ HG_TEST(a_get_that_is_half_answered_ends_on_rxm)
     death_half_answered(1);
 }
 
-/* Asks what it is told to, for each line heard; says the code. */
+/* For each line "lookup" looks the address up, for "ask" asks it; reports the
+ * result. */
 HG_TEST_ROLE(asker)
 {
     struct conform_end end;
@@ -695,7 +696,7 @@ HG_TEST(a_stopped_client_finds_itself_dead_on_shm)
 /* ---- Alive, only busy ---- */
 
 /* A server that computes answers keep-alives and lookups, and serves its
- * memory, and then the calls. So does a client that computes. */
+ * memory, and then the calls. A client that computes does the same. */
 static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
 {
     struct death_pair pair;
@@ -765,8 +766,8 @@ HG_TEST(who_computes_is_alive_for_a_peer_in_a_hurry)
 
 /* ---- Closed ---- */
 
-/* A class that closes says so: no peer waits for death_ms. What it sent before
- * is received. */
+/* A class that closes says so: no peer waits for death_ms. Its messages sent
+ * before are received. */
 static void death_closed(unsigned scheme)
 {
     enum { COUNT = 200, LONG_MS = 600000 };
@@ -802,7 +803,7 @@ static void death_closed(unsigned scheme)
     if (ends_post(&server, &dead, got, sizeof(got), recv.addr, 1) == NA_SUCCESS)
         HG_CHECK_RET(conform_wait(&server, &dead), NA_DISCONNECT);
     conform_free_addr(&server, &recv);
-    /* And the other way. */
+    /* The same, with the server closing. */
     death_open_end(&client, scheme, LONG_MS);
     addr = ends_lookup_both(&client, &server, name);
     HG_CHECK_OK(ends_post(&client, &dead, got, sizeof(got), addr, 1));

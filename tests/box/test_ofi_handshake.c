@@ -482,7 +482,7 @@ HG_TEST(a_message_of_another_version_is_refused)
         stranger_send_refused(
             &stranger, &server, bytes, size, "another version");
     }
-    /* A HELLO is told ours. */
+    /* A HELLO of another version is answered with our version. */
     (void) stranger_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
     stranger_send_refused(
@@ -490,7 +490,7 @@ HG_TEST(a_message_of_another_version_is_refused)
     (void) stranger_hear_kind(&stranger, KIND_WELCOME, bytes);
     HG_CHECK_EQ_INT(bytes[2], 1);
     HG_CHECK_EQ_U64(stranger_get(bytes + 8, 8), stranger.ours);
-    /* One that cannot be read has no answer. */
+    /* A HELLO that cannot be read is not answered. */
     (void) stranger_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
     stranger_send_refused(&stranger, &server, bytes, SHAKE_SIZE - 1,

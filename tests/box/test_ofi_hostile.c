@@ -80,7 +80,8 @@ HG_TEST(a_good_client_is_served_beside_noise)
         besieged_serve(&server);
     }
     HG_CHECK(stranger_refused(&server) > 300);
-    /* Of what was sent nothing stays: the stranger may become a good peer. */
+    /* The bytes sent leave no state behind: the stranger may become a good
+     * peer. */
     stranger_start_anew(&hostile);
     stranger_greet(&hostile);
     hostile_close(&server, &hostile);

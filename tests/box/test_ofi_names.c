@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libfabric transport's names: what can be listened on and looked up, and
- * what is said of what cannot.
+ * Address strings of the libfabric transport: which can be listened on and
+ * looked up, and the error for each of the others.
  */
 #include "ends.h"
 

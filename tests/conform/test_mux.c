@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Classes of several transports: which of them carries what, told by counters;
- * peers that have fewer; and auto_sm. What any class must do they do as the
- * transports "mux" and "mux-ofi" of the other programs; this one has cases for
- * them alone.
+ * peers that have fewer; and auto_sm. The other programs run on such classes,
+ * too, as the transports "mux" and "mux-ofi"; this one has cases for them
+ * alone.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1

@@ -36,7 +36,7 @@ struct bare {
     fi_addr_t peer;
     struct fid_mr *mr; /* of memory */
     char memory[BARE_SIZE];
-    /* What completions told. */
+    /* Completions so far. */
     unsigned sends, receives, reads, writes, releases, errors;
     int error;          /* of the last one */
     void *place;        /* of the last message that arrived */
@@ -112,8 +112,8 @@ static inline int bare_register(struct bare *bare, void *memory, size_t size,
     return fi_mr_enable(*mr_p);
 }
 
-/* `key`: 16 bytes, or NULL. What was opened remains when this fails. Zero but
- * for `unordered` before. */
+/* Open an endpoint; `bare` is zero before, but for `unordered`. `key`: 16 bytes,
+ * or NULL. On failure the objects opened so far stay open. */
 static inline int bare_open_key(struct bare *bare, const char *key)
 {
     struct fi_av_attr attr;
@@ -235,8 +235,8 @@ static inline unsigned bare_poll(struct bare *bare)
     return ret > 0 ? (unsigned) ret : 0;
 }
 
-/* Polls both; sleeps when neither has anything, where they can. Descriptors do
- * not tell of connections, so not for long. */
+/* Polls both; sleeps when neither has anything, where they can. The sleep is
+ * short, because the descriptors do not report new connections. */
 static inline void bare_progress(struct bare *bare, struct bare *other)
 {
     struct fid *fids[2] = {&bare->cq->fid, &other->cq->fid};

@@ -60,7 +60,7 @@
  * and counts start anew. No object of the hook may be open. */
 void hg_test_ofi_configure(const char *words);
 
-/* How often something happened in this process. What is counted:
+/* How often something happened in this process. The counters:
  *     inject send recv read write     operations that the provider took
  *     desc            buffers whose descriptor was checked
  *     again cqagain   calls that gave -FI_EAGAIN

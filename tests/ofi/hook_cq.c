@@ -38,7 +38,7 @@ static struct hook_entry hook_cq_take(struct hook_cq *cq, size_t i)
     return taken;
 }
 
-/* The end of a multi-receive buffer is told after its last message. */
+/* Reports the end of a multi-receive buffer after its last message. */
 static void hook_cq_push_split(
     struct hook_cq *cq, struct fi_cq_err_entry *entry)
 {

@@ -7,7 +7,7 @@
 
 #define HOOK_ENDED 1 /* posted, and over: the provider is not called */
 
-/* What is in flight, by the address of the operation. */
+/* Operations in flight, by their address. */
 static struct hook_op *hook_ops[HOOK_BUCKETS];
 
 /* ---- Operations, with hook_lock held ---- */
@@ -26,7 +26,7 @@ struct hook_op *hook_op_find(const void *op)
     return entry;
 }
 
-/* What stands in a context of the caller's while it is ours. */
+/* The value in a context of the caller's while the provider has it. */
 static uint64_t hook_op_mark(const struct hook_op *op, unsigned i)
 {
     uint64_t state = (uintptr_t) op + i;
@@ -261,7 +261,7 @@ static int hook_post_begin(struct hook_ep *ep, struct hook_post *post)
     return post->inject && !deaf ? -ret : HOOK_ENDED;
 }
 
-/* What the provider said to it. */
+/* Counts the operation if the provider took it, else ends it. */
 static ssize_t hook_post_end(struct hook_post *post, ssize_t ret)
 {
     pthread_mutex_lock(&hook_lock);
@@ -586,7 +586,7 @@ static int hook_ep_control(struct fid *fid, int command, void *arg)
     return 0;
 }
 
-/* What was in flight is over. The provider may still report it. */
+/* Operations in flight are over. The provider may still report them. */
 static int hook_ep_close(struct fid *fid)
 {
     struct hook_ep *ep = (struct hook_ep *) fid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See hook.h. What fi_getinfo reports. */
+/* See hook.h. fi_getinfo's result, changed to demand more. */
 #include "ofi/hook_parts.h"
 
 #include "harness.h"

@@ -29,7 +29,7 @@
 #define HOOK_IOV 8        /* pieces that we handle, at most */
 #define HOOK_AUTH 16      /* bytes of an authorization key */
 #define HOOK_RAW_KEY 24   /* bytes of a raw key */
-#define HOOK_BUCKETS 4096 /* of what there may be many of */
+#define HOOK_BUCKETS 4096 /* of each hash table */
 
 struct hook_words {
     uint64_t mr_mode; /* bits that are demanded */
@@ -165,7 +165,7 @@ void hook_start(void);
 
 /* ---- hook_info.c ---- */
 
-/* What the provider gave, for an info of ours; to be freed. */
+/* The provider's own info behind one of ours; the caller frees it. */
 struct fi_info *hook_info_real(const struct fi_info *info);
 
 /* ---- hook_mr.c ---- */
@@ -218,7 +218,7 @@ int hook_av_open(struct fid_domain *domain, struct fi_av_attr *attr,
 /* With hook_lock held. NULL: not in the vector. */
 struct hook_peer *hook_av_find(struct hook_av *av, fi_addr_t addr);
 
-/* Who has which authorization key. */
+/* The authorization keys of endpoints. */
 bool hook_av_is_deaf(struct hook_domain *domain, uint64_t name);
 void hook_av_publish(struct hook_ep *ep);
 void hook_av_retract(struct hook_ep *ep);

@@ -204,7 +204,7 @@ HG_TEST(hook_reports_limits_and_modes)
     bare_close(&hook_a);
 }
 
-/* What fi_getinfo says to one that cannot do what is demanded. */
+/* fi_getinfo's result for a caller that cannot do what is demanded. */
 static int hook_ask(const char *words, int mr_mode, uint64_t mode,
     uint64_t op_flags, const char *key)
 {

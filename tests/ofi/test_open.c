@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Opening a class and its contexts when libfabric fails: each call of each kind
- * in turn. What was opened before is closed, which hook.h checks when the
- * process exits, and one error line tells the cause. Then which endpoints are
- * opened, and which codes errors have.
+ * in turn. Objects opened before the failure are closed, which hook.h checks
+ * when the process exits, and one error line tells the cause. Further cases:
+ * which endpoints are opened, and the codes of errors.
  */
 #include "../box/ends.h"
 #include "hook.h"
@@ -168,7 +168,8 @@ HG_TEST(contexts_of_the_library_share_the_first_endpoint)
     conform_close(&end);
 }
 
-/* What an epoll descriptor waits for is close-on-exec; how many there are. */
+/* Checks that the descriptors an epoll descriptor waits for are close-on-exec;
+ * their number. */
 static unsigned open_watched(int epoll)
 {
     char path[64], line[256];

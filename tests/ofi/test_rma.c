@@ -227,7 +227,7 @@ HG_TEST(segments_on_both_sides_over_rxd)
     rma_shapes("ofi+udp;ofi_rxd", "plain");
 }
 
-/* What other providers want, one at a time and together. */
+/* Demands of other providers, one at a time and together. */
 
 HG_TEST(segments_where_local_memory_is_registered)
 {

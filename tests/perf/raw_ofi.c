@@ -49,7 +49,7 @@ struct raw_ofi {
     pid_t peer; /* 0: this is the peer */
 };
 
-/* What an end tells the other before a round; name_size 0: it failed. */
+/* Each end sends this to the other before a round; name_size 0: it failed. */
 struct raw_ofi_card {
     uint64_t base;
     uint64_t key;

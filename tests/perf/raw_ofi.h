@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a round does: messages there and back, or fi_read of peer memory. */
+/* The kinds of rounds: messages there and back, or fi_read of peer memory. */
 enum raw_ofi_kind { RAW_OFI_ECHO, RAW_OFI_PULL };
 
 struct raw_ofi_round {
