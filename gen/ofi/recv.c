@@ -132,8 +132,8 @@ static void na_ofi_replace(
     } while (old != NULL);
 }
 
-/* The sender of a message, with a reference; NULL: a stranger. A sender that has
- * our token has finished the handshake. */
+/* The sender of a message, with a reference; NULL: a stranger. A sender that
+ * has our token has finished the handshake. */
 static struct na_ofi_addr *na_ofi_sender(
     struct na_ofi_class *self, const struct na_ofi_header *header)
 {

@@ -112,8 +112,8 @@ static inline int bare_register(struct bare *bare, void *memory, size_t size,
     return fi_mr_enable(*mr_p);
 }
 
-/* Open an endpoint; `bare` is zero before, but for `unordered`. `key`: 16 bytes,
- * or NULL. On failure the objects opened so far stay open. */
+/* Open an endpoint; `bare` is zero before, but for `unordered`. `key`: 16
+ * bytes, or NULL. On failure the objects opened so far stay open. */
 static inline int bare_open_key(struct bare *bare, const char *key)
 {
     struct fi_av_attr attr;
