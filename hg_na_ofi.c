@@ -2986,9 +2986,10 @@ static na_return_t na_ofi_rma_code(int error)
 }
 
 /* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
- * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But libfabric's
- * shm copies one segment within the call. What it leaves to the target crashes
- * the second one that gets the same entry of the address vector. */
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But over
+ * libfabric's shm it is a copy of one segment within this call: what the call
+ * leaves to the target's process crashes the second process that gets the same
+ * entry of the address vector. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
@@ -5565,8 +5566,8 @@ static unsigned na_ofi_poll(struct na_context *context)
 
 /* The slot. No descriptor, so that the core polls every millisecond, where one
  * would not wake the context: it has to poll the first endpoint as well, or its
- * descriptor reports sockets only. There net serves all endpoints of a domain in
- * one poll, and another context may have read them. */
+ * descriptor reports sockets only. There net serves all endpoints of a domain
+ * in one poll, and another context may have read them. */
 static int na_ofi_poll_fd(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);

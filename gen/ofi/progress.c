@@ -46,8 +46,8 @@ static unsigned na_ofi_poll(struct na_context *context)
 
 /* The slot. No descriptor, so that the core polls every millisecond, where one
  * would not wake the context: it has to poll the first endpoint as well, or its
- * descriptor reports sockets only. There net serves all endpoints of a domain in
- * one poll, and another context may have read them. */
+ * descriptor reports sockets only. There net serves all endpoints of a domain
+ * in one poll, and another context may have read them. */
 static int na_ofi_poll_fd(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);

@@ -198,9 +198,10 @@ static na_return_t na_ofi_rma_code(int error)
 }
 
 /* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
- * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But libfabric's
- * shm copies one segment within the call. What it leaves to the target crashes
- * the second one that gets the same entry of the address vector. */
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But over
+ * libfabric's shm it is a copy of one segment within this call: what the call
+ * leaves to the target's process crashes the second process that gets the same
+ * entry of the address vector. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
