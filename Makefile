@@ -77,7 +77,8 @@ PAIR := hg.h hg.c
 
 amalgamate: ## write hg.h, hg.c and hg_na_zmq.c from gen/
 	$(Q)mkdir -p $(BUILD)
-	$(Q)for t in h:hg.h c:hg.c zmq:hg_na_zmq.c ofi:hg_na_ofi.c; do \
+	$(Q)for t in h:hg.h c:hg.c zmq:hg_na_zmq.c ofi:hg_na_ofi.c \
+	    mpi:hg_na_mpi.c; do \
 	    file=$${t#*:}; \
 	    LC_ALL=C awk -f gen/amalgamate.awk -v target=$${t%:*} gen/manifest \
 	        > $(BUILD)/$$file.new || exit 1; \

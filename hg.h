@@ -359,6 +359,7 @@ HG_EXPORT void HG_Set_log_func(
  *   na+sm://...                         the same, as Mercury calls it
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
+ *   mpi+static://RANK                   MPI, one job (hg_na_mpi.c)
  *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
  *                                       libfabric (hg_na_ofi.c): the README,
  *                                       "Clusters", lists the providers
@@ -599,6 +600,17 @@ NA_EXPORT na_class_t *NA_Initialize(
 /* The same with options (copied, NULL for none). */
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
+
+/* Open mpi+static:// in a communicator of one group; NULL: MPI_COMM_WORLD. No
+ * other process is waited for. The communicator must stay until NA_Finalize,
+ * and its tags from 16384 on are not for the application. `flags` is 0 or
+ * NA_MPI_LISTEN. For programs that include mpi.h before hg.h, and are built
+ * with hg_na_mpi.c. From the design of 2013 (na_mpi_init). */
+#define NA_MPI_LISTEN 0x01
+#ifdef MPI_VERSION
+NA_EXPORT na_class_t *NA_MPI_Init(
+    MPI_Comm *intra_comm, int flags) NA_WARN_UNUSED_RESULT;
+#endif
 
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC
  * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that

@@ -70,6 +70,9 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions that an earlier file declares and a later one defines. */
 #define HG_PRIVATE static
 
+/* For functions of these files that not every transport calls. */
+#define NA_PLUG_PERHAPS __attribute__((unused))
+
 #endif
 
 /* ==== gen/plug/bytes.h ==== */
@@ -210,7 +213,7 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
 /* A host as a numeric address: of `family` if it has one, else of any. With
  * AI_NUMERICHOST in `flags` no name server is asked; else this may block. 0, or
  * an error of getaddrinfo's. */
-static inline int na_plug_find_host(
+static inline NA_PLUG_PERHAPS int na_plug_find_host(
     const char *host, int flags, int family, struct sockaddr_storage *address)
 {
     struct addrinfo hints;
@@ -239,9 +242,9 @@ static inline int na_plug_find_host(
 }
 
 /* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
-static inline na_return_t na_plug_resolve(const struct na_class *na_class,
-    const char *subsys, na_bool_t from_peer, const char *host, int family,
-    struct sockaddr_storage *address)
+static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
+    const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
+    const char *host, int family, struct sockaddr_storage *address)
 {
     int rc = na_plug_find_host(
         host, from_peer ? AI_NUMERICHOST : 0, family, address);
@@ -258,7 +261,7 @@ static inline na_return_t na_plug_resolve(const struct na_class *na_class,
 
 /* The numeric host of an address, without its port; false: not one of the
  * internet's. */
-static inline bool na_plug_numeric(
+static inline NA_PLUG_PERHAPS bool na_plug_numeric(
     const struct sockaddr *address, char *host, size_t size)
 {
     socklen_t length = address->sa_family == AF_INET6
@@ -272,9 +275,9 @@ static inline bool na_plug_numeric(
 
 /* Take "host:port", "[v6]:port" or less apart: `host` is "" and *port_p 0
  * where none is given. NA_INVALID_ARG: not of that form. */
-static inline na_return_t na_plug_split(const struct na_class *na_class,
-    const char *subsys, na_bool_t from_peer, const char *rest,
-    char host[NA_MAX_ADDR_LEN], unsigned *port_p)
+static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
+    const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
+    const char *rest, char host[NA_MAX_ADDR_LEN], unsigned *port_p)
 {
     const char *start = rest[0] == '[' ? rest + 1 : rest;
     const char *end = rest[0] == '[' ? strchr(rest, ']') : strrchr(rest, ':');
@@ -309,7 +312,7 @@ static inline na_return_t na_plug_split(const struct na_class *na_class,
 
 /* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
  * bits for each number, with zeros behind. False: not of that form. */
-static inline bool na_plug_parse_subnet(
+static inline NA_PLUG_PERHAPS bool na_plug_parse_subnet(
     const char *text, struct na_plug_subnet *subnet)
 {
     size_t size = strcspn(text, "/");
@@ -347,8 +350,9 @@ static inline bool na_plug_parse_subnet(
 
 /* Read the option ip_subnet; *given_p is false without one.
  * NA_INVALID_ARG: malformed. */
-static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
-    const char *subsys, struct na_plug_subnet *subnet, bool *given_p)
+static inline NA_PLUG_PERHAPS na_return_t na_plug_subnet_option(
+    const struct na_class *na_class, const char *subsys,
+    struct na_plug_subnet *subnet, bool *given_p)
 {
     const char *text = na_class->info->ip_subnet;
 
@@ -361,7 +365,7 @@ static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
 }
 
 /* Whether an address of the subnet's family is in it. */
-static inline bool na_plug_is_within(
+static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     const struct sockaddr *address, const struct na_plug_subnet *subnet)
 {
     unsigned char bytes[sizeof(struct in6_addr)];

@@ -30,7 +30,7 @@ function defined_name(line, file) {
 
 # Whether files of that kind are pasted into hg_na_*.c.
 function apart(kind) {
-    return kind ~ /^(plug|zmq|ofi)$/
+    return kind ~ /^(plug|zmq|ofi|mpi)$/
 }
 
 # One quoted include of a file: checks it, gives the line to paste for it.
@@ -75,12 +75,12 @@ function take(kind, file,    path, room, pasted, n, line, name, got, at) {
 BEGIN {
     dir = manifest = ARGV[1]
     sub(/[^\/]*$/, "", dir)
-    if (target !~ /^(h|c|zmq|ofi)$/ || (getline version < (dir "VERSION")) <= 0)
-        stop("want -v target=h, c, zmq or ofi, the manifest, VERSION beside it")
+    if (target !~ /^(h|c|zmq|ofi|mpi)$/ || (getline version < (dir "VERSION")) <= 0)
+        stop("want -v target=h, c, zmq, ofi or mpi, the manifest, VERSION beside it")
     while ((getline < manifest) > 0 && ++at) {
         sub(/#.*/, "")
         if (NF == 0) continue
-        if ($0 !~ /^(h|c|plug|zmq|ofi) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
+        if ($0 !~ /^(h|c|plug|zmq|ofi|mpi) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
             stop(manifest ":" at ": want a kind, such as `h`, and a file, once")
         kinds[++count] = $1
         place[files[count] = $2] = "below"

@@ -59,4 +59,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions that an earlier file declares and a later one defines. */
 #define HG_PRIVATE static
 
+/* For functions of these files that not every transport calls. */
+#define NA_PLUG_PERHAPS __attribute__((unused))
+
 #endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: made, found, connected, ended.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+static struct na_link *na_mpi_bucket(
+    struct na_mpi_class *self, int rank, unsigned number)
+{
+    return &self->buckets[((unsigned) rank + 61u * number) % NA_MPI_BUCKETS];
+}
+
+/* The address of a class of a peer, with a reference; NULL: none. The lock is
+ * held. */
+static struct na_mpi_addr *na_mpi_find(struct na_mpi_class *self,
+    const struct na_mpi_channel *channel, int rank, unsigned number)
+{
+    struct na_link *head = na_mpi_bucket(self, rank, number);
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, bucket);
+
+        if (addr->rank == rank && addr->number == number &&
+            addr->channel == channel &&
+            self->base.core->addr_try_ref(&addr->base))
+            return addr;
+    }
+    return NULL;
+}
+
+/* A new address; without the lock. NULL: out of memory. */
+static struct na_mpi_addr *na_mpi_addr_new(struct na_mpi_class *self,
+    const char *name, na_bool_t is_self, struct na_mpi_channel *channel,
+    int rank, unsigned number)
+{
+    struct na_addr *base =
+        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_mpi_addr *addr;
+    unsigned i;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_mpi_addr_of(base);
+    na_plug_list_init(&addr->link);
+    na_plug_list_init(&addr->timed);
+    na_plug_list_init(&addr->receiving);
+    na_plug_list_init(&addr->bucket);
+    na_plug_list_init(&addr->lookups);
+    na_plug_list_init(&addr->sends);
+    na_plug_list_init(&addr->closers);
+    for (i = 0; i < NA_MPI_LANES; i++) {
+        na_plug_list_init(&addr->offers[i]);
+        na_plug_list_init(&addr->inboxes[i].ins);
+    }
+    addr->channel = channel;
+    addr->rank = rank;
+    addr->number = number;
+    return addr;
+}
+
+/* Let packets and lookups find the address. The lock is held. */
+static void na_mpi_enter(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    na_plug_list_push(
+        na_mpi_bucket(self, addr->rank, addr->number), &addr->bucket);
+}
+
+static void na_mpi_addr_release(struct na_addr *base)
+{
+    struct na_mpi_addr *addr = na_mpi_addr_of(base);
+
+    assert(na_plug_list_empty(&addr->link));
+    assert(na_plug_list_empty(&addr->receiving));
+    assert(na_plug_list_empty(&addr->timed));
+    na_mpi_lock();
+    na_plug_list_remove(&addr->bucket);
+    na_mpi_unlock();
+}
+
+/* A class of a process is the same peer for as long as it lives. */
+static na_bool_t na_mpi_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    uint64_t one = atomic_load_explicit(
+        &na_mpi_addr_of(base1)->incarnation, memory_order_relaxed);
+    uint64_t two = atomic_load_explicit(
+        &na_mpi_addr_of(base2)->incarnation, memory_order_relaxed);
+
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+}
+
+/* ---- Connecting ---- */
+
+/* The class gets a reference, unless it has one; the lock is held. */
+static void na_mpi_adopt(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    assert(!addr->base.self);
+    if (!na_plug_list_empty(&addr->link))
+        return;
+    self->base.core->addr_ref(&addr->base);
+    na_plug_list_push(&self->addrs, &addr->link);
+}
+
+/* Have poll look at the address in `ms`. The lock is held. */
+static void na_mpi_set_deadline(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, unsigned ms)
+{
+    addr->deadline = self->base.core->now_ns() + ms * NA_MPI_MS;
+    if (na_plug_list_empty(&addr->timed))
+        na_plug_list_push(&self->timed, &addr->timed);
+}
+
+static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    assert(addr->state == NA_MPI_IDLE);
+    na_mpi_adopt(self, addr);
+    addr->state = NA_MPI_DIALLING;
+    addr->said_bye = false;
+    atomic_store(&addr->incarnation, 0);
+    na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
+    (void) na_mpi_control(self, addr, NA_MPI_HELLO, NA_MPI_MESSAGES, 0, 0);
+}
+
+/* What is to be done without the lock after an address changed its state. */
+struct na_mpi_end {
+    struct na_link lookups;
+    struct na_link sent; /* sends that left */
+    struct na_link sends;
+    struct na_link closers;
+    struct na_link bodies;
+};
+
+static void na_mpi_end_init(struct na_mpi_end *end)
+{
+    na_plug_list_init(&end->lookups);
+    na_plug_list_init(&end->sent);
+    na_plug_list_init(&end->sends);
+    na_plug_list_init(&end->closers);
+    na_plug_list_init(&end->bodies);
+}
+
+/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
+ * off, under the lock, it can be canceled. Without the lock. */
+static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
+    na_return_t ret, struct na_addr *result)
+{
+    for (;;) {
+        struct na_link *link;
+        struct na_op *op;
+
+        na_mpi_lock();
+        link = na_plug_list_pop(ops);
+        na_mpi_unlock();
+        if (link == NULL)
+            return;
+        op = NA_MPI_OF(link, struct na_op, link);
+        if (result != NULL) {
+            self->base.core->addr_ref(result);
+            op->result_addr = result;
+        }
+        self->base.core->complete(op, ret);
+    }
+}
+
+/* Send what waited for the connection. The lock is held. */
+static void na_mpi_flush(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
+{
+    while (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->sends)) {
+        struct na_op *op = NA_MPI_OF(addr->sends.next, struct na_op, link);
+        struct na_mpi_out *body = NULL;
+
+        if (na_mpi_gather(self, &op->msg, &body) != NA_SUCCESS ||
+            na_mpi_transmit(self, addr, &op->msg, body) != NA_SUCCESS) {
+            if (body != NULL)
+                na_plug_list_push(&end->bodies, &body->link);
+            na_mpi_break(self, addr); /* they fail with the connection */
+            return;
+        }
+        na_plug_list_remove(&op->link);
+        na_plug_list_push(&end->sent, &op->link);
+    }
+    if (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->closers)) {
+        addr->state = NA_MPI_CLOSING;
+        na_mpi_set_deadline(self, addr, self->base.info->death_ms);
+        na_mpi_say_bye(self, addr);
+    }
+}
+
+/* The peer is there, in the life named by `incarnation`. The lock is held. */
+static void na_mpi_connected(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, uint64_t incarnation, struct na_mpi_end *end)
+{
+    assert(addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING);
+    na_mpi_adopt(self, addr);
+    na_plug_list_remove(&addr->timed);
+    atomic_store(&addr->incarnation, incarnation);
+    addr->state = NA_MPI_READY;
+    addr->said_bye = false;
+    na_plug_list_move(&end->lookups, &addr->lookups);
+}
+
+/* Complete what na_mpi_connected and na_mpi_flush found. Without the lock. */
+static void na_mpi_reached(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
+{
+    na_mpi_return(self, &end->bodies);
+    na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
+    na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
+}
+
+/* ---- Ending ---- */
+
+/* Drop what was not delivered and what was not asked for. The lock is held. */
+static void na_mpi_clear(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
+{
+    unsigned lane;
+
+    for (lane = 0; lane < NA_MPI_LANES; lane++) {
+        na_plug_list_move(&end->bodies, &addr->offers[lane]);
+        na_mpi_inbox_clear(self, &addr->inboxes[lane]);
+    }
+    na_plug_list_remove(&addr->receiving);
+    na_plug_list_remove(&addr->timed);
+    addr->broken = false;
+}
+
+/* The address becomes dead. False: it is already, or was not connected. The
+ * lock is held. */
+static bool na_mpi_lose(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
+{
+    if (addr->base.self || addr->state == NA_MPI_DEAD)
+        return false;
+    na_mpi_clear(self, addr, end);
+    na_plug_list_remove(&addr->bucket);
+    na_plug_list_move(&end->lookups, &addr->lookups);
+    na_plug_list_move(&end->sends, &addr->sends);
+    na_plug_list_move(&end->closers, &addr->closers);
+    addr->state = NA_MPI_DEAD;
+    return true;
+}
+
+/* Take the class's reference. Whether there was one; the caller gives it up.
+ * The lock is held. */
+static bool na_mpi_disown(struct na_mpi_addr *addr)
+{
+    bool had = !na_plug_list_empty(&addr->link);
+
+    na_plug_list_remove(&addr->link);
+    return had;
+}
+
+/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_disown. Without the
+ * lock. */
+static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    struct na_mpi_end *end, bool disowned)
+{
+    self->base.core->log(
+        HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
+    na_mpi_return(self, &end->bodies);
+    na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
+    na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
+    self->base.core->addr_dead(&addr->base, NA_DISCONNECT);
+    if (disowned)
+        self->base.core->addr_unref(&addr->base);
+}
+
+/* The connection is over, for good. Without the lock. */
+static void na_mpi_kill(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_mpi_end end;
+    bool was_there;
+    bool disowned = false;
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    was_there = na_mpi_lose(self, addr, &end);
+    if (was_there)
+        disowned = na_mpi_disown(addr);
+    na_mpi_unlock();
+    if (was_there)
+        na_mpi_lost(self, addr, &end, disowned);
+}
+
+/* A dial was not answered. Without the lock. */
+static void na_mpi_unreached(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_mpi_end end;
+    bool from_peer;
+    bool disowned;
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    if (addr->state != NA_MPI_DIALLING) { /* answered meanwhile */
+        na_mpi_unlock();
+        return;
+    }
+    na_mpi_clear(self, addr, &end);
+    addr->state = NA_MPI_IDLE;
+    na_plug_list_move(&end.lookups, &addr->lookups);
+    na_plug_list_move(&end.sends, &addr->sends);
+    na_plug_list_move(&end.closers, &addr->closers);
+    from_peer = addr->from_peer;
+    disowned = na_mpi_disown(addr);
+    na_mpi_unlock();
+    if (from_peer)
+        core->count(&self->base, "bad_names", 1);
+    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
+        "%s cannot be reached: no answer", addr->base.name);
+    na_mpi_return(self, &end.bodies);
+    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
+    na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
+    core->addr_unreached(&addr->base, NA_HOSTUNREACH);
+    if (disowned)
+        core->addr_unref(&addr->base);
+}
+
+/* The connection was closed in order, as we wanted. Without the lock. */
+static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_mpi_end end;
+    bool disowned = false;
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    if (addr->state != NA_MPI_CLOSING) {
+        na_mpi_unlock();
+        return;
+    }
+    na_mpi_clear(self, addr, &end);
+    addr->state = NA_MPI_IDLE;
+    na_plug_list_move(&end.closers, &addr->closers);
+    if (!na_plug_list_empty(&addr->lookups) ||
+        !na_plug_list_empty(&addr->sends))
+        na_mpi_dial(self, addr);
+    else
+        disowned = na_mpi_disown(addr);
+    na_mpi_unlock();
+    na_mpi_return(self, &end.bodies);
+    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    self->base.core->addr_parted(&addr->base);
+    if (disowned)
+        self->base.core->addr_unref(&addr->base);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What packets say. The polling thread calls all of this, without the lock.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+/* A packet as it was received: borrowed. */
+struct na_mpi_packet {
+    struct na_mpi_channel *channel;
+    int rank;
+    struct na_mpi_header header;
+    const unsigned char *head;
+    size_t head_size;
+};
+
+/* These functions return NULL, or what is wrong with the packet. */
+
+/* A peer connects, or connects again. */
+static const char *na_mpi_hello(
+    struct na_mpi_class *self, const struct na_mpi_packet *packet)
+{
+    const struct na_core *core = self->base.core;
+    uint64_t incarnation = packet->header.from;
+    struct na_mpi_addr *fresh = NULL;
+    struct na_mpi_addr *addr;
+    struct na_mpi_end end;
+    char name[NA_MAX_ADDR_LEN];
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    addr =
+        na_mpi_find(self, packet->channel, packet->rank, packet->header.number);
+    if (addr != NULL && !addr->base.self &&
+        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING) &&
+        atomic_load(&addr->incarnation) != incarnation) {
+        na_mpi_unlock();
+        na_mpi_kill(self, addr); /* its class is gone */
+        core->addr_unref(&addr->base);
+        addr = NULL;
+        na_mpi_lock();
+    }
+    if (addr == NULL) {
+        na_mpi_unlock();
+        na_mpi_name(name, packet->rank, packet->header.number);
+        fresh = na_mpi_addr_new(self, name, NA_FALSE, packet->channel,
+            packet->rank, packet->header.number);
+        if (fresh == NULL)
+            return NULL; /* the dialler will wait, and give up */
+        na_mpi_lock();
+        addr = na_mpi_find(
+            self, packet->channel, packet->rank, packet->header.number);
+        if (addr == NULL) {
+            addr = fresh;
+            fresh = NULL;
+            addr->from_peer = true;
+            na_mpi_enter(self, addr);
+        }
+    }
+    if (addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING)
+        na_mpi_connected(self, addr, incarnation, &end);
+    if (addr->state == NA_MPI_READY &&
+        na_mpi_control(self, addr, NA_MPI_WELCOME, NA_MPI_MESSAGES, 0, 0) ==
+            NA_SUCCESS)
+        na_mpi_flush(self, addr, &end);
+    na_mpi_unlock();
+    na_mpi_reached(self, addr, &end);
+    core->addr_unref(&addr->base);
+    if (fresh != NULL)
+        core->addr_unref(&fresh->base);
+    return NULL;
+}
+
+/* Our dial is answered, perhaps when nobody waits for it any more. */
+static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    const struct na_mpi_header *header)
+{
+    struct na_mpi_end end;
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    if (addr->state == NA_MPI_DIALLING || addr->state == NA_MPI_IDLE) {
+        na_mpi_connected(self, addr, header->from, &end);
+        na_mpi_flush(self, addr, &end);
+    }
+    na_mpi_unlock();
+    na_mpi_reached(self, addr, &end);
+}
+
+/* The peer closes the connection, after all that it sent; `kind` is BYE or
+ * GONE. */
+static void na_mpi_bye(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, uint8_t kind)
+{
+    bool closing;
+
+    na_mpi_lock();
+    closing = addr->state == NA_MPI_CLOSING;
+    if (kind == NA_MPI_BYE && closing && !addr->said_bye)
+        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+    else if (kind == NA_MPI_BYE && addr->state == NA_MPI_READY)
+        (void) na_mpi_control(
+            self, addr, NA_MPI_BYE_ACK, NA_MPI_MESSAGES, 0, 0);
+    na_mpi_unlock();
+    if (closing) /* both do: neither waits for BYE_ACK */
+        na_mpi_parted(self, addr);
+    else
+        na_mpi_kill(self, addr);
+}
+
+/* Deliver a MESSAGE or FRAME, or end the connection, when it is its turn. */
+static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    const struct na_mpi_header *header, const unsigned char *head,
+    size_t head_size, const unsigned char *body)
+{
+    const struct na_core *core = self->base.core;
+
+    if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
+        na_mpi_bye(self, addr, header->kind);
+    } else if (header->kind == NA_MPI_BYE_ACK) {
+        na_mpi_parted(self, addr);
+    } else if (self->closing) {
+        return;
+    } else if (header->kind == NA_MPI_FRAME) {
+        assert(header->tag <= head_size);
+        core->frame_arrived(&self->base, &addr->base, head, header->tag,
+            body != NULL ? body : head + header->tag,
+            body != NULL ? header->size : head_size - header->tag);
+    } else if (body != NULL) {
+        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
+            header->target, header->tag, body, header->size);
+    } else {
+        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
+            header->target, header->tag, head, head_size);
+    }
+}
+
+/* What no correct peer sends in a packet that has a lane. */
+static const char *na_mpi_check(
+    const struct na_mpi_class *self, const struct na_mpi_packet *packet)
+{
+    const struct na_mpi_header *header = &packet->header;
+    na_size_t frame_max = self->base.info->rma_frame_size;
+    bool fits;
+
+    if (frame_max < NA_MPI_MSG_MAX)
+        frame_max = NA_MPI_MSG_MAX;
+    switch (header->kind) {
+    case NA_MPI_MESSAGE:
+        if (header->plane >= NA_MSG_PLANE_MAX)
+            return "there is no such plane";
+        fits = header->size <= NA_MPI_MSG_MAX &&
+            (header->size == 0 || packet->head_size == 0);
+        break;
+    case NA_MPI_FRAME:
+        fits = header->size <= frame_max &&
+            (header->size == 0 ? header->tag <= packet->head_size
+                               : header->tag == packet->head_size);
+        break;
+    default: fits = header->size == 0 && packet->head_size == 0; break;
+    }
+    return fits ? NULL : "its size is wrong";
+}
+
+/* Deliver a packet now, or once what is before it in its lane is delivered. */
+static const char *na_mpi_arrived(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+{
+    const struct na_mpi_header *header = &packet->header;
+    enum na_mpi_lane lane =
+        header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
+    const char *why = na_mpi_check(self, packet);
+    bool waits;
+
+    if (why != NULL)
+        return why;
+    na_mpi_lock();
+    waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
+    if (waits && (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
+        why = na_mpi_keep(
+            self, addr, lane, header, packet->head, packet->head_size);
+    na_mpi_unlock();
+    if (!waits)
+        na_mpi_deliver(
+            self, addr, header, packet->head, packet->head_size, NULL);
+    return why;
+}
+
+/* A packet of a peer that has said HELLO. */
+static const char *na_mpi_said(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+{
+    const char *why = NULL;
+
+    switch (packet->header.kind) {
+    case NA_MPI_WELCOME: na_mpi_welcome(self, addr, &packet->header); break;
+    case NA_MPI_PULL:
+        na_mpi_lock();
+        if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+            why = na_mpi_pulled(self, addr, &packet->header);
+        na_mpi_unlock();
+        break;
+    default: why = na_mpi_arrived(self, addr, packet); break;
+    }
+    if (why != NULL)
+        na_mpi_kill(self, addr); /* bodies would be missing from now on */
+    return why;
+}
+
+/* Whether a packet is of this life of both ends. A class that is closed before
+ * its HELLO was answered does not know the receiver. */
+static bool na_mpi_is_current(const struct na_mpi_class *self,
+    const struct na_mpi_addr *addr, const struct na_mpi_header *header)
+{
+    uint64_t known =
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+
+    if (header->to != self->base.incarnation &&
+        !(header->kind == NA_MPI_GONE && header->to == 0))
+        return false;
+    return header->from == known ||
+        (header->kind == NA_MPI_WELCOME && header->from != 0);
+}
+
+/* Handle a packet. */
+static const char *na_mpi_hear_packet(
+    struct na_mpi_class *self, const struct na_mpi_packet *packet)
+{
+    const struct na_mpi_header *header = &packet->header;
+    struct na_mpi_addr *addr;
+    const char *why = NULL;
+
+    if (header->version != NA_MPI_VERSION)
+        return "it has another version of the protocol";
+    if (header->kind < NA_MPI_HELLO || header->kind >= NA_MPI_KIND_MAX)
+        return "there is no such kind";
+    if (header->kind == NA_MPI_HELLO) {
+        if (header->from == 0 || header->size != 0 || packet->head_size != 0)
+            return "its size is wrong";
+        return self->closing ? NULL : na_mpi_hello(self, packet);
+    }
+    na_mpi_lock();
+    addr = na_mpi_find(self, packet->channel, packet->rank, header->number);
+    na_mpi_unlock();
+    if (addr != NULL && na_mpi_is_current(self, addr, header))
+        why = na_mpi_said(self, addr, packet);
+    else
+        self->base.core->count(&self->base, "mpi_stale", 1);
+    if (addr != NULL)
+        self->base.core->addr_unref(&addr->base);
+    return why;
+}
+
+/* Handle what a slot received. */
+static void na_mpi_hear(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, int source, const unsigned char *bytes,
+    size_t size)
+{
+    struct na_mpi_packet packet;
+    const char *why;
+
+    memset(&packet, 0, sizeof(packet));
+    packet.channel = channel;
+    packet.rank = source;
+    why = na_mpi_get_header(bytes, size, &packet.header);
+    if (why == NULL) {
+        packet.head = bytes + NA_MPI_HEADER;
+        packet.head_size = size - NA_MPI_HEADER;
+        why = na_mpi_hear_packet(self, &packet);
+    }
+    if (why == NULL)
+        return;
+    self->base.core->count(&self->base, "mpi_malformed", 1);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
+        "refused a packet (%zu bytes) from rank %d: %s", size, source, why);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the classes of a process share: the lock, MPI's beginning and end, and
+ * errors of MPI as codes.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+struct na_mpi_job {
+    pthread_mutex_t lock;
+    struct na_link classes; /* na_mpi_class */
+    bool begun;             /* `classes` is initialised */
+    pid_t ours;             /* the process for which this file initialised MPI,
+                               and finalizes it; or 0 */
+    int level;              /* MPI_THREAD_... */
+    unsigned bodies;        /* asked for, to choose their tags */
+};
+
+static struct na_mpi_job na_mpi_job = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+static void na_mpi_lock(void)
+{
+    int rc = pthread_mutex_lock(&na_mpi_job.lock);
+
+    assert(rc == 0);
+    (void) rc;
+}
+
+static void na_mpi_unlock(void)
+{
+    int rc = pthread_mutex_unlock(&na_mpi_job.lock);
+
+    assert(rc == 0);
+    (void) rc;
+}
+
+/* ---- Errors ---- */
+
+static na_return_t na_mpi_code(int error)
+{
+    int kind = MPI_ERR_OTHER;
+
+    (void) MPI_Error_class(error, &kind);
+    switch (kind) {
+    case MPI_ERR_NO_MEM: return NA_NOMEM;
+    case MPI_ERR_TRUNCATE: return NA_MSGSIZE;
+    case MPI_ERR_ARG:
+    case MPI_ERR_COMM:
+    case MPI_ERR_RANK:
+    case MPI_ERR_TAG: return NA_INVALID_ARG;
+    case MPI_ERR_NAME:
+    case MPI_ERR_PORT:
+    case MPI_ERR_SERVICE: return NA_HOSTUNREACH;
+    default: return NA_IO_ERROR;
+    }
+}
+
+/* Log why a function of MPI failed; the code for it. */
+static na_return_t na_mpi_failed(const struct na_mpi_class *self,
+    const char *what, const char *which, int error)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int size = 0;
+
+    text[0] = '\0';
+    (void) MPI_Error_string(error, text, &size);
+    text[strcspn(text, "\n")] = '\0';
+    self->base.core->log(
+        HG_LOG_LEVEL_ERROR, "mpi", "%s %s: %s", what, which, text);
+    return na_mpi_code(error);
+}
+
+/* ---- The beginning and the end of MPI ---- */
+
+static const char *na_mpi_level_name(int level)
+{
+    return level == MPI_THREAD_SINGLE    ? "MPI_THREAD_SINGLE"
+        : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+        : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                         : "MPI_THREAD_MULTIPLE";
+}
+
+/* The process ends. MPI_Finalize waits for the other processes of the job, so
+ * a process that failed leaves without it: MPI then ends the job. */
+static void na_mpi_job_end(int status)
+{
+    int finalized = 0;
+
+    if (status != 0 || getpid() != na_mpi_job.ours)
+        return;
+    na_mpi_lock(); /* for good: no thread calls MPI any more */
+    (void) MPI_Finalized(&finalized);
+    if (!finalized)
+        (void) MPI_Finalize();
+}
+
+#ifdef __GLIBC__
+static void na_mpi_job_exit(int status, void *arg)
+{
+    (void) arg;
+    na_mpi_job_end(status);
+}
+#else
+static void na_mpi_job_exit(void)
+{
+    na_mpi_job_end(0);
+}
+#endif
+
+/* Initialise MPI. NA_NOMEM, NA_IO_ERROR (logged). The lock is held. */
+static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
+{
+    int error =
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &na_mpi_job.level);
+    int rc;
+
+    if (error != MPI_SUCCESS)
+        return na_mpi_failed(self, "cannot initialise", "MPI", error);
+    na_mpi_job.ours = getpid();
+    (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+#ifdef __GLIBC__
+    rc = on_exit(na_mpi_job_exit, NULL);
+#else
+    rc = atexit(na_mpi_job_exit);
+#endif
+    return rc == 0 ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* See that MPI is there. NA_OPNOTSUPPORT: not for threads; NA_FAULT: it was
+ * finalized (both logged). The lock is held. */
+static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
+{
+    const struct na_core *core = self->base.core;
+    int initialised = 0;
+    int finalized = 0;
+    na_return_t ret = NA_SUCCESS;
+
+    (void) MPI_Initialized(&initialised);
+    (void) MPI_Finalized(&finalized);
+    if (finalized) {
+        core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "MPI was finalized, and cannot be initialised again");
+        return NA_FAULT;
+    }
+    if (!na_mpi_job.begun)
+        na_plug_list_init(&na_mpi_job.classes);
+    na_mpi_job.begun = true;
+    if (!initialised)
+        ret = na_mpi_job_initialise(self);
+    else
+        (void) MPI_Query_thread(&na_mpi_job.level);
+    if (ret == NA_SUCCESS && na_mpi_job.level < MPI_THREAD_SERIALIZED) {
+        core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "MPI was initialised with %s: MPI_THREAD_SERIALIZED or "
+            "MPI_THREAD_MULTIPLE is needed (MPI_Init_thread)",
+            na_mpi_level_name(na_mpi_job.level));
+        return NA_OPNOTSUPPORT;
+    }
+    return ret;
+}
+
+/* Whether a class of the process has this number. The lock is held. */
+static bool na_mpi_job_has(unsigned number)
+{
+    struct na_link *link;
+
+    for (link = na_mpi_job.classes.next; link != &na_mpi_job.classes;
+         link = link->next) {
+        if (NA_MPI_OF(link, struct na_mpi_class, link)->number == number)
+            return true;
+    }
+    return false;
+}

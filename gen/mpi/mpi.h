@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_na_mpi: the MPI transport, mpi+static.
+ *
+ *     mpicc -DHG_NA_MPI=1 app.c hg.c hg_na_mpi.c -lpthread
+ *
+ * Every message of hg is one small MPI message, a packet: a header of 40 bytes
+ * and up to NA_MPI_PACKET bytes in all. Receives for packets are posted in
+ * advance, from any source, and are completed in the order in which they were
+ * posted. What does not fit in a packet is its body, a second MPI message that
+ * the receiver asks for:
+ *
+ *     sender                               receiver
+ *       MESSAGE or FRAME, body size, id ---->   MPI_Irecv for the body
+ *       <-------------------- PULL, id, tag
+ *     MPI_Isend of the body ---------------->   delivered
+ *
+ * So MPI holds memory of a sender only while the receive is posted, the
+ * receiver chooses how much comes at a time, and a sender can take back what
+ * nobody has asked for. Frames of RMA and messages have a lane each: within a
+ * lane the order is kept, and a message passes bodies of frames.
+ *
+ * MPI says who sent a packet, but not which class of that process. An address
+ * stands for one class of a peer, and for one life of it: each class has a
+ * random incarnation, which two of them exchange before they send more:
+ *
+ *     HELLO   incarnation of the sender --->
+ *     <--- WELCOME   incarnations of both
+ *
+ * Every packet carries both incarnations. What a closed class left behind is
+ * dropped by the next class with the same tags. BYE ends a connection, and is
+ * answered by BYE_ACK. A class that is closed says GONE to all.
+ *
+ * Static mode uses one communicator for all. No call is collective: classes
+ * are told apart by tags, the N-th class of a process (from 0, the lowest that
+ * is free) receives packets with the tag NA_MPI_TAG + N. The receiver of a body
+ * chooses its tag, from NA_MPI_BODY_TAG on.
+ *
+ * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
+ * of MPI, so that MPI_THREAD_SERIALIZED is enough. No function of the core that
+ * may call a slot is called under the lock, and no release of a frame.
+ *
+ * Must not know: anything of hg but hg.h.
+ */
+#ifndef HG_GEN_MPI_MPI_H
+#define HG_GEN_MPI_MPI_H
+
+#include <mpi.h>
+
+#include "plug/bytes.h"
+#include "plug/list.h"
+#include "plug/plug.h"
+
+#define NA_MPI_VERSION 1
+#define NA_MPI_HEADER 40u /* bytes in front of every packet */
+/* Below the eager limits that MPI implementations have for shared memory. */
+#define NA_MPI_PACKET 4000u
+#define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
+#define NA_MPI_SLOTS 16u /* receives posted for packets of a channel */
+#define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
+/* The most data in a frame: the counts of MPI are int. */
+#define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
+#define NA_MPI_PULLS 8u  /* bodies of one lane on their way */
+#define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
+#define NA_MPI_TESTS 8u  /* sends looked at in one poll */
+#define NA_MPI_KEEP 64u  /* send buffers kept for reuse */
+#define NA_MPI_BUCKETS 256u
+#define NA_MPI_MS ((uint64_t) 1000000)
+/* MPI guarantees tags up to 32,767. */
+#define NA_MPI_TAG 16384
+#define NA_MPI_BODY_TAG 24576
+#define NA_MPI_CLASSES 8192u
+#define NA_MPI_BODY_TAGS 8192u
+
+#define NA_MPI_OF(ptr, type, member) \
+    ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
+
+enum na_mpi_kind {
+    NA_MPI_HELLO = 1,
+    NA_MPI_WELCOME,
+    NA_MPI_MESSAGE,
+    NA_MPI_FRAME,   /* of emulated RMA: its header, then its data */
+    NA_MPI_PULL,    /* "send me the body with this id" */
+    NA_MPI_BYE,     /* "I close this connection" ... */
+    NA_MPI_BYE_ACK, /* "... and I sent nothing behind this" */
+    NA_MPI_GONE,    /* "My class is closed": without an answer */
+    NA_MPI_KIND_MAX
+};
+
+enum na_mpi_lane { NA_MPI_MESSAGES, NA_MPI_FRAMES, NA_MPI_LANES };
+
+/*
+ *     idle ---> dialling ---> ready ---> closing ---> idle
+ *       ^          |            |
+ *       +-silence--+            +--BYE, failure--> dead
+ *
+ * Idle: no connection, the next use dials. Dialling: HELLO sent. Closing: BYE
+ * sent, or to be sent when the bodies that were offered are taken.
+ */
+enum na_mpi_state {
+    NA_MPI_IDLE,
+    NA_MPI_DIALLING,
+    NA_MPI_READY,
+    NA_MPI_CLOSING,
+    NA_MPI_DEAD
+};
+
+/* A packet's header, decoded. */
+struct na_mpi_header {
+    uint8_t version;
+    uint8_t kind;
+    uint8_t plane;
+    uint8_t target;
+    uint16_t number; /* which class of the sending process */
+    uint32_t tag;    /* MESSAGE: its tag; FRAME: size of the frame's header;
+                        PULL: the tag to send the body with */
+    uint32_t size;   /* of the body, or 0: MESSAGE, FRAME, PULL */
+    uint32_t id;     /* of the body: MESSAGE, FRAME, PULL */
+    uint64_t to;     /* incarnation of the receiver, 0: unknown */
+    uint64_t from;   /* incarnation of the sender */
+};
+
+/* A receive for packets. */
+struct na_mpi_slot {
+    MPI_Request request; /* MPI_REQUEST_NULL: to be posted */
+    unsigned char *bytes;
+};
+
+/* Where packets come from: a communicator and a tag. */
+struct na_mpi_channel {
+    MPI_Comm comm;
+    int tag; /* of our packets */
+    unsigned next;
+    struct na_mpi_slot slots[NA_MPI_SLOTS];
+    unsigned char *bytes; /* of all slots */
+};
+
+/* Something to send: a packet, or a body that is offered or on its way. */
+struct na_mpi_out {
+    struct na_link link;
+    MPI_Request request;
+    uint32_t id;
+    const void *data;
+    size_t size;
+    void *owned;                /* the body is ours to free, or NULL */
+    void (*release)(void *arg); /* ... or borrowed, or NULL */
+    void *arg;
+    unsigned char *packet; /* NULL: a body */
+};
+
+/* A packet received that cannot be delivered yet. */
+struct na_mpi_in {
+    struct na_link link;
+    struct na_mpi_header header;
+    MPI_Request request; /* of the body, once that was asked for */
+    int tag;             /* ... of that */
+    unsigned char *body; /* NULL: none, or not asked for yet */
+    size_t head_size;
+    unsigned char head[]; /* what came in the packet */
+};
+
+/* What arrives in order: packets behind one whose body is not here. */
+struct na_mpi_inbox {
+    struct na_link ins;
+    size_t bytes;
+    unsigned pulled; /* bodies on their way */
+};
+
+struct na_mpi_addr {
+    struct na_addr base;
+    struct na_link link;      /* class->addrs; while on it, one reference: from
+                                 HELLO until it is idle or dead */
+    struct na_link timed;     /* class->timed: `deadline` counts */
+    struct na_link receiving; /* class->receiving: an inbox is not empty */
+    struct na_link bucket;    /* class->buckets, until dead */
+    enum na_mpi_state state;
+    bool from_peer; /* only peers have given this address */
+    bool said_bye;  /* closing: BYE was sent */
+    bool broken;    /* MPI refused to send: poll ends the connection */
+    struct na_mpi_channel *channel;
+    int rank;
+    unsigned number;              /* which class there */
+    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    uint64_t deadline;            /* of dialling or closing */
+    uint32_t last_id;
+    struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
+    struct na_mpi_inbox inboxes[NA_MPI_LANES];
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+};
+
+struct na_mpi_class {
+    struct na_class base;
+    struct na_link link; /* na_mpi_job.classes */
+    bool opened;         /* the channel is, and `link` is on the list */
+    bool closing;        /* nothing is delivered any more */
+    unsigned number;
+    int rank;
+    int ranks;
+    struct na_mpi_channel channel;
+    struct na_link addrs;
+    struct na_link timed;
+    struct na_link receiving;
+    struct na_link sending; /* na_mpi_out with an active request */
+    struct na_link orphans; /* na_mpi_in whose receive is being canceled */
+    struct na_link spare;   /* na_mpi_out with a packet */
+    unsigned spare_count;
+    struct na_link buckets[NA_MPI_BUCKETS];
+};
+
+static struct na_mpi_class *na_mpi_of(const struct na_class *na_class)
+{
+    return (struct na_mpi_class *) (uintptr_t) na_class;
+}
+
+static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
+{
+    return (struct na_mpi_addr *) (uintptr_t) addr;
+}
+
+/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
+ * is held. */
+HG_PRIVATE void na_mpi_dial(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and closing the class, and the table of slots.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+/* The communicator for the class that this thread is opening: NA_MPI_Init's,
+ * or none. */
+static _Thread_local const MPI_Comm *na_mpi_given;
+
+static void na_mpi_prepare(struct na_mpi_class *self)
+{
+    unsigned i;
+
+    na_plug_list_init(&self->link);
+    na_plug_list_init(&self->addrs);
+    na_plug_list_init(&self->timed);
+    na_plug_list_init(&self->receiving);
+    na_plug_list_init(&self->sending);
+    na_plug_list_init(&self->orphans);
+    na_plug_list_init(&self->spare);
+    for (i = 0; i < NA_MPI_BUCKETS; i++)
+        na_plug_list_init(&self->buckets[i]);
+}
+
+/* Choose the number of the class: the one in `host`, or the lowest that is
+ * free. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
+ * held. */
+static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
+{
+    const struct na_core *core = self->base.core;
+    unsigned number = 0;
+    int rank = 0;
+
+    if (host[0] == '\0' || !self->base.listen) {
+        while (number < NA_MPI_CLASSES && na_mpi_job_has(number))
+            number++;
+    } else {
+        na_return_t ret = na_mpi_parse(self, NA_FALSE, host, &rank, &number);
+
+        if (ret != NA_SUCCESS)
+            return ret;
+        if (rank != self->rank) {
+            core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "mpi+static://%s: this process has rank %d", host, self->rank);
+            return NA_ADDRNOTAVAIL;
+        }
+    }
+    if (number == NA_MPI_CLASSES || na_mpi_job_has(number)) {
+        core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "mpi+static://%s: another class of this process has that address",
+            host);
+        return NA_ADDRINUSE;
+    }
+    assert(number < NA_MPI_CLASSES);
+    self->number = number;
+    return NA_SUCCESS;
+}
+
+/* Find the communicator, and our place in it. The lock is held. */
+static na_return_t na_mpi_enter_comm(
+    struct na_mpi_class *self, MPI_Comm comm, const char *host)
+{
+    na_return_t ret;
+    int between = 0;
+    int error = MPI_Comm_test_inter(comm, &between);
+
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_rank(comm, &self->rank);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_size(comm, &self->ranks);
+    if (error != MPI_SUCCESS)
+        return na_mpi_failed(self, "cannot use", "the communicator", error);
+    if (between) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "the communicator is between two groups: one within a group is "
+            "needed");
+        return NA_INVALID_ARG;
+    }
+    ret = na_mpi_number(self, host);
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_mpi_channel_open(
+        self, &self->channel, comm, NA_MPI_TAG + (int) self->number);
+}
+
+/* Wait up to `linger_ms` for what was accepted to leave, and for bodies that
+ * peers are sending. Packets are still read, since those ask for bodies. */
+static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
+{
+    uint64_t until = self->base.core->now_ns() + linger_ms * NA_MPI_MS;
+    struct na_link bodies;
+    struct na_link *link;
+    bool busy = true;
+
+    na_plug_list_init(&bodies);
+    while (busy) {
+        (void) na_mpi_poll_packets(self, &self->channel);
+        na_mpi_lock();
+        (void) na_mpi_reap(self, &bodies);
+        na_mpi_orphans_free(self);
+        busy = !na_plug_list_empty(&self->sending) ||
+            !na_plug_list_empty(&self->orphans);
+        for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+            struct na_mpi_addr *addr =
+                NA_MPI_OF(link, struct na_mpi_addr, link);
+            unsigned lane;
+
+            for (lane = 0; lane < NA_MPI_LANES; lane++)
+                na_mpi_inbox_clear(self, &addr->inboxes[lane]);
+            if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+                na_mpi_say_bye(self, addr);
+            else
+                addr->said_bye = true;
+            busy = busy || !addr->said_bye;
+        }
+        na_mpi_unlock();
+        na_mpi_return(self, &bodies);
+        if (self->base.core->now_ns() >= until)
+            return;
+        if (busy)
+            (void) sched_yield();
+    }
+}
+
+/* Tell the peers, and free the slots. */
+static void na_mpi_shut(struct na_mpi_class *self)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link *link;
+
+    na_mpi_lock();
+    na_mpi_channel_cancel(&self->channel);
+    while (!na_mpi_channel_free(self, &self->channel))
+        continue;
+    na_plug_list_remove(&self->link);
+    /* What MPI still uses is left to it: a send that nobody receives, and a
+     * receive that a peer was told of. */
+    while (na_plug_list_pop(&self->sending) != NULL ||
+        na_plug_list_pop(&self->orphans) != NULL)
+        continue;
+    na_mpi_unlock();
+    while ((link = na_plug_list_pop(&self->spare)) != NULL)
+        core->free(NA_MPI_OF(link, struct na_mpi_out, link));
+}
+
+static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_mpi_class *self = na_mpi_of(na_class);
+    struct na_link *link;
+    struct na_mpi_end end;
+
+    assert(self->channel.bytes != NULL && !self->closing);
+    self->closing = true;
+    na_mpi_linger(self, linger_ms);
+    na_mpi_end_init(&end);
+    for (;;) {
+        struct na_mpi_addr *addr;
+
+        na_mpi_lock();
+        link = na_plug_list_pop(&self->addrs);
+        if (link == NULL)
+            break;
+        addr = NA_MPI_OF(link, struct na_mpi_addr, link);
+        if (!addr->said_bye) /* it did not take our messages in time */
+            (void) na_mpi_control(
+                self, addr, NA_MPI_GONE, NA_MPI_MESSAGES, 0, 0);
+        na_mpi_clear(self, addr, &end);
+        addr->state = NA_MPI_DEAD;
+        na_mpi_unlock();
+        na_mpi_return(self, &end.bodies);
+        na_class->core->addr_unref(&addr->base);
+    }
+    na_mpi_unlock();
+    na_mpi_shut(self);
+}
+
+static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
+{
+    struct na_mpi_class *self = na_mpi_of(na_class);
+    const struct na_init_info *info = na_class->info;
+    char name[NA_MAX_ADDR_LEN];
+    struct na_mpi_addr *addr;
+    na_return_t ret;
+
+    na_class->max_unexpected_size = info->max_unexpected_size;
+    na_class->max_expected_size = info->max_expected_size;
+    na_class->max_tag = UINT32_MAX;
+    na_mpi_prepare(self);
+    na_mpi_lock();
+    ret = na_mpi_job_begin(self);
+    if (ret == NA_SUCCESS)
+        ret = na_mpi_enter_comm(
+            self, na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD, host);
+    if (ret == NA_SUCCESS)
+        na_plug_list_push(&na_mpi_job.classes, &self->link);
+    na_mpi_unlock();
+    if (ret != NA_SUCCESS)
+        goto shut;
+    na_mpi_name(name, self->rank, self->number);
+    addr = na_mpi_addr_new(
+        self, name, NA_TRUE, &self->channel, self->rank, self->number);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+        goto shut;
+    }
+    addr->state = NA_MPI_READY;
+    atomic_store(&addr->incarnation, na_class->incarnation);
+    na_mpi_lock();
+    na_mpi_enter(self, addr);
+    na_mpi_unlock();
+    na_class->self_addr = &addr->base;
+    return NA_SUCCESS;
+
+shut:
+    na_mpi_shut(self);
+    return ret;
+}
+
+static const char *const na_mpi_protocols[] = {"static", NULL};
+
+extern const struct na_plugin hg_na_mpi_plugin;
+
+const struct na_plugin hg_na_mpi_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "mpi",
+    .protocols = na_mpi_protocols,
+    .caps = NA_CAP_ORDERED,
+    .class_size = sizeof(struct na_mpi_class),
+    .addr_size = sizeof(struct na_mpi_addr),
+    .open = na_mpi_open,
+    .close = na_mpi_close,
+    .addr_lookup = na_mpi_addr_lookup,
+    .addr_release = na_mpi_addr_release,
+    .addr_cmp = na_mpi_addr_cmp,
+    .addr_terminate = na_mpi_addr_terminate,
+    .addr_abandon = na_mpi_addr_abandon,
+    .msg_send = na_mpi_msg_send,
+    .frame_send = na_mpi_frame_send,
+    .poll = na_mpi_poll,
+    .cancel = na_mpi_cancel,
+    .reclaim = na_mpi_reclaim,
+    .addr_resolve = na_mpi_addr_resolve,
+    .max_frame_size = NA_MPI_FRAME_MAX,
+};
+
+na_class_t *NA_MPI_Init(MPI_Comm *intra_comm, int flags)
+{
+    na_class_t *na_class;
+
+    na_mpi_given = intra_comm;
+    na_class = NA_Initialize(
+        "mpi+static://", (flags & NA_MPI_LISTEN) != 0 ? NA_TRUE : NA_FALSE);
+    na_mpi_given = NULL;
+    return na_class;
+}

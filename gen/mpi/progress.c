@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Progress: packets, bodies, sends that end, and deadlines.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+/* Receive and handle packets; the number of them. */
+static unsigned na_mpi_poll_packets(
+    struct na_mpi_class *self, struct na_mpi_channel *channel)
+{
+    unsigned n = 0;
+
+    na_mpi_lock();
+    while (n < NA_MPI_BATCH) {
+        int source = 0;
+        size_t size = 0;
+        struct na_mpi_slot *slot =
+            na_mpi_channel_take(self, channel, &source, &size);
+
+        if (slot == NULL)
+            break;
+        na_mpi_unlock();
+        na_mpi_hear(self, channel, source, slot->bytes, size);
+        n++;
+        na_mpi_lock();
+        (void) na_mpi_slot_post(self, channel, slot);
+    }
+    na_mpi_unlock();
+    return n;
+}
+
+/* Deliver what inboxes have complete; the number of things done. */
+static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
+{
+    struct na_link turn;
+    struct na_link *link;
+    unsigned n = 0;
+
+    na_plug_list_init(&turn);
+    na_mpi_lock();
+    na_plug_list_move(&turn, &self->receiving);
+    while ((link = na_plug_list_pop(&turn)) != NULL) {
+        struct na_mpi_addr *addr =
+            NA_MPI_OF(link, struct na_mpi_addr, receiving);
+        struct na_mpi_in *in = NULL;
+        unsigned lane;
+
+        assert(addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING);
+        self->base.core->addr_ref(&addr->base);
+        for (lane = 0; lane < NA_MPI_LANES; lane++) {
+            while ((in = na_mpi_inbox_take(
+                        self, addr, (enum na_mpi_lane) lane)) != NULL) {
+                na_mpi_unlock();
+                na_mpi_deliver(
+                    self, addr, &in->header, in->head, in->head_size, in->body);
+                n++;
+                na_mpi_lock();
+                na_mpi_in_free(self, in);
+            }
+        }
+        if (na_plug_list_empty(&addr->receiving) &&
+            (!na_plug_list_empty(&addr->inboxes[0].ins) ||
+                !na_plug_list_empty(&addr->inboxes[1].ins)))
+            na_plug_list_push(&self->receiving, &addr->receiving);
+        na_mpi_unlock();
+        self->base.core->addr_unref(&addr->base);
+        na_mpi_lock();
+    }
+    na_mpi_unlock();
+    return n;
+}
+
+/* An address whose time is over, with a reference; NULL: none. The lock is
+ * held. */
+static struct na_mpi_addr *na_mpi_overdue(
+    struct na_mpi_class *self, uint64_t now)
+{
+    struct na_link *link;
+
+    for (link = self->timed.next; link != &self->timed; link = link->next) {
+        struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, timed);
+
+        if (addr->deadline <= now) {
+            na_plug_list_remove(&addr->timed);
+            self->base.core->addr_ref(&addr->base);
+            return addr;
+        }
+    }
+    return NULL;
+}
+
+/* End dials that nobody answers, closings, and connections that MPI broke. */
+static unsigned na_mpi_poll_time(struct na_mpi_class *self)
+{
+    uint64_t now = self->base.core->now_ns();
+    unsigned n = 0;
+
+    for (;;) {
+        struct na_mpi_addr *addr;
+        enum na_mpi_state state;
+        bool broken;
+
+        na_mpi_lock();
+        addr = na_mpi_overdue(self, now);
+        if (addr == NULL)
+            break;
+        state = addr->state;
+        broken = addr->broken;
+        na_mpi_unlock();
+        if (state == NA_MPI_DIALLING)
+            na_mpi_unreached(self, addr);
+        else if (broken)
+            na_mpi_kill(self, addr);
+        else
+            na_mpi_parted(self, addr);
+        self->base.core->addr_unref(&addr->base);
+        n++;
+    }
+    na_mpi_unlock();
+    return n;
+}
+
+static unsigned na_mpi_poll(struct na_context *context)
+{
+    struct na_mpi_class *self = na_mpi_of(context->na_class);
+    unsigned n = na_mpi_poll_packets(self, &self->channel);
+    struct na_link bodies;
+    bool timed;
+    bool receiving;
+
+    na_plug_list_init(&bodies);
+    na_mpi_lock();
+    n += na_mpi_reap(self, &bodies);
+    timed = !na_plug_list_empty(&self->timed);
+    receiving = !na_plug_list_empty(&self->receiving);
+    if (!na_plug_list_empty(&self->orphans))
+        na_mpi_orphans_free(self);
+    na_mpi_unlock();
+    na_mpi_return(self, &bodies);
+    if (receiving)
+        n += na_mpi_poll_inboxes(self);
+    if (timed)
+        n += na_mpi_poll_time(self);
+    return n;
+}
+
+/* Bodies that peers have received come back though nobody polls. */
+static void na_mpi_reclaim(struct na_class *na_class)
+{
+    struct na_mpi_class *self = na_mpi_of(na_class);
+    struct na_link bodies;
+
+    na_plug_list_init(&bodies);
+    na_mpi_lock();
+    (void) na_mpi_reap(self, &bodies);
+    na_mpi_unlock();
+    na_mpi_return(self, &bodies);
+}
+
+static na_return_t na_mpi_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_mpi_class *self = na_mpi_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    bool found;
+
+    na_mpi_lock();
+    found = core->op_id(op) == op_id && !na_plug_list_empty(&op->link);
+    if (found)
+        na_plug_list_remove(&op->link);
+    na_mpi_unlock();
+    if (!found)
+        return NA_NOENTRY;
+    core->complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* Nobody believes in the peer any more. It is told, should it live. */
+static void na_mpi_addr_abandon(struct na_addr *base)
+{
+    struct na_mpi_class *self = na_mpi_of(base->na_class);
+    struct na_mpi_addr *addr = na_mpi_addr_of(base);
+    bool dialling;
+
+    na_mpi_lock();
+    dialling = addr->state == NA_MPI_DIALLING;
+    if (addr->state == NA_MPI_READY)
+        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+    na_mpi_unlock();
+    if (!dialling)
+        na_mpi_kill(self, addr);
+}
+
+static na_return_t na_mpi_addr_terminate(struct na_op *op)
+{
+    struct na_mpi_class *self = na_mpi_of(op->context->na_class);
+    struct na_mpi_addr *addr = na_mpi_addr_of(op->addr);
+    struct na_mpi_end end;
+    bool closed;
+
+    na_mpi_end_init(&end);
+    na_mpi_lock();
+    closed = addr->base.self || addr->state == NA_MPI_IDLE ||
+        addr->state == NA_MPI_DEAD;
+    if (!closed) {
+        na_plug_list_push(&addr->closers, &op->link);
+        na_mpi_flush(self, addr, &end);
+    }
+    na_mpi_unlock();
+    na_mpi_reached(self, addr, &end);
+    if (closed)
+        self->base.core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}

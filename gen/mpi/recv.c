@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receives: slots for packets, and inboxes of what waits for its body.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+/* ---- Packets. The lock is held in all of these. ---- */
+
+/* Post the receive of a slot. */
+static na_return_t na_mpi_slot_post(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, struct na_mpi_slot *slot)
+{
+    int error;
+
+    assert(slot->request == MPI_REQUEST_NULL);
+    error = MPI_Irecv(slot->bytes, (int) NA_MPI_PACKET, MPI_BYTE,
+        MPI_ANY_SOURCE, channel->tag, channel->comm, &slot->request);
+
+    if (error == MPI_SUCCESS)
+        return NA_SUCCESS;
+    slot->request = MPI_REQUEST_NULL;
+    return na_mpi_failed(self, "cannot receive", "packets", error);
+}
+
+/* Open a channel. NA_NOMEM, or an error of MPI's (logged). */
+static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, MPI_Comm comm, int tag)
+{
+    na_return_t ret = NA_SUCCESS;
+    unsigned i;
+
+    channel->comm = comm;
+    channel->tag = tag;
+    channel->next = 0;
+    channel->bytes = (unsigned char *) self->base.core->alloc(
+        (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
+    if (channel->bytes == NULL) {
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "no memory to receive packets");
+        return NA_NOMEM;
+    }
+    for (i = 0; i < NA_MPI_SLOTS; i++) {
+        channel->slots[i].bytes = channel->bytes + (size_t) i * NA_MPI_PACKET;
+        channel->slots[i].request = MPI_REQUEST_NULL;
+    }
+    for (i = 0; i < NA_MPI_SLOTS && ret == NA_SUCCESS; i++)
+        ret = na_mpi_slot_post(self, channel, &channel->slots[i]);
+    return ret;
+}
+
+/* Whether a receive that nobody waits for has ended. */
+static bool na_mpi_is_over(MPI_Request *request)
+{
+    int done = 0;
+
+    return *request == MPI_REQUEST_NULL ||
+        MPI_Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+}
+
+static void na_mpi_channel_cancel(struct na_mpi_channel *channel)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_MPI_SLOTS; i++) {
+        if (channel->bytes != NULL &&
+            channel->slots[i].request != MPI_REQUEST_NULL)
+            (void) MPI_Cancel(&channel->slots[i].request);
+    }
+}
+
+/* After na_mpi_channel_cancel: free the slots. False: not yet. */
+static bool na_mpi_channel_free(
+    struct na_mpi_class *self, struct na_mpi_channel *channel)
+{
+    unsigned i;
+
+    if (channel->bytes == NULL)
+        return true;
+    for (i = 0; i < NA_MPI_SLOTS; i++) {
+        if (!na_mpi_is_over(&channel->slots[i].request))
+            return false;
+    }
+    self->base.core->free(channel->bytes);
+    channel->bytes = NULL;
+    return true;
+}
+
+/* The slot of the next packet, which is to be posted again; NULL: none came. */
+static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, int *source_p, size_t *size_p)
+{
+    struct na_mpi_slot *slot = &channel->slots[channel->next];
+    MPI_Status status;
+    int done = 0;
+    int size = 0;
+    int error;
+
+    if (slot->request == MPI_REQUEST_NULL) { /* could not be posted */
+        (void) na_mpi_slot_post(self, channel, slot);
+        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        return NULL;
+    }
+    error = MPI_Test(&slot->request, &done, &status);
+    if (error == MPI_SUCCESS && !done)
+        return NULL;
+    channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+    if (error == MPI_SUCCESS)
+        error = MPI_Get_count(&status, MPI_BYTE, &size);
+    if (error != MPI_SUCCESS || size < 0) {
+        (void) na_mpi_failed(self, "cannot receive", "a packet", error);
+        if (slot->request == MPI_REQUEST_NULL)
+            (void) na_mpi_slot_post(self, channel, slot);
+        return NULL;
+    }
+    *source_p = status.MPI_SOURCE;
+    *size_p = (size_t) size;
+    return slot;
+}
+
+/* ---- Inboxes ---- */
+
+/* A tag for a body. A receive that the peer may never serve keeps its tag, so
+ * that no other body meets it. */
+static int na_mpi_body_tag(struct na_mpi_class *self)
+{
+    const struct na_link *link;
+    int tag;
+
+    do {
+        tag = NA_MPI_BODY_TAG + (int) (na_mpi_job.bodies++ % NA_MPI_BODY_TAGS);
+        for (link = self->orphans.next; link != &self->orphans;
+             link = link->next) {
+            if (NA_MPI_OF(link, struct na_mpi_in, link)->tag == tag)
+                break;
+        }
+    } while (link != &self->orphans);
+    return tag;
+}
+
+/* Ask for bodies, as many as may be on their way at a time. What there is no
+ * memory for is asked for later. */
+static void na_mpi_pull(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
+{
+    struct na_mpi_inbox *inbox = &addr->inboxes[lane];
+    struct na_link *link;
+
+    for (link = inbox->ins.next;
+         link != &inbox->ins && inbox->pulled < NA_MPI_PULLS;
+         link = link->next) {
+        struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+        int error;
+
+        if (in->header.size == 0 || in->body != NULL)
+            continue;
+        in->body = (unsigned char *) self->base.core->alloc(in->header.size);
+        if (in->body == NULL) {
+            self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "no memory to receive %" PRIu32 " bytes", in->header.size);
+            return;
+        }
+        in->tag = na_mpi_body_tag(self);
+        error = MPI_Irecv(in->body, (int) in->header.size, MPI_BYTE, addr->rank,
+            in->tag, addr->channel->comm, &in->request);
+        if (error != MPI_SUCCESS) {
+            (void) na_mpi_failed(
+                self, "cannot receive from", addr->base.name, error);
+            na_mpi_break(self, addr);
+            return;
+        }
+        inbox->pulled++;
+        (void) na_mpi_control(
+            self, addr, NA_MPI_PULL, lane, in->header.id, in->tag);
+    }
+}
+
+/* Keep a packet until what is before it is delivered. The lock is held. NULL,
+ * or why the connection ends. */
+static const char *na_mpi_keep(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, enum na_mpi_lane lane,
+    const struct na_mpi_header *header, const unsigned char *head,
+    size_t head_size)
+{
+    struct na_mpi_inbox *inbox = &addr->inboxes[lane];
+    struct na_mpi_in *in;
+
+    if (inbox->bytes > self->base.info->max_queue_bytes)
+        return "too much waits behind a body that does not come";
+    in = (struct na_mpi_in *) self->base.core->alloc(sizeof(*in) + head_size);
+    if (in == NULL)
+        return "there is no memory to keep it";
+    memset(in, 0, sizeof(*in));
+    na_plug_list_init(&in->link);
+    in->header = *header;
+    in->request = MPI_REQUEST_NULL;
+    in->head_size = head_size;
+    if (head_size > 0)
+        memcpy(in->head, head, head_size);
+    inbox->bytes += sizeof(*in) + head_size;
+    na_plug_list_push(&inbox->ins, &in->link);
+    if (na_plug_list_empty(&addr->receiving))
+        na_plug_list_push(&self->receiving, &addr->receiving);
+    if (header->size > 0)
+        na_mpi_pull(self, addr, lane);
+    return NULL;
+}
+
+static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
+{
+    self->base.core->free(in->body);
+    self->base.core->free(in);
+}
+
+/* The first packet of an inbox, if it is complete: taken out, the caller's to
+ * free. The lock is held. */
+static struct na_mpi_in *na_mpi_inbox_take(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
+{
+    struct na_mpi_inbox *inbox = &addr->inboxes[lane];
+    struct na_mpi_in *in;
+    MPI_Status status;
+    int done = 1;
+    int size = 0;
+    int error = MPI_SUCCESS;
+
+    if (na_plug_list_empty(&inbox->ins))
+        return NULL;
+    in = NA_MPI_OF(inbox->ins.next, struct na_mpi_in, link);
+    if (in->header.size > 0 && in->body == NULL) {
+        na_mpi_pull(self, addr, lane); /* there was no memory */
+        return NULL;
+    }
+    if (in->header.size > 0) {
+        error = MPI_Test(&in->request, &done, &status);
+        if (error == MPI_SUCCESS && !done)
+            return NULL;
+        if (error == MPI_SUCCESS)
+            error = MPI_Get_count(&status, MPI_BYTE, &size);
+        assert(inbox->pulled > 0);
+        inbox->pulled--;
+    }
+    na_plug_list_remove(&in->link);
+    assert(inbox->bytes >= sizeof(*in) + in->head_size);
+    inbox->bytes -= sizeof(*in) + in->head_size;
+    if (error == MPI_SUCCESS && (uint32_t) size == in->header.size) {
+        na_mpi_pull(self, addr, lane);
+        return in;
+    }
+    if (error != MPI_SUCCESS)
+        (void) na_mpi_failed(
+            self, "cannot receive from", addr->base.name, error);
+    na_mpi_in_free(self, in);
+    na_mpi_break(self, addr);
+    return NULL;
+}
+
+/* Drop what an inbox holds. Receives stay posted: a peer that was asked for a
+ * body sends it, and its memory is in use until somebody receives that. The
+ * lock is held. */
+static void na_mpi_inbox_clear(
+    struct na_mpi_class *self, struct na_mpi_inbox *inbox)
+{
+    struct na_link *link;
+
+    while ((link = na_plug_list_pop(&inbox->ins)) != NULL) {
+        struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+
+        if (in->request != MPI_REQUEST_NULL)
+            na_plug_list_push(&self->orphans, &in->link);
+        else
+            na_mpi_in_free(self, in);
+    }
+    inbox->bytes = 0;
+    inbox->pulled = 0;
+}
+
+/* Free those whose receive has ended. The lock is held. */
+static void na_mpi_orphans_free(struct na_mpi_class *self)
+{
+    struct na_link left;
+    struct na_link *link;
+
+    na_plug_list_init(&left);
+    while ((link = na_plug_list_pop(&self->orphans)) != NULL) {
+        struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+
+        if (na_mpi_is_over(&in->request))
+            na_mpi_in_free(self, in);
+        else
+            na_plug_list_push(&left, &in->link);
+    }
+    na_plug_list_move(&self->orphans, &left);
+}

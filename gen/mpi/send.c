@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What goes out: packets, and the bodies that peers ask for.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+/* Have poll end the connection: MPI refused to send. The lock is held, as in
+ * all of this file unless a function's comment says otherwise. */
+static void na_mpi_break(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->base.self || addr->state == NA_MPI_IDLE ||
+        addr->state == NA_MPI_DEAD)
+        return;
+    addr->broken = true;
+    addr->deadline = 0;
+    if (na_plug_list_empty(&addr->timed))
+        na_plug_list_push(&self->timed, &addr->timed);
+}
+
+/* ---- Packets ---- */
+
+/* A packet to fill. NULL: no memory (logged). */
+static struct na_mpi_out *na_mpi_packet(struct na_mpi_class *self)
+{
+    struct na_link *link = na_plug_list_pop(&self->spare);
+    struct na_mpi_out *out;
+
+    if (link != NULL) {
+        self->spare_count--;
+        return NA_MPI_OF(link, struct na_mpi_out, link);
+    }
+    out = (struct na_mpi_out *) self->base.core->alloc(
+        sizeof(*out) + NA_MPI_PACKET);
+    if (out == NULL) {
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "no memory for a packet");
+        return NULL;
+    }
+    memset(out, 0, sizeof(*out));
+    na_plug_list_init(&out->link);
+    out->packet = (unsigned char *) (out + 1);
+    return out;
+}
+
+static void na_mpi_packet_put(struct na_mpi_class *self, struct na_mpi_out *out)
+{
+    if (self->spare_count < NA_MPI_KEEP) {
+        self->spare_count++;
+        na_plug_list_push(&self->spare, &out->link);
+    } else {
+        self->base.core->free(out);
+    }
+}
+
+/* Send a packet with `size` bytes behind the header; takes it. */
+static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, struct na_mpi_out *out,
+    struct na_mpi_header *header, size_t size)
+{
+    int done = 0;
+    int error;
+
+    assert(size <= NA_MPI_ROOM && out->packet != NULL);
+    assert(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
+    header->version = NA_MPI_VERSION;
+    header->number = (uint16_t) self->number;
+    header->to = atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+    header->from = self->base.incarnation;
+    na_mpi_put_header(out->packet, header);
+    error = MPI_Isend(out->packet, (int) (NA_MPI_HEADER + size), MPI_BYTE,
+        addr->rank, NA_MPI_TAG + (int) addr->number, addr->channel->comm,
+        &out->request);
+    if (error != MPI_SUCCESS) {
+        na_mpi_packet_put(self, out);
+        (void) na_mpi_failed(self, "cannot send to", addr->base.name, error);
+        na_mpi_break(self, addr);
+        return NA_DISCONNECT;
+    }
+    if (MPI_Test(&out->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+        done)
+        na_mpi_packet_put(self, out);
+    else
+        na_plug_list_push(&self->sending, &out->link);
+    return NA_SUCCESS;
+}
+
+/* Send a packet without a head. */
+static na_return_t na_mpi_control(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, enum na_mpi_kind kind, enum na_mpi_lane lane,
+    uint32_t id, int tag)
+{
+    struct na_mpi_out *out = na_mpi_packet(self);
+    struct na_mpi_header header;
+
+    if (out == NULL) {
+        na_mpi_break(self, addr);
+        return NA_NOMEM;
+    }
+    memset(&header, 0, sizeof(header));
+    header.kind = (uint8_t) kind;
+    header.plane = (uint8_t) lane;
+    header.id = id;
+    header.tag = (uint32_t) tag;
+    return na_mpi_packet_send(self, addr, out, &header, 0);
+}
+
+/* ---- Bodies ---- */
+
+/* A body to offer. `owned` is freed once it is sent, or `release` called.
+ * NULL: no memory (logged). Without the lock, too. */
+static struct na_mpi_out *na_mpi_body(const struct na_mpi_class *self,
+    const void *data, size_t size, void *owned, void (*release)(void *arg),
+    void *arg)
+{
+    struct na_mpi_out *out =
+        (struct na_mpi_out *) self->base.core->alloc(sizeof(*out));
+
+    if (out == NULL) {
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "no memory to send %zu bytes", size);
+        return NULL;
+    }
+    memset(out, 0, sizeof(*out));
+    na_plug_list_init(&out->link);
+    out->data = data;
+    out->size = size;
+    out->owned = owned;
+    out->release = release;
+    out->arg = arg;
+    return out;
+}
+
+/* Give bodies back that are sent, or not to be sent. Without the lock. */
+static void na_mpi_return(struct na_mpi_class *self, struct na_link *bodies)
+{
+    struct na_link *link;
+
+    while ((link = na_plug_list_pop(bodies)) != NULL) {
+        struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
+
+        if (out->release != NULL)
+            out->release(out->arg);
+        self->base.core->free(out->owned);
+        self->base.core->free(out);
+    }
+}
+
+/* Send a MESSAGE or FRAME, with `head` in the packet, and `body`, which may be
+ * NULL, for the peer to ask for. Takes the body unless it fails. */
+static na_return_t na_mpi_offer(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, struct na_mpi_out *packet,
+    struct na_mpi_header *header, size_t head_size, struct na_mpi_out *body)
+{
+    enum na_mpi_lane lane =
+        header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
+    na_return_t ret;
+
+    assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
+    if (body != NULL) {
+        assert(body->packet == NULL && body->size > NA_MPI_ROOM - head_size);
+        header->size = (uint32_t) body->size;
+        header->id = body->id = ++addr->last_id;
+    }
+    ret = na_mpi_packet_send(self, addr, packet, header, head_size);
+    if (ret == NA_SUCCESS && body != NULL)
+        na_plug_list_push(&addr->offers[lane], &body->link);
+    return ret;
+}
+
+/* Say BYE or GONE once the messages that were accepted have been taken. */
+static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->said_bye || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
+        return;
+    assert(self->closing || addr->state == NA_MPI_CLOSING);
+    addr->said_bye = true;
+    (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE,
+        NA_MPI_MESSAGES, 0, 0);
+}
+
+/* The peer asks for a body, and has posted the receive. Returns NULL, or what
+ * is wrong with that. */
+static const char *na_mpi_pulled(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_mpi_header *header)
+{
+    unsigned lane = header->plane;
+    struct na_mpi_out *out;
+    int error;
+
+    if (lane >= NA_MPI_LANES || header->tag < (uint32_t) NA_MPI_BODY_TAG ||
+        header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
+        return "it names no lane or no tag for a body";
+    if (na_plug_list_empty(&addr->offers[lane]))
+        return "no body was offered";
+    out = NA_MPI_OF(addr->offers[lane].next, struct na_mpi_out, link);
+    if (out->id != header->id)
+        return "it asks for another body than the next one";
+    error = MPI_Isend(out->data, (int) out->size, MPI_BYTE, addr->rank,
+        (int) header->tag, addr->channel->comm, &out->request);
+    if (error != MPI_SUCCESS) {
+        (void) na_mpi_failed(self, "cannot send to", addr->base.name, error);
+        na_mpi_break(self, addr);
+        return NULL;
+    }
+    na_plug_list_remove(&out->link);
+    na_plug_list_push(&self->sending, &out->link);
+    if (addr->state == NA_MPI_CLOSING)
+        na_mpi_say_bye(self, addr);
+    return NULL;
+}
+
+/* Look at some sends that were under way; those that ended are taken off. Their
+ * bodies go to `bodies`. */
+static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
+{
+    unsigned ended = 0;
+    unsigned i;
+
+    for (i = 0; i < NA_MPI_TESTS; i++) {
+        struct na_link *link = na_plug_list_pop(&self->sending);
+        struct na_mpi_out *out;
+        int done = 0;
+        int error;
+
+        if (link == NULL)
+            break;
+        out = NA_MPI_OF(link, struct na_mpi_out, link);
+        assert(out->request != MPI_REQUEST_NULL);
+        error = MPI_Test(&out->request, &done, MPI_STATUS_IGNORE);
+        if (error == MPI_SUCCESS && !done) {
+            na_plug_list_push(&self->sending, link);
+            continue;
+        }
+        if (error != MPI_SUCCESS)
+            (void) na_mpi_failed(self, "cannot send", "to a peer", error);
+        if (out->packet != NULL)
+            na_mpi_packet_put(self, out);
+        else
+            na_plug_list_push(bodies, link);
+        ended++;
+    }
+    return ended;
+}
+
+/* ---- Messages ---- */
+
+/* The bytes of a message, if they do not fit in a packet; else NULL.
+ * NA_NOMEM. Without the lock. */
+static na_return_t na_mpi_gather(const struct na_mpi_class *self,
+    const struct na_msg *msg, struct na_mpi_out **body_p)
+{
+    unsigned char *bytes;
+    size_t used = 0;
+    na_size_t i;
+
+    *body_p = NULL;
+    if (msg->size <= NA_MPI_ROOM)
+        return NA_SUCCESS;
+    bytes = (unsigned char *) self->base.core->alloc((size_t) msg->size);
+    if (bytes != NULL)
+        *body_p =
+            na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
+    if (*body_p == NULL) {
+        self->base.core->free(bytes);
+        return NA_NOMEM;
+    }
+    for (i = 0; i < msg->segment_count; i++) {
+        size_t size = (size_t) msg->segments[i].size;
+
+        if (size > 0)
+            memcpy(bytes + used, msg->segments[i].address, size);
+        used += size;
+    }
+    return NA_SUCCESS;
+}
+
+/* Send a message; `body` as na_mpi_gather made it, taken unless this fails. */
+static na_return_t na_mpi_transmit(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_msg *msg, struct na_mpi_out *body)
+{
+    struct na_mpi_out *packet = na_mpi_packet(self);
+    struct na_mpi_header header;
+    size_t used = 0;
+    na_size_t i;
+
+    if (packet == NULL)
+        return NA_NOMEM;
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_MPI_MESSAGE;
+    header.plane = msg->plane;
+    header.target = msg->target;
+    header.tag = msg->tag;
+    for (i = 0; body == NULL && i < msg->segment_count; i++) {
+        size_t size = (size_t) msg->segments[i].size;
+
+        if (size > 0)
+            memcpy(packet->packet + NA_MPI_HEADER + used,
+                msg->segments[i].address, size);
+        used += size;
+    }
+    assert(used == (body == NULL ? msg->size : 0));
+    return na_mpi_offer(self, addr, packet, &header, used, body);
+}
+
+/* How an address that is not ready answers a send. Wanting it dials. */
+static na_return_t na_mpi_unready(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->state == NA_MPI_IDLE)
+        na_mpi_dial(self, addr);
+    return addr->state == NA_MPI_DEAD ? NA_DISCONNECT : NA_AGAIN;
+}
+
+static na_return_t na_mpi_msg_send(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_mpi_class *self = na_mpi_of(context->na_class);
+    struct na_mpi_addr *addr = na_mpi_addr_of(msg->addr);
+    struct na_mpi_out *body;
+    na_return_t ret = na_mpi_gather(self, msg, &body);
+    bool queued = false;
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_mpi_lock();
+    if (addr->state == NA_MPI_READY)
+        ret = na_mpi_transmit(self, addr, msg, body);
+    else
+        ret = na_mpi_unready(self, addr);
+    if (ret == NA_AGAIN && op != NULL) {
+        na_plug_list_push(&addr->sends, &op->link);
+        queued = true;
+    }
+    na_mpi_unlock();
+    if (body != NULL && ret != NA_SUCCESS) {
+        self->base.core->free(body->owned);
+        self->base.core->free(body);
+    }
+    if (queued)
+        return NA_SUCCESS;
+    if (ret == NA_SUCCESS && op != NULL)
+        self->base.core->complete(op, NA_SUCCESS);
+    return ret;
+}
+
+/* ---- Frames of RMA ---- */
+
+static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
+    size_t head_size, const void *data, size_t size, void (*release)(void *arg),
+    void *arg)
+{
+    struct na_mpi_class *self = na_mpi_of(base->na_class);
+    struct na_mpi_addr *addr = na_mpi_addr_of(base);
+    bool copied = head_size + size <= NA_MPI_ROOM;
+    struct na_mpi_out *body = NULL;
+    struct na_mpi_out *packet = NULL;
+    struct na_mpi_header header;
+    na_return_t ret;
+
+    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_FRAME_MAX);
+    if (!copied) {
+        body = na_mpi_body(self, data, size, NULL, release, arg);
+        if (body == NULL)
+            return NA_NOMEM;
+    }
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_MPI_FRAME;
+    header.tag = (uint32_t) head_size;
+    na_mpi_lock();
+    ret = NA_SUCCESS;
+    if (addr->state != NA_MPI_READY)
+        ret = na_mpi_unready(self, addr);
+    if (ret == NA_SUCCESS) {
+        packet = na_mpi_packet(self);
+        ret = packet != NULL ? NA_SUCCESS : NA_NOMEM;
+    }
+    if (ret == NA_SUCCESS) {
+        memcpy(packet->packet + NA_MPI_HEADER, head, head_size);
+        if (copied && size > 0)
+            memcpy(packet->packet + NA_MPI_HEADER + head_size, data, size);
+        ret = na_mpi_offer(self, addr, packet, &header,
+            copied ? head_size + size : head_size, body);
+    }
+    na_mpi_unlock();
+    if (ret != NA_SUCCESS)
+        self->base.core->free(body);
+    else if (copied)
+        release(arg);
+    return ret;
+}
