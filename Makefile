@@ -355,6 +355,7 @@ demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 PERF_SOURCES := $(wildcard tests/perf/hg_perf*.c) \
                 $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c) \
                 $(if $(filter ofi,$(FOUND)),tests/perf/raw_ofi.c) \
+                $(if $(filter mpi,$(FOUND)),tests/perf/raw_mpi.c) \
                 $(if $(SM),tests/perf/raw_sm.c)
 PERF_OBJS    := $(PERF_SOURCES:%.c=$(BUILD)/%.o)
 PERF         := $(BUILD)/tests/perf/hg_perf

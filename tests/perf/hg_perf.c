@@ -11,6 +11,9 @@
  *                            grid or grid_4k_8 (only if asked for);
  *                            of sm:// also pages sizes mapped modes crowd
  *                            deaths contexts handlers; of ofi+...:// sizes
+ *   hg_perf clients          one server, 1 to 16 clients: calls and bulk data
+ *   mpirun -n 2 hg_perf --url mpi+static:// --pair
+ *   mpirun -n 17 hg_perf clients --url mpi+static://
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -83,6 +86,8 @@
 #if HG_NA_OFI
 #include "raw_ofi.h"
 #endif
+
+#define PERF_CLIENTS 16
 
 static volatile sig_atomic_t perf_stopped;
 
@@ -394,12 +399,14 @@ static int perf_run_node(const char *url, const struct perf_options *options)
 static int perf_usage(void)
 {
     fprintf(stderr,
-        "usage: hg_perf [--self] [--pair] [--url URL] [--only WORD]\n"
+        "usage: hg_perf [clients] [--self] [--pair] [--url URL]\n"
+        "               [--only WORD]\n"
         "               [--rounds N] [--seconds S] [--quick]\n"
         "               [--wait adaptive|spin|block] [--window CALLS]\n"
         "               [--size MIB] [--write-size MIB] [--large-size MIB]\n"
         "               [--piece KIB] [--buffers N] [--pin] [--keep-heap]\n"
         "               [--alone]\n"
+        "clients: only those of 1 to 16 clients of one server.\n"
         "--self, --pair: only the figures of self://, of two processes.\n"
         "--quick: one tiny round of each, to see that everything works.\n"
         "--alone: without the raw program.\n"
@@ -439,6 +446,7 @@ struct perf_args {
     const char *url;
     int self;
     int pair;
+    int clients;
 };
 
 static void perf_be_quick(struct perf_options *options)
@@ -458,6 +466,8 @@ static int perf_flag(struct perf_args *args, const char *name)
         args->self = 1;
     else if (strcmp(name, "--pair") == 0)
         args->pair = 1;
+    else if (strcmp(name, "clients") == 0)
+        args->clients = 1;
     else if (strcmp(name, "--pin") == 0)
         args->options.pin = 1;
     else if (strcmp(name, "--keep-heap") == 0)
@@ -509,6 +519,28 @@ static int perf_option(
     return number == 0 ? -1 : 0;
 }
 
+static int perf_run(const struct perf_args *args)
+{
+    const struct perf_options *options = &args->options;
+    int rc = 0;
+
+    if (args->url == NULL && (args->clients || args->pair || !args->self))
+        printf("# built without a transport between processes\n");
+    if (args->clients)
+        return args->url != NULL
+            ? perf_clients(args->url, options, PERF_CLIENTS)
+            : 0;
+    /* The pair first: its servers are forked before any thread exists. */
+    if (args->url != NULL && (args->pair || !args->self)) {
+        rc = perf_run_pair(args->url, options);
+        if (rc == 0)
+            rc = perf_run_node(args->url, options);
+    }
+    if (rc == 0 && (args->self || !args->pair))
+        rc = perf_run_self(options);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct perf_args args = {
@@ -517,7 +549,7 @@ int main(int argc, char **argv)
         HG_NA_ZMQ         ? "zmq+tcp://127.0.0.1"
             : PERF_RAW_SM ? "sm://"
                           : NULL,
-        0, 0};
+        0, 0, 0};
     int rc = 0;
     int i;
 
@@ -530,17 +562,14 @@ int main(int argc, char **argv)
         }
         i++;
     }
-    /* The pair first: its servers are forked before any thread exists. */
-    if (!args.self || args.pair) {
-        if (args.url == NULL)
-            printf("# built without a transport between processes\n");
-        else
-            rc = perf_run_pair(args.url, &args.options);
-        if (rc == 0 && args.url != NULL)
-            rc = perf_run_node(args.url, &args.options);
-    }
-    if (rc == 0 && (args.self || !args.pair))
-        rc = perf_run_self(&args.options);
+#if HG_NA_MPI
+    if (args.url != NULL && strncmp(args.url, "mpi+", 4) == 0)
+        return perf_mpi_main(args.url, &args.options,
+                   args.clients ? PERF_CLIENTS : 0) == 0
+            ? EXIT_SUCCESS
+            : EXIT_FAILURE;
+#endif
+    rc = perf_run(&args);
     if (rc == 0)
         perf_print_table();
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -7,6 +7,8 @@
  *   hg_perf_figures.c the figures of every transport, at the client
  *   hg_perf_node.c    those of sm://, and its bare program
  *   hg_perf_ofi.c     those of ofi+...://, and its bare program
+ *   hg_perf_mpi.c     those of mpi+static://, and its bare program
+ *   hg_perf_clients.c one server and more and more clients
  *   hg_perf_contexts.c contexts of one class side by side
  *   hg_perf_rounds.c  what both are made of
  *   hg_perf_server.c  the functions that the rounds call
@@ -27,6 +29,9 @@
 #ifndef HG_NA_OFI
 #define HG_NA_OFI 0
 #endif
+#ifndef HG_NA_MPI
+#define HG_NA_MPI 0
+#endif
 
 /* Where sm:// is, so is its raw program. */
 #if defined(__linux__)
@@ -38,6 +43,7 @@
 struct raw_zmq;
 struct raw_sm;
 struct raw_ofi;
+struct raw_mpi;
 
 /* ---- Calls ---- */
 
@@ -77,7 +83,8 @@ MERCURY_GEN_PROC(perf_move_in_t,
 enum {
     PERF_MOVE_PUSH = 0x01,   /* to the caller; else from it */
     PERF_MOVE_VERIFY = 0x02, /* look at every byte that arrives here */
-    PERF_MOVE_COPY = 0x04    /* "write" each piece that arrives: a memcpy */
+    PERF_MOVE_COPY = 0x04,   /* "write" each piece that arrives: a memcpy */
+    PERF_MOVE_TRUST = 0x08   /* neither clear what pieces go to, nor look */
 };
 
 /* `wrong`: pieces whose bytes were not those of the pattern: without VERIFY
@@ -96,6 +103,8 @@ struct perf_ids {
     hg_id_t counter;    /* NA_Get_counter at the server */
     hg_id_t die;        /* the server kills itself at that perf_now_ns */
     hg_id_t keep;       /* not answered before the next one comes */
+    hg_id_t raw;        /* the server serves a round of the raw program */
+    hg_id_t end;        /* the server ends */
 };
 
 /* Both ends register the same functions; with `serve` also what they do. */
@@ -135,8 +144,9 @@ int perf_fail(const char *what, hg_return_t ret);
 /* ---- Server ---- */
 
 /*
- * Listens on `url`, writes "ADDRESS\n" to the descriptor, and serves until
- * *stop. 0, or -1 after a line on stderr.
+ * Listens on `url`, writes "ADDRESS\n" to the descriptor unless that is below
+ * 0, and serves until *stop, or until somebody calls `end`. 0, or -1 after a
+ * line on stderr.
  */
 int perf_serve(const char *url, int ready_fd,
     const struct perf_options *options, const volatile sig_atomic_t *stop);
@@ -151,6 +161,7 @@ struct perf_client {
     struct raw_zmq *raw;     /* NULL: nothing to compare with */
     struct raw_sm *raw_sm;   /* the same */
     struct raw_ofi *raw_ofi; /* the same */
+    struct raw_mpi *raw_mpi; /* the same */
     long server_pid;         /* 0: in this process */
 };
 
@@ -340,6 +351,79 @@ int perf_contexts_handlers(const char *url, const struct perf_options *options);
 /* That server: as perf_serve. */
 int perf_contexts_serve(
     const char *url, int ready_fd, const volatile sig_atomic_t *stop);
+#endif
+
+/* ---- Clients ---- */
+
+#define PERF_CLIENTS_MAX 64
+
+enum perf_clients_kind {
+    PERF_CLIENTS_CALLS, /* of 64 bytes */
+    PERF_CLIENTS_PULL,  /* of --size bytes */
+    PERF_CLIENTS_WRITE, /* the same in pieces */
+    PERF_CLIENTS_KINDS
+};
+
+/* What `count` clients are to do at a time. */
+struct perf_clients_order {
+    const struct perf_options *options;
+    enum perf_clients_kind kind;
+    unsigned count; /* 1 to PERF_CLIENTS_MAX */
+};
+
+/* What one of them, or all, did: calls or bytes, from begin to end. */
+struct perf_clients_share {
+    double amount;
+    uint64_t begin; /* by perf_now_ns */
+    uint64_t end;
+};
+
+void perf_clients_add(
+    struct perf_clients_share *sum, const struct perf_clients_share *share);
+double perf_clients_rate(const struct perf_clients_share *sum); /* a second */
+
+/* At one of them: make what is pulled from, all zeros before, and have it
+ * pulled and compared; then what is measured. */
+int perf_clients_prepare(struct perf_client *client,
+    enum perf_clients_kind kind, struct perf_source *source);
+int perf_clients_measure(struct perf_client *client,
+    enum perf_clients_kind kind, const struct perf_source *source,
+    struct perf_clients_share *share);
+
+/* Have an order done by processes that are forked for it; calls or bytes a
+ * second. Without a class. */
+int perf_clients_fork(const struct perf_clients_order *order, const char *url,
+    const struct perf_process *server, double *rate_p);
+
+/* The table of 1 to `max` clients, 16 at most. `run` has an order done. */
+typedef int perf_clients_run_t(
+    const struct perf_clients_order *order, void *arg, double *rate_p);
+
+int perf_clients_figures(const char *url, const struct perf_options *options,
+    unsigned max, perf_clients_run_t *run, void *arg);
+
+/* The same with forked clients and a forked server. Without a class. */
+int perf_clients(
+    const char *url, const struct perf_options *options, unsigned max);
+
+/* ---- MPI ---- */
+
+#if HG_NA_MPI
+/* All that a rank does, from MPI's beginning to its end. Rank 0 is the server,
+ * rank 1 measures and prints. `clients` 0: the figures of the pair; else the
+ * table of so many clients at most. */
+int perf_mpi_main(
+    const char *url, const struct perf_options *options, unsigned clients);
+
+/* At the server: serve a round of the bare program. */
+int perf_mpi_serve_raw(void);
+
+/* As those of ofi+...://, below; of transfers the bare program sends messages
+ * of 1 MiB. */
+int perf_mpi_echo(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size, unsigned window);
+int perf_mpi_pull(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size);
 #endif
 
 /* ---- libfabric ---- */

@@ -99,6 +99,10 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
     if (client->raw_ofi != NULL)
         return perf_ofi_echo(client, figure, contestants, 64, window);
 #endif
+#if HG_NA_MPI
+    if (client->raw_mpi != NULL)
+        return perf_mpi_echo(client, figure, contestants, 64, window);
+#endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
     perf_report(figure, &contestants[0].series, NULL);
@@ -133,6 +137,11 @@ static int perf_figure_page(struct perf_client *client,
 #if HG_NA_OFI
     if (client->raw_ofi != NULL)
         return perf_ofi_echo(
+            client, figure, contestants, pages->size, pages->window);
+#endif
+#if HG_NA_MPI
+    if (client->raw_mpi != NULL)
+        return perf_mpi_echo(
             client, figure, contestants, pages->size, pages->window);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
@@ -211,6 +220,10 @@ static int perf_figure_bulk(struct perf_client *client,
 #if HG_NA_OFI
     if (client->raw_ofi != NULL)
         return perf_ofi_pull(client, figure, contestants, size);
+#endif
+#if HG_NA_MPI
+    if (client->raw_mpi != NULL)
+        return perf_mpi_pull(client, figure, contestants, size);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;

@@ -16,8 +16,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PERF_NODE_SPIN 3.0       /* an echo that spins, against bare */
 #define PERF_NODE_DEFAULT 1.2    /* the default mode, against that */
@@ -277,92 +275,27 @@ int perf_node_modes(const char *url, const struct perf_options *options)
 
 /* ---- A crowd ---- */
 
-/* What its processes write into pipes is a double, and so whole. */
-struct perf_node_crowd {
-    int go[2]; /* a byte for each: begin */
-    int up[2]; /* twice from each: it is ready; its calls in a second */
-};
-
-/* The life of one of them. Ends the process. */
-static void perf_node_be_one(const struct perf_node_crowd *crowd,
-    struct perf_client *guest, const char *url,
-    const struct perf_process *server)
-{
-    double rate = 0;
-    double per_op;
-    char begin;
-
-    if (perf_meet(guest, url, server) != 0)
-        _exit(1);
-    if (write(crowd->up[1], &rate, sizeof(rate)) == sizeof(rate) &&
-        read(crowd->go[0], &begin, 1) == 1 &&
-        perf_echo_round(guest, 1, &per_op) == 0) {
-        rate = 1 / per_op;
-        (void) !write(crowd->up[1], &rate, sizeof(rate));
-    }
-    perf_part(guest);
-    _exit(0);
-}
-
-/* The sum of what they say; -1: one of them is gone. The writing end is theirs
- * alone, so that a read ends when they do. */
-static double perf_node_hear(const struct perf_node_crowd *crowd)
-{
-    double sum = 0;
-    double rate;
-    unsigned i;
-
-    for (i = 0; i < PERF_NODE_CROWD; i++) {
-        if (read(crowd->up[0], &rate, sizeof(rate)) != sizeof(rate))
-            return perf_fail("one of the crowd is gone", HG_OTHER_ERROR);
-        sum += rate;
-    }
-    return sum;
-}
-
 /* A round of echoes of many clients of one server; the seconds between two
  * calls of any. */
 static int perf_node_run_crowd(
     struct perf_client *client, void *arg, double *per_op_p)
 {
-    static const char begin[PERF_NODE_CROWD] = {0};
     const struct perf_node_mode *mode = (const struct perf_node_mode *) arg;
     struct perf_options options = *client->options;
-    struct perf_node_crowd crowd;
+    const struct perf_clients_order order = {
+        &options, PERF_CLIENTS_CALLS, PERF_NODE_CROWD};
     struct perf_process server;
-    struct perf_client guest;
-    pid_t pids[PERF_NODE_CROWD];
-    double rate = -1;
-    unsigned i;
+    double rate;
+    int rc;
 
-    memset(&guest, 0, sizeof(guest));
     options.wait_mode = mode->wait_mode;
-    guest.options = &options;
     if (perf_start_server(mode->url, PERF_OURS, &options, &server) != 0)
         return -1;
-    if (pipe(crowd.go) != 0 || pipe(crowd.up) != 0) {
-        perf_stop_server(&server);
-        return perf_fail("pipe", HG_IO_ERROR);
-    }
-    for (i = 0; i < PERF_NODE_CROWD; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0)
-            perf_node_be_one(&crowd, &guest, mode->url, &server);
-    }
-    (void) close(crowd.up[1]);
-    (void) close(crowd.go[0]);
-    if (perf_node_hear(&crowd) == 0 &&
-        write(crowd.go[1], begin, sizeof(begin)) == sizeof(begin))
-        rate = perf_node_hear(&crowd);
-    (void) close(crowd.up[0]);
-    (void) close(crowd.go[1]);
-    for (i = 0; i < PERF_NODE_CROWD; i++) {
-        if (pids[i] > 0)
-            (void) waitpid(pids[i], NULL, 0);
-    }
+    rc = perf_clients_fork(&order, mode->url, &server, &rate);
     perf_stop_server(&server);
-    *per_op_p = 1 / rate;
-    return rate > 0 ? 0 : -1;
+    if (rc == 0)
+        *per_op_p = 1 / rate;
+    return rc;
 }
 
 int perf_node_crowd(const char *url, const struct perf_options *options)

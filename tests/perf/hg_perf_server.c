@@ -38,6 +38,7 @@ struct perf_server {
     uint64_t job_start;
     hg_bulk_request_t job_request;
     hg_handle_t kept;
+    int ended; /* somebody called `end` */
 };
 
 static struct perf_server perf_server;
@@ -104,6 +105,8 @@ static hg_return_t perf_prepare(const perf_move_in_t *in)
         ret = perf_sink_make((size_t) in->piece);
     if (ret != HG_SUCCESS)
         return ret;
+    if ((in->flags & PERF_MOVE_TRUST) != 0)
+        return HG_SUCCESS;
     if ((in->flags & PERF_MOVE_PUSH) == 0)
         memset(perf_server.room.buf, 0, local);
     else if (in->piece == in->size)
@@ -196,8 +199,8 @@ static uint64_t perf_count_wrong(const perf_move_in_t *in)
     uint64_t wrong = 0;
     uint64_t i;
 
-    if ((in->flags & PERF_MOVE_PUSH) != 0)
-        return 0; /* the caller looks */
+    if ((in->flags & (PERF_MOVE_PUSH | PERF_MOVE_TRUST)) != 0)
+        return 0; /* the caller looks, or nobody */
     for (i = pieces - kept; i < pieces; i++)
         wrong += (uint64_t) !perf_is_filled(
             perf_server.room.buf + i % in->buffers * in->piece,
@@ -392,6 +395,32 @@ static hg_return_t perf_on_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+/* Answer, without data. */
+static hg_return_t perf_answer(hg_handle_t handle, int rc)
+{
+    hg_return_t ret =
+        rc != 0 ? HG_OTHER_ERROR : HG_Handler_start_output(handle, NULL);
+
+    if (ret == HG_SUCCESS)
+        (void) HG_Handler_free(handle);
+    return ret;
+}
+
+static hg_return_t perf_on_raw(hg_handle_t handle)
+{
+#if HG_NA_MPI
+    return perf_answer(handle, perf_mpi_serve_raw());
+#else
+    return perf_answer(handle, -1);
+#endif
+}
+
+static hg_return_t perf_on_end(hg_handle_t handle)
+{
+    perf_server.ended = 1;
+    return perf_answer(handle, 0);
+}
+
 void perf_register(int serve, struct perf_ids *ids_p)
 {
     const hg_rpc_cb_t none = (hg_rpc_cb_t) 0;
@@ -410,6 +439,10 @@ void perf_register(int serve, struct perf_ids *ids_p)
         "perf_die", perf_value_t, void, serve ? perf_on_die : none);
     ids_p->keep =
         MERCURY_REGISTER("perf_keep", void, void, serve ? perf_on_keep : none);
+    ids_p->raw =
+        MERCURY_REGISTER("perf_raw", void, void, serve ? perf_on_raw : none);
+    ids_p->end =
+        MERCURY_REGISTER("perf_end", void, void, serve ? perf_on_end : none);
 }
 
 /* ---- Serving ---- */
@@ -445,19 +478,19 @@ int perf_serve(const char *url, int ready_fd,
         return -1;
     perf_server.na_class = na_class;
     perf_register(1, &ids);
-    if (perf_tell_address(na_class, ready_fd) != 0)
+    if (ready_fd >= 0 && perf_tell_address(na_class, ready_fd) != 0)
         ret = HG_OTHER_ERROR;
-    while (
-        !*stop && (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTR)) {
+    while (!*stop && !perf_server.ended &&
+        (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTR)) {
         if (perf_server.job != HG_HANDLE_NULL)
             perf_job_step();
         ret = HG_Handler_process(1000, HG_STATUS_IGNORE);
     }
-    if (!*stop && ret != HG_OTHER_ERROR)
+    if (!*stop && !perf_server.ended && ret != HG_OTHER_ERROR)
         (void) perf_fail("HG_Handler_process", ret);
     perf_let_go(HG_HANDLE_NULL);
     perf_room_free(&perf_server.room);
     free(perf_server.sink);
     perf_finish(na_class);
-    return *stop ? 0 : -1;
+    return *stop || perf_server.ended ? 0 : -1;
 }
