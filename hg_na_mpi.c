@@ -514,7 +514,10 @@ struct na_mpi_header {
 
 /* A receive for packets. */
 struct na_mpi_slot {
-    MPI_Request request; /* MPI_REQUEST_NULL: to be posted */
+    MPI_Request request; /* MPI_REQUEST_NULL: to be posted, or held */
+    bool held;           /* a packet that there is no memory to keep */
+    int source;
+    size_t size;
     unsigned char *bytes;
 };
 
@@ -960,9 +963,8 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
 }
 
 /* Send a packet without a head. */
-static na_return_t na_mpi_control(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, enum na_mpi_kind kind, enum na_mpi_lane lane,
-    uint32_t id, int tag)
+static na_return_t na_mpi_control(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_kind kind)
 {
     struct na_mpi_out *out = na_mpi_packet(self);
     struct na_mpi_header header;
@@ -973,9 +975,6 @@ static na_return_t na_mpi_control(struct na_mpi_class *self,
     }
     memset(&header, 0, sizeof(header));
     header.kind = (uint8_t) kind;
-    header.plane = (uint8_t) lane;
-    header.id = id;
-    header.tag = (uint32_t) tag;
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
@@ -1049,8 +1048,7 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
         return;
     assert(self->closing || addr->state == NA_MPI_CLOSING);
     addr->said_bye = true;
-    (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE,
-        NA_MPI_MESSAGES, 0, 0);
+    (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
 /* The peer asks for a body, and has posted the receive. Returns NULL, or what
@@ -1314,6 +1312,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     for (i = 0; i < NA_MPI_SLOTS; i++) {
         channel->slots[i].bytes = channel->bytes + (size_t) i * NA_MPI_PACKET;
         channel->slots[i].request = MPI_REQUEST_NULL;
+        channel->slots[i].held = false;
     }
     for (i = 0; i < NA_MPI_SLOTS && ret == NA_SUCCESS; i++)
         ret = na_mpi_slot_post(self, channel, &channel->slots[i]);
@@ -1357,9 +1356,10 @@ static bool na_mpi_channel_free(
     return true;
 }
 
-/* The slot of the next packet, which is to be posted again; NULL: none came. */
-static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
-    struct na_mpi_channel *channel, int *source_p, size_t *size_p)
+/* The slot of the next packet, which is to be posted again, or held; NULL: none
+ * came. */
+static struct na_mpi_slot *na_mpi_channel_take(
+    struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
     struct na_mpi_slot *slot = &channel->slots[channel->next];
     MPI_Status status;
@@ -1367,6 +1367,11 @@ static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
     int size = 0;
     int error;
 
+    if (slot->held) {
+        slot->held = false;
+        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        return slot;
+    }
     if (slot->request == MPI_REQUEST_NULL) { /* could not be posted */
         (void) na_mpi_slot_post(self, channel, slot);
         channel->next = (channel->next + 1) % NA_MPI_SLOTS;
@@ -1384,8 +1389,8 @@ static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
             (void) na_mpi_slot_post(self, channel, slot);
         return NULL;
     }
-    *source_p = status.MPI_SOURCE;
-    *size_p = (size_t) size;
+    slot->source = status.MPI_SOURCE;
+    slot->size = (size_t) size;
     return slot;
 }
 
@@ -1421,12 +1426,18 @@ static void na_mpi_pull(
          link != &inbox->ins && inbox->pulled < NA_MPI_PULLS;
          link = link->next) {
         struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+        struct na_mpi_out *packet;
+        struct na_mpi_header header;
         int error;
 
         if (in->header.size == 0 || in->body != NULL)
             continue;
+        packet = na_mpi_packet(self);
+        if (packet == NULL)
+            return;
         in->body = (unsigned char *) self->base.core->alloc(in->header.size);
         if (in->body == NULL) {
+            na_mpi_packet_put(self, packet);
             self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
                 "no memory to receive %" PRIu32 " bytes", in->header.size);
             return;
@@ -1435,20 +1446,25 @@ static void na_mpi_pull(
         error = MPI_Irecv(in->body, (int) in->header.size, MPI_BYTE, addr->rank,
             in->tag, addr->channel->comm, &in->request);
         if (error != MPI_SUCCESS) {
+            na_mpi_packet_put(self, packet);
             (void) na_mpi_failed(
                 self, "cannot receive from", addr->base.name, error);
             na_mpi_break(self, addr);
             return;
         }
         inbox->pulled++;
-        (void) na_mpi_control(
-            self, addr, NA_MPI_PULL, lane, in->header.id, in->tag);
+        memset(&header, 0, sizeof(header));
+        header.kind = NA_MPI_PULL;
+        header.plane = (uint8_t) lane;
+        header.id = in->header.id;
+        header.tag = (uint32_t) in->tag;
+        (void) na_mpi_packet_send(self, addr, packet, &header, 0);
     }
 }
 
-/* Keep a packet until what is before it is delivered. The lock is held. NULL,
- * or why the connection ends. */
-static const char *na_mpi_keep(struct na_mpi_class *self,
+/* Keep a packet until what is before it is delivered. NA_NOMEM: not now;
+ * NA_OVERFLOW: too many are kept. The lock is held. */
+static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_addr *addr, enum na_mpi_lane lane,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size)
@@ -1457,10 +1473,13 @@ static const char *na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_in *in;
 
     if (inbox->bytes > self->base.info->max_queue_bytes)
-        return "too much waits behind a body that does not come";
+        return NA_OVERFLOW;
     in = (struct na_mpi_in *) self->base.core->alloc(sizeof(*in) + head_size);
-    if (in == NULL)
-        return "there is no memory to keep it";
+    if (in == NULL) {
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "no memory to keep a packet");
+        return NA_NOMEM;
+    }
     memset(in, 0, sizeof(*in));
     na_plug_list_init(&in->link);
     in->header = *header;
@@ -1474,7 +1493,7 @@ static const char *na_mpi_keep(struct na_mpi_class *self,
         na_plug_list_push(&self->receiving, &addr->receiving);
     if (header->size > 0)
         na_mpi_pull(self, addr, lane);
-    return NULL;
+    return NA_SUCCESS;
 }
 
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
@@ -1691,7 +1710,7 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     addr->said_bye = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    (void) na_mpi_control(self, addr, NA_MPI_HELLO, NA_MPI_MESSAGES, 0, 0);
+    (void) na_mpi_control(self, addr, NA_MPI_HELLO);
 }
 
 /* What is to be done without the lock after an address changed its state. */
@@ -1989,6 +2008,7 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
 
 /* A packet as it was received: borrowed. */
 struct na_mpi_packet {
+    bool held; /* out: there is no memory to keep it, it is to come again */
     struct na_mpi_channel *channel;
     int rank;
     struct na_mpi_header header;
@@ -2042,8 +2062,7 @@ static const char *na_mpi_hello(
     if (addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING)
         na_mpi_connected(self, addr, incarnation, &end);
     if (addr->state == NA_MPI_READY &&
-        na_mpi_control(self, addr, NA_MPI_WELCOME, NA_MPI_MESSAGES, 0, 0) ==
-            NA_SUCCESS)
+        na_mpi_control(self, addr, NA_MPI_WELCOME) == NA_SUCCESS)
         na_mpi_flush(self, addr, &end);
     na_mpi_unlock();
     na_mpi_reached(self, addr, &end);
@@ -2079,10 +2098,9 @@ static void na_mpi_bye(
     na_mpi_lock();
     closing = addr->state == NA_MPI_CLOSING;
     if (kind == NA_MPI_BYE && closing && !addr->said_bye)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE);
     else if (kind == NA_MPI_BYE && addr->state == NA_MPI_READY)
-        (void) na_mpi_control(
-            self, addr, NA_MPI_BYE_ACK, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE_ACK);
     na_mpi_unlock();
     if (closing) /* both do: neither waits for BYE_ACK */
         na_mpi_parted(self, addr);
@@ -2146,21 +2164,26 @@ static const char *na_mpi_check(
 
 /* Deliver a packet now, or once what is before it in its lane is delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+    struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
     enum na_mpi_lane lane =
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
     const char *why = na_mpi_check(self, packet);
+    na_return_t ret = NA_SUCCESS;
     bool waits;
 
     if (why != NULL)
         return why;
     na_mpi_lock();
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
-    if (waits && (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
-        why = na_mpi_keep(
+    if (waits && !self->closing &&
+        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
+        ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);
+    packet->held = ret == NA_NOMEM;
+    if (ret == NA_OVERFLOW)
+        why = "too much waits behind a body that does not come";
     na_mpi_unlock();
     if (!waits)
         na_mpi_deliver(
@@ -2170,7 +2193,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 
 /* A packet of a peer that has said HELLO. */
 static const char *na_mpi_said(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+    struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
 
@@ -2206,7 +2229,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
 
 /* Handle a packet. */
 static const char *na_mpi_hear_packet(
-    struct na_mpi_class *self, const struct na_mpi_packet *packet)
+    struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
     struct na_mpi_addr *addr;
@@ -2233,28 +2256,29 @@ static const char *na_mpi_hear_packet(
     return why;
 }
 
-/* Handle what a slot received. */
-static void na_mpi_hear(struct na_mpi_class *self,
-    struct na_mpi_channel *channel, int source, const unsigned char *bytes,
-    size_t size)
+/* Handle what a slot received. False: it is to be offered again. */
+static bool na_mpi_hear(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {
     struct na_mpi_packet packet;
     const char *why;
 
     memset(&packet, 0, sizeof(packet));
     packet.channel = channel;
-    packet.rank = source;
-    why = na_mpi_get_header(bytes, size, &packet.header);
+    packet.rank = slot->source;
+    why = na_mpi_get_header(slot->bytes, slot->size, &packet.header);
     if (why == NULL) {
-        packet.head = bytes + NA_MPI_HEADER;
-        packet.head_size = size - NA_MPI_HEADER;
+        packet.head = slot->bytes + NA_MPI_HEADER;
+        packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_hear_packet(self, &packet);
     }
     if (why == NULL)
-        return;
+        return !packet.held;
     self->base.core->count(&self->base, "mpi_malformed", 1);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
-        "refused a packet (%zu bytes) from rank %d: %s", size, source, why);
+        "refused a packet (%zu bytes) from rank %d: %s", slot->size,
+        slot->source, why);
+    return true;
 }
 
 /* ==== gen/mpi/lookup.c ==== */
@@ -2399,18 +2423,21 @@ static unsigned na_mpi_poll_packets(
 
     na_mpi_lock();
     while (n < NA_MPI_BATCH) {
-        int source = 0;
-        size_t size = 0;
-        struct na_mpi_slot *slot =
-            na_mpi_channel_take(self, channel, &source, &size);
+        struct na_mpi_slot *slot = na_mpi_channel_take(self, channel);
+        bool handled;
 
         if (slot == NULL)
             break;
         na_mpi_unlock();
-        na_mpi_hear(self, channel, source, slot->bytes, size);
-        n++;
+        handled = na_mpi_hear(self, channel, slot);
         na_mpi_lock();
+        if (!handled) {
+            slot->held = true;
+            channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
+            break;
+        }
         (void) na_mpi_slot_post(self, channel, slot);
+        n++;
     }
     na_mpi_unlock();
     return n;
@@ -2531,15 +2558,53 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Bodies that peers have received come back though nobody polls. */
+/* Copy the bodies that an address has borrowed and nobody has asked for. What
+ * was borrowed goes to `bodies`. The lock is held. */
+static void na_mpi_copy_offers(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
+{
+    struct na_link *head = &addr->offers[NA_MPI_FRAMES];
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
+        struct na_mpi_out *lender;
+        void *copy;
+
+        if (out->release == NULL)
+            continue;
+        lender = na_mpi_body(self, NULL, 0, NULL, out->release, out->arg);
+        copy = lender != NULL ? self->base.core->alloc(out->size) : NULL;
+        if (copy == NULL) {
+            self->base.core->free(lender);
+            return;
+        }
+        memcpy(copy, out->data, out->size);
+        out->data = copy;
+        out->owned = copy;
+        out->release = NULL;
+        na_plug_list_push(bodies, &lender->link);
+    }
+}
+
+/* Memory of frames comes back though nobody polls: what a peer asked for is
+ * being received, and the rest is copied. */
 static void na_mpi_reclaim(struct na_class *na_class)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
     struct na_link bodies;
+    struct na_link *link;
+    unsigned i;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
     (void) na_mpi_reap(self, &bodies);
+    for (i = 0; i < NA_MPI_BUCKETS; i++) {
+        for (link = self->buckets[i].next; link != &self->buckets[i];
+             link = link->next)
+            na_mpi_copy_offers(
+                self, NA_MPI_OF(link, struct na_mpi_addr, bucket), &bodies);
+    }
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
 }
@@ -2571,7 +2636,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
     if (addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);
@@ -2699,19 +2764,22 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     struct na_link bodies;
     struct na_link *link;
     bool busy = true;
+    unsigned lane;
 
     na_plug_list_init(&bodies);
     while (busy) {
         (void) na_mpi_poll_packets(self, &self->channel);
         na_mpi_lock();
         (void) na_mpi_reap(self, &bodies);
+        for (lane = 0; lane < NA_MPI_LANES; lane++)
+            na_mpi_inbox_clear(
+                self, &na_mpi_addr_of(self->base.self_addr)->inboxes[lane]);
         na_mpi_orphans_free(self);
         busy = !na_plug_list_empty(&self->sending) ||
             !na_plug_list_empty(&self->orphans);
         for (link = self->addrs.next; link != &self->addrs; link = link->next) {
             struct na_mpi_addr *addr =
                 NA_MPI_OF(link, struct na_mpi_addr, link);
-            unsigned lane;
 
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
@@ -2770,15 +2838,16 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
         if (!addr->said_bye) /* it did not take our messages in time */
-            (void) na_mpi_control(
-                self, addr, NA_MPI_GONE, NA_MPI_MESSAGES, 0, 0);
+            (void) na_mpi_control(self, addr, NA_MPI_GONE);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
         na_mpi_unlock();
         na_mpi_return(self, &end.bodies);
         na_class->core->addr_unref(&addr->base);
     }
+    na_mpi_clear(self, na_mpi_addr_of(na_class->self_addr), &end);
     na_mpi_unlock();
+    na_mpi_return(self, &end.bodies);
     na_mpi_shut(self);
 }
 

@@ -121,7 +121,7 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     addr->said_bye = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    (void) na_mpi_control(self, addr, NA_MPI_HELLO, NA_MPI_MESSAGES, 0, 0);
+    (void) na_mpi_control(self, addr, NA_MPI_HELLO);
 }
 
 /* What is to be done without the lock after an address changed its state. */

@@ -8,6 +8,7 @@
 
 /* A packet as it was received: borrowed. */
 struct na_mpi_packet {
+    bool held; /* out: there is no memory to keep it, it is to come again */
     struct na_mpi_channel *channel;
     int rank;
     struct na_mpi_header header;
@@ -61,8 +62,7 @@ static const char *na_mpi_hello(
     if (addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING)
         na_mpi_connected(self, addr, incarnation, &end);
     if (addr->state == NA_MPI_READY &&
-        na_mpi_control(self, addr, NA_MPI_WELCOME, NA_MPI_MESSAGES, 0, 0) ==
-            NA_SUCCESS)
+        na_mpi_control(self, addr, NA_MPI_WELCOME) == NA_SUCCESS)
         na_mpi_flush(self, addr, &end);
     na_mpi_unlock();
     na_mpi_reached(self, addr, &end);
@@ -98,10 +98,9 @@ static void na_mpi_bye(
     na_mpi_lock();
     closing = addr->state == NA_MPI_CLOSING;
     if (kind == NA_MPI_BYE && closing && !addr->said_bye)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE);
     else if (kind == NA_MPI_BYE && addr->state == NA_MPI_READY)
-        (void) na_mpi_control(
-            self, addr, NA_MPI_BYE_ACK, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE_ACK);
     na_mpi_unlock();
     if (closing) /* both do: neither waits for BYE_ACK */
         na_mpi_parted(self, addr);
@@ -165,21 +164,26 @@ static const char *na_mpi_check(
 
 /* Deliver a packet now, or once what is before it in its lane is delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+    struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
     enum na_mpi_lane lane =
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
     const char *why = na_mpi_check(self, packet);
+    na_return_t ret = NA_SUCCESS;
     bool waits;
 
     if (why != NULL)
         return why;
     na_mpi_lock();
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
-    if (waits && (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
-        why = na_mpi_keep(
+    if (waits && !self->closing &&
+        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
+        ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);
+    packet->held = ret == NA_NOMEM;
+    if (ret == NA_OVERFLOW)
+        why = "too much waits behind a body that does not come";
     na_mpi_unlock();
     if (!waits)
         na_mpi_deliver(
@@ -189,7 +193,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 
 /* A packet of a peer that has said HELLO. */
 static const char *na_mpi_said(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_mpi_packet *packet)
+    struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
 
@@ -225,7 +229,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
 
 /* Handle a packet. */
 static const char *na_mpi_hear_packet(
-    struct na_mpi_class *self, const struct na_mpi_packet *packet)
+    struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
     struct na_mpi_addr *addr;
@@ -252,26 +256,27 @@ static const char *na_mpi_hear_packet(
     return why;
 }
 
-/* Handle what a slot received. */
-static void na_mpi_hear(struct na_mpi_class *self,
-    struct na_mpi_channel *channel, int source, const unsigned char *bytes,
-    size_t size)
+/* Handle what a slot received. False: it is to be offered again. */
+static bool na_mpi_hear(struct na_mpi_class *self,
+    struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {
     struct na_mpi_packet packet;
     const char *why;
 
     memset(&packet, 0, sizeof(packet));
     packet.channel = channel;
-    packet.rank = source;
-    why = na_mpi_get_header(bytes, size, &packet.header);
+    packet.rank = slot->source;
+    why = na_mpi_get_header(slot->bytes, slot->size, &packet.header);
     if (why == NULL) {
-        packet.head = bytes + NA_MPI_HEADER;
-        packet.head_size = size - NA_MPI_HEADER;
+        packet.head = slot->bytes + NA_MPI_HEADER;
+        packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_hear_packet(self, &packet);
     }
     if (why == NULL)
-        return;
+        return !packet.held;
     self->base.core->count(&self->base, "mpi_malformed", 1);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
-        "refused a packet (%zu bytes) from rank %d: %s", size, source, why);
+        "refused a packet (%zu bytes) from rank %d: %s", slot->size,
+        slot->source, why);
+    return true;
 }

@@ -122,7 +122,10 @@ struct na_mpi_header {
 
 /* A receive for packets. */
 struct na_mpi_slot {
-    MPI_Request request; /* MPI_REQUEST_NULL: to be posted */
+    MPI_Request request; /* MPI_REQUEST_NULL: to be posted, or held */
+    bool held;           /* a packet that there is no memory to keep */
+    int source;
+    size_t size;
     unsigned char *bytes;
 };
 

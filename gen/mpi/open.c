@@ -94,19 +94,22 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     struct na_link bodies;
     struct na_link *link;
     bool busy = true;
+    unsigned lane;
 
     na_plug_list_init(&bodies);
     while (busy) {
         (void) na_mpi_poll_packets(self, &self->channel);
         na_mpi_lock();
         (void) na_mpi_reap(self, &bodies);
+        for (lane = 0; lane < NA_MPI_LANES; lane++)
+            na_mpi_inbox_clear(
+                self, &na_mpi_addr_of(self->base.self_addr)->inboxes[lane]);
         na_mpi_orphans_free(self);
         busy = !na_plug_list_empty(&self->sending) ||
             !na_plug_list_empty(&self->orphans);
         for (link = self->addrs.next; link != &self->addrs; link = link->next) {
             struct na_mpi_addr *addr =
                 NA_MPI_OF(link, struct na_mpi_addr, link);
-            unsigned lane;
 
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
@@ -165,15 +168,16 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
         if (!addr->said_bye) /* it did not take our messages in time */
-            (void) na_mpi_control(
-                self, addr, NA_MPI_GONE, NA_MPI_MESSAGES, 0, 0);
+            (void) na_mpi_control(self, addr, NA_MPI_GONE);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
         na_mpi_unlock();
         na_mpi_return(self, &end.bodies);
         na_class->core->addr_unref(&addr->base);
     }
+    na_mpi_clear(self, na_mpi_addr_of(na_class->self_addr), &end);
     na_mpi_unlock();
+    na_mpi_return(self, &end.bodies);
     na_mpi_shut(self);
 }
 

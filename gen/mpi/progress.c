@@ -14,18 +14,21 @@ static unsigned na_mpi_poll_packets(
 
     na_mpi_lock();
     while (n < NA_MPI_BATCH) {
-        int source = 0;
-        size_t size = 0;
-        struct na_mpi_slot *slot =
-            na_mpi_channel_take(self, channel, &source, &size);
+        struct na_mpi_slot *slot = na_mpi_channel_take(self, channel);
+        bool handled;
 
         if (slot == NULL)
             break;
         na_mpi_unlock();
-        na_mpi_hear(self, channel, source, slot->bytes, size);
-        n++;
+        handled = na_mpi_hear(self, channel, slot);
         na_mpi_lock();
+        if (!handled) {
+            slot->held = true;
+            channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
+            break;
+        }
         (void) na_mpi_slot_post(self, channel, slot);
+        n++;
     }
     na_mpi_unlock();
     return n;
@@ -146,15 +149,53 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Bodies that peers have received come back though nobody polls. */
+/* Copy the bodies that an address has borrowed and nobody has asked for. What
+ * was borrowed goes to `bodies`. The lock is held. */
+static void na_mpi_copy_offers(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
+{
+    struct na_link *head = &addr->offers[NA_MPI_FRAMES];
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
+        struct na_mpi_out *lender;
+        void *copy;
+
+        if (out->release == NULL)
+            continue;
+        lender = na_mpi_body(self, NULL, 0, NULL, out->release, out->arg);
+        copy = lender != NULL ? self->base.core->alloc(out->size) : NULL;
+        if (copy == NULL) {
+            self->base.core->free(lender);
+            return;
+        }
+        memcpy(copy, out->data, out->size);
+        out->data = copy;
+        out->owned = copy;
+        out->release = NULL;
+        na_plug_list_push(bodies, &lender->link);
+    }
+}
+
+/* Memory of frames comes back though nobody polls: what a peer asked for is
+ * being received, and the rest is copied. */
 static void na_mpi_reclaim(struct na_class *na_class)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
     struct na_link bodies;
+    struct na_link *link;
+    unsigned i;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
     (void) na_mpi_reap(self, &bodies);
+    for (i = 0; i < NA_MPI_BUCKETS; i++) {
+        for (link = self->buckets[i].next; link != &self->buckets[i];
+             link = link->next)
+            na_mpi_copy_offers(
+                self, NA_MPI_OF(link, struct na_mpi_addr, bucket), &bodies);
+    }
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
 }
@@ -186,7 +227,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
     if (addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE, NA_MPI_MESSAGES, 0, 0);
+        (void) na_mpi_control(self, addr, NA_MPI_BYE);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);

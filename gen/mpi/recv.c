@@ -44,6 +44,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     for (i = 0; i < NA_MPI_SLOTS; i++) {
         channel->slots[i].bytes = channel->bytes + (size_t) i * NA_MPI_PACKET;
         channel->slots[i].request = MPI_REQUEST_NULL;
+        channel->slots[i].held = false;
     }
     for (i = 0; i < NA_MPI_SLOTS && ret == NA_SUCCESS; i++)
         ret = na_mpi_slot_post(self, channel, &channel->slots[i]);
@@ -87,9 +88,10 @@ static bool na_mpi_channel_free(
     return true;
 }
 
-/* The slot of the next packet, which is to be posted again; NULL: none came. */
-static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
-    struct na_mpi_channel *channel, int *source_p, size_t *size_p)
+/* The slot of the next packet, which is to be posted again, or held; NULL: none
+ * came. */
+static struct na_mpi_slot *na_mpi_channel_take(
+    struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
     struct na_mpi_slot *slot = &channel->slots[channel->next];
     MPI_Status status;
@@ -97,6 +99,11 @@ static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
     int size = 0;
     int error;
 
+    if (slot->held) {
+        slot->held = false;
+        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        return slot;
+    }
     if (slot->request == MPI_REQUEST_NULL) { /* could not be posted */
         (void) na_mpi_slot_post(self, channel, slot);
         channel->next = (channel->next + 1) % NA_MPI_SLOTS;
@@ -114,8 +121,8 @@ static struct na_mpi_slot *na_mpi_channel_take(struct na_mpi_class *self,
             (void) na_mpi_slot_post(self, channel, slot);
         return NULL;
     }
-    *source_p = status.MPI_SOURCE;
-    *size_p = (size_t) size;
+    slot->source = status.MPI_SOURCE;
+    slot->size = (size_t) size;
     return slot;
 }
 
@@ -151,12 +158,18 @@ static void na_mpi_pull(
          link != &inbox->ins && inbox->pulled < NA_MPI_PULLS;
          link = link->next) {
         struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+        struct na_mpi_out *packet;
+        struct na_mpi_header header;
         int error;
 
         if (in->header.size == 0 || in->body != NULL)
             continue;
+        packet = na_mpi_packet(self);
+        if (packet == NULL)
+            return;
         in->body = (unsigned char *) self->base.core->alloc(in->header.size);
         if (in->body == NULL) {
+            na_mpi_packet_put(self, packet);
             self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
                 "no memory to receive %" PRIu32 " bytes", in->header.size);
             return;
@@ -165,20 +178,25 @@ static void na_mpi_pull(
         error = MPI_Irecv(in->body, (int) in->header.size, MPI_BYTE, addr->rank,
             in->tag, addr->channel->comm, &in->request);
         if (error != MPI_SUCCESS) {
+            na_mpi_packet_put(self, packet);
             (void) na_mpi_failed(
                 self, "cannot receive from", addr->base.name, error);
             na_mpi_break(self, addr);
             return;
         }
         inbox->pulled++;
-        (void) na_mpi_control(
-            self, addr, NA_MPI_PULL, lane, in->header.id, in->tag);
+        memset(&header, 0, sizeof(header));
+        header.kind = NA_MPI_PULL;
+        header.plane = (uint8_t) lane;
+        header.id = in->header.id;
+        header.tag = (uint32_t) in->tag;
+        (void) na_mpi_packet_send(self, addr, packet, &header, 0);
     }
 }
 
-/* Keep a packet until what is before it is delivered. The lock is held. NULL,
- * or why the connection ends. */
-static const char *na_mpi_keep(struct na_mpi_class *self,
+/* Keep a packet until what is before it is delivered. NA_NOMEM: not now;
+ * NA_OVERFLOW: too many are kept. The lock is held. */
+static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_addr *addr, enum na_mpi_lane lane,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size)
@@ -187,10 +205,13 @@ static const char *na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_in *in;
 
     if (inbox->bytes > self->base.info->max_queue_bytes)
-        return "too much waits behind a body that does not come";
+        return NA_OVERFLOW;
     in = (struct na_mpi_in *) self->base.core->alloc(sizeof(*in) + head_size);
-    if (in == NULL)
-        return "there is no memory to keep it";
+    if (in == NULL) {
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "no memory to keep a packet");
+        return NA_NOMEM;
+    }
     memset(in, 0, sizeof(*in));
     na_plug_list_init(&in->link);
     in->header = *header;
@@ -204,7 +225,7 @@ static const char *na_mpi_keep(struct na_mpi_class *self,
         na_plug_list_push(&self->receiving, &addr->receiving);
     if (header->size > 0)
         na_mpi_pull(self, addr, lane);
-    return NULL;
+    return NA_SUCCESS;
 }
 
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)

@@ -87,9 +87,8 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
 }
 
 /* Send a packet without a head. */
-static na_return_t na_mpi_control(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, enum na_mpi_kind kind, enum na_mpi_lane lane,
-    uint32_t id, int tag)
+static na_return_t na_mpi_control(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_kind kind)
 {
     struct na_mpi_out *out = na_mpi_packet(self);
     struct na_mpi_header header;
@@ -100,9 +99,6 @@ static na_return_t na_mpi_control(struct na_mpi_class *self,
     }
     memset(&header, 0, sizeof(header));
     header.kind = (uint8_t) kind;
-    header.plane = (uint8_t) lane;
-    header.id = id;
-    header.tag = (uint32_t) tag;
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
@@ -176,8 +172,7 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
         return;
     assert(self->closing || addr->state == NA_MPI_CLOSING);
     addr->said_bye = true;
-    (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE,
-        NA_MPI_MESSAGES, 0, 0);
+    (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
 /* The peer asks for a body, and has posted the receive. Returns NULL, or what
