@@ -269,7 +269,7 @@ unsigned hg_test_patience(unsigned ms)
 
 unsigned hg_test_lookup_ms(void)
 {
-    return hg_test_is_ofi() ? hg_test_patience(2000) : 0;
+    return hg_test_is_ofi() || hg_test_is_mpi() ? hg_test_patience(2000) : 0;
 }
 
 uint64_t hg_test_seed(void)
@@ -614,6 +614,20 @@ void hg_test_say_parent(const char *line)
     test_write_line(test_channel, line);
 }
 
+void hg_test_freeze(struct hg_test_peer *peer)
+{
+    char path[64], state = 0;
+    FILE *stat;
+
+    (void) snprintf(path, sizeof(path), "/proc/%ld/stat", (long) peer->pid);
+    hg_test_signal(peer, SIGSTOP);
+    while (state != 'T') {
+        stat = fopen(path, "r");
+        HG_CHECK(stat != NULL && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1);
+        HG_CHECK(fclose(stat) == 0);
+    }
+}
+
 void hg_test_signal(struct hg_test_peer *peer, int signal_number)
 {
     if (hg_test_is_mpi() && signal_number == SIGKILL)
@@ -627,10 +641,11 @@ int hg_test_wait(struct hg_test_peer *peer)
     int status = 0;
     char *line;
 
-    if (hg_test_is_mpi()) /* a rank that fails is seen by mpirun */
+    if (hg_test_is_mpi()) { /* a rank that fails is seen by mpirun */
         while ((line = test_read_line(peer->channel)) != NULL)
             free(line);
-    else
+        ranks_return();
+    } else
         while (waitpid(peer->pid, &status, 0) < 0)
             HG_CHECK(errno == EINTR);
     while (test_peers[slot] != peer)
@@ -869,25 +884,30 @@ static int test_run_role(const char *name, int argc, char **argv)
     return 0;
 }
 
-/* Of a rank but the first: run the role that it is given, if any. */
+/* Of a rank but the first: run one role after the other. */
 static int test_run_rank(void)
 {
     char *words[RANKS_MAX_WORDS];
-    int count = 0, status = 0;
+    int count, status = 0;
 
-    test_channel = ranks_join();
-    while ((words[count] = test_read_line(test_channel)) != NULL &&
-        *words[count] != '\0')
-        HG_CHECK(++count < RANKS_MAX_WORDS);
-    if (count > 0) {
-        test_running = words[0];
-        status = test_run_role(words[0], count - 1, words + 1);
-    }
-    if (status != 0)
-        return status;
-    close(test_channel);
-    ranks_leave();
-    return 0;
+    do {
+        test_channel = ranks_join();
+        for (count = 0; count < RANKS_MAX_WORDS; count++) {
+            words[count] = test_read_line(test_channel);
+            if (words[count] == NULL || *words[count] == '\0')
+                break;
+        }
+        HG_CHECK(count < RANKS_MAX_WORDS);
+        if (count > 0) {
+            test_running = words[0];
+            status = test_run_role(words[0], count - 1, words + 1);
+            test_expect_count = 0;
+        }
+        close(test_channel);
+    } while (count > 0 && status == 0);
+    if (status == 0)
+        ranks_leave();
+    return status;
 }
 
 int main(int argc, char **argv)

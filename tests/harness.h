@@ -146,8 +146,8 @@ unsigned hg_test_log_count(const char *part);
  * the runner's -s times as many. For what must come, not for what must not. */
 unsigned hg_test_patience(unsigned ms);
 
-/* For the option lookup_ms: libfabric does not tell that nobody listens at an
- * address, so a lookup there takes all of it. 0: the default. */
+/* For the option lookup_ms: libfabric and MPI do not tell that nobody listens at
+ * an address, so a lookup there takes all of it. 0: the default. */
 unsigned hg_test_lookup_ms(void);
 
 /* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
@@ -218,6 +218,9 @@ void hg_test_say(struct hg_test_peer *peer, const char *line);
 
 /* Send a signal to a peer. */
 void hg_test_signal(struct hg_test_peer *peer, int signal_number);
+
+/* Stop a peer by SIGSTOP, and wait until it stands; SIGCONT wakes it. */
+void hg_test_freeze(struct hg_test_peer *peer);
 
 /* Wait until the peer ends by itself; its wait status. */
 int hg_test_wait(struct hg_test_peer *peer);

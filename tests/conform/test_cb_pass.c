@@ -8,6 +8,7 @@
 #include "cb.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #define PASS_SIZE 65536u
 #define PASS_CALLERS "caller" /* the owner's name: take the caller's address */
@@ -489,8 +490,8 @@ HG_TEST_WHERE(cb_pass_of_an_owner_that_died, hg_test_crosses_processes)
     pass_open(&c);
     pass_borrow(&c, 1, PASS_SIZE, HG_BULK_READWRITE);
     pass_pull(&c, "", 0, PASS_SIZE);
-    HG_CHECK(kill(hg_test_peer_pid(c.end.peer), SIGKILL) == 0);
-    (void) hg_test_wait(c.end.peer);
+    hg_test_signal(c.end.peer, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(c.end.peer)));
     c.end.peer = NULL;
     ret = pass_result(&c, c.owner, false);
     HG_CHECK(ret == HG_DISCONNECT || ret == HG_HOSTUNREACH);

@@ -7,7 +7,6 @@
 #include "conform/stub_late.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 /* This process registers nothing by itself. */
 static bool stub_only_calls;
@@ -371,6 +370,8 @@ HG_TEST_ROLE(stopped)
     end.target = stub_open_client(&end, argv[0]);
     (void) stubs_store_call(end.target, 0, 0, data, LATE_SIZE, &sum, &ret);
     free(data);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
 }
 
 HG_TEST_ROLE(other)
@@ -391,11 +392,7 @@ static char stub_address[NA_MAX_ADDR_LEN];
 /* Runs in the function, before it moves the memory. */
 static void stub_stop_client(void)
 {
-    int status = 0;
-
-    hg_test_signal(stub_stopped, SIGSTOP);
-    HG_CHECK(waitpid(hg_test_peer_pid(stub_stopped), &status, WUNTRACED) > 0);
-    HG_CHECK(WIFSTOPPED(status));
+    hg_test_freeze(stub_stopped);
     stub_other = hg_test_spawn("other", stub_address, (char *) NULL);
 }
 
@@ -417,8 +414,8 @@ HG_TEST_WHERE(
     HG_CHECK_EQ_INT(stubs_pulls, 1);
     late_judge(stubs_pulled, HG_TIMEOUT);
     HG_CHECK_EQ_INT(hg_test_wait(stub_other), 0);
-    hg_test_signal(stub_stopped, SIGKILL);
-    HG_CHECK(WIFSIGNALED(hg_test_wait(stub_stopped)));
+    hg_test_signal(stub_stopped, SIGCONT);
+    hg_test_stop(stub_stopped);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
     rpc_end(&end);
 }

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 MERCURY_GEN_PROC(waits_two_t, ((int32_t) (a))((int32_t) (b)))
 MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
@@ -693,8 +692,7 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &local));
     lending = rpc_start_call(&end, waits_lend_id, NULL, &origin);
     HG_CHECK_OK(rpc_wait(lending));
-    hg_test_signal(end.peer, SIGSTOP);
-    HG_CHECK(waitpid(hg_test_peer_pid(end.peer), NULL, WUNTRACED) > 0);
+    hg_test_freeze(end.peer);
     HG_CHECK_OK(HG_Bulk_transfer(
         HG_BULK_PULL, end.target, origin, 0, local, 0, size, &transfer));
     HG_CHECK_RET(HG_Bulk_wait(transfer, 0, &status), HG_TIMEOUT);

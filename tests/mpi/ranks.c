@@ -21,6 +21,7 @@
 
 #define RANKS_ADDRESS "HG_TEST_RANKS" /* where rank 0 listens */
 #define RANKS_COUNT "HG_TEST_RANK_COUNT"
+#define RANKS_MAX 8
 
 #ifdef OPEN_MPI
 #define RANKS_MPIRUN "mpirun.openmpi"
@@ -28,8 +29,11 @@
 #define RANKS_MPIRUN "mpirun.mpich"
 #endif
 
-static unsigned ranks_free;     /* of rank 0: ranks without a role */
-static int ranks_listener = -1; /* of rank 0 */
+/* Of rank 0: where it listens, and channels to the ranks without a role, the
+ * one that had a role last on top. */
+static int ranks_listener;
+static int ranks_idle[RANKS_MAX];
+static unsigned ranks_idle_count;
 
 static struct sockaddr_un ranks_address(void)
 {
@@ -57,23 +61,39 @@ static void ranks_set_environment(void)
         HG_CHECK(!setenv(variables[i][0], variables[i][1], 1));
 }
 
-/* Rank 0 listens before MPI_Init. */
-static void ranks_listen(void)
+void ranks_return(void)
+{
+    int channel;
+
+    do
+        channel = accept4(ranks_listener, NULL, NULL, SOCK_CLOEXEC);
+    while (channel < 0 && errno == EINTR);
+    HG_CHECK(channel >= 0 && ranks_idle_count < RANKS_MAX);
+    ranks_idle[ranks_idle_count++] = channel;
+}
+
+/* Rank 0 hears from all others before MPI_Init. */
+static void ranks_gather(void)
 {
     struct sockaddr_un address = ranks_address();
+    unsigned long count = strtoul(getenv(RANKS_COUNT), NULL, 10);
 
     ranks_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     HG_CHECK(ranks_listener >= 0);
     HG_CHECK(
         !bind(ranks_listener, (struct sockaddr *) &address, sizeof(address)));
     HG_CHECK(!listen(ranks_listener, SOMAXCONN));
-    ranks_free = (unsigned) strtoul(getenv(RANKS_COUNT), NULL, 10) - 1;
+    while (ranks_idle_count + 1 < count)
+        ranks_return();
 }
 
 static void ranks_init(void)
 {
     int got;
 
+    HG_CHECK_EQ_INT(MPI_Initialized(&got), MPI_SUCCESS);
+    if (got)
+        return;
     HG_CHECK_EQ_INT(
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &got), MPI_SUCCESS);
     HG_CHECK_EQ_INT(got, MPI_THREAD_MULTIPLE);
@@ -123,7 +143,7 @@ void ranks_launch(const char *program, const char *test_case, unsigned count)
     pid_t mpirun;
 
     if (getenv(RANKS_ADDRESS) != NULL) {
-        ranks_listen();
+        ranks_gather();
         ranks_init();
         return;
     }
@@ -150,13 +170,9 @@ int ranks_take(pid_t *pid_p)
     socklen_t size = sizeof(rank);
     int channel;
 
-    if (ranks_free == 0)
+    if (ranks_idle_count == 0)
         return -1;
-    ranks_free--;
-    do
-        channel = accept4(ranks_listener, NULL, NULL, SOCK_CLOEXEC);
-    while (channel < 0 && errno == EINTR);
-    HG_CHECK(channel >= 0);
+    channel = ranks_idle[--ranks_idle_count];
     HG_CHECK(!getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &rank, &size));
     *pid_p = rank.pid;
     return channel;
@@ -178,9 +194,7 @@ int ranks_join(void)
 
 void ranks_leave(void)
 {
-    pid_t pid;
-
-    while (ranks_free > 0)
-        (void) close(ranks_take(&pid));
+    while (ranks_idle_count > 0)
+        (void) close(ranks_idle[--ranks_idle_count]);
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }

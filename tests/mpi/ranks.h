@@ -4,11 +4,13 @@
  *
  * MPI fixes the processes of a job when it starts them, so the harness cannot
  * make peers by fork there. Instead the case's process starts the same program
- * again by mpirun: `prog CASE` is rank 0 and runs the case, and
- * `prog --rank` are the others. They connect to a socket of rank 0 and wait for
- * a role, which hg_test_spawn gives them; the connection is the channel between
- * the two from then on. Ranks that nobody asked for end with the case. A rank
- * that ends any other way, such as by a failing check, ends the whole job.
+ * again by mpirun: `prog CASE` is rank 0 and runs the case, and `prog --rank`
+ * are the others. They connect to a socket of rank 0 and wait for a role, which
+ * hg_test_spawn gives them; the connection is the channel between the two until
+ * the role ends. Then the rank connects again, and is the first to be given a
+ * role: a peer that is started anew has the address of the former one. Ranks
+ * without a role end with the case. A rank that ends any other way, such as by
+ * a failing check, ends the whole job.
  *
  * Only programs of the flavours ompi and mpich are linked with ranks.c; the
  * harness knows its functions as weak symbols.
@@ -30,10 +32,13 @@ void ranks_launch(const char *program, const char *test_case, unsigned count)
  * is left. */
 int ranks_take(pid_t *pid_p) __attribute__((weak));
 
+/* Rank 0: the role of a rank ended; it can have another one. */
+void ranks_return(void) __attribute__((weak));
+
 /* Rank 0: the case is being skipped. */
 void ranks_skip(void) __attribute__((weak));
 
-/* Another rank: its channel to rank 0. */
+/* Another rank: a channel to rank 0, for one role. */
 int ranks_join(void) __attribute__((weak));
 
 /* At the end of a case or a rank. Rank 0 dismisses those without a role. */
