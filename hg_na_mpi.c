@@ -424,8 +424,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * answered by BYE_ACK. A class that is closed says GONE to all.
  *
  * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags, the N-th class of a process (from 0, the lowest that
- * is free) receives packets with the tag NA_MPI_TAG + N. The receiver of a body
+ * are told apart by tags: class N of a process, counted from 0, receives packets
+ * with the tag NA_MPI_TAG + N. The receiver of a body
  * chooses its tag, from NA_MPI_BODY_TAG on.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
@@ -705,9 +705,9 @@ struct na_mpi_job {
     pthread_mutex_t lock;
     struct na_link classes; /* na_mpi_class */
     bool begun;             /* `classes` is initialised */
-    pid_t ours;             /* the process for which this file initialised MPI,
-                               and finalizes it; or 0 */
+    _Atomic pid_t pid;      /* the process that uses MPI; 0: none yet */
     int level;              /* MPI_THREAD_... */
+    unsigned numbers;       /* given to classes */
     unsigned bodies;        /* asked for, to choose their tags */
 };
 
@@ -783,7 +783,7 @@ static void na_mpi_job_end(int status)
 {
     int finalized = 0;
 
-    if (status != 0 || getpid() != na_mpi_job.ours)
+    if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
     na_mpi_lock(); /* for good: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
@@ -813,7 +813,6 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
 
     if (error != MPI_SUCCESS)
         return na_mpi_failed(self, "cannot initialise", "MPI", error);
-    na_mpi_job.ours = getpid();
     (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 #ifdef __GLIBC__
@@ -822,6 +821,19 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     rc = atexit(na_mpi_job_exit);
 #endif
     return rc == 0 ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* Whether this is a child of the process that uses MPI, which can be of no use
+ * to it (logged). Without the lock, which a thread of the parent may have. */
+static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
+{
+    pid_t pid = atomic_load(&na_mpi_job.pid);
+
+    if (pid == 0 || pid == getpid())
+        return false;
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+        "MPI was initialised before fork: only the parent can use it");
+    return true;
 }
 
 /* See that MPI is there. NA_OPNOTSUPPORT: not for threads; NA_FAULT: it was
@@ -843,6 +855,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
     if (!na_mpi_job.begun)
         na_plug_list_init(&na_mpi_job.classes);
     na_mpi_job.begun = true;
+    atomic_store(&na_mpi_job.pid, getpid());
     if (!initialised)
         ret = na_mpi_job_initialise(self);
     else
@@ -2695,8 +2708,8 @@ static void na_mpi_prepare(struct na_mpi_class *self)
         na_plug_list_init(&self->buckets[i]);
 }
 
-/* Choose the number of the class: the one in `host`, or the lowest that is
- * free. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
+/* Choose the number of the class: the one in `host`, or the next one, so that
+ * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
  * held. */
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
@@ -2705,8 +2718,9 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     int rank = 0;
 
     if (host[0] == '\0' || !self->base.listen) {
-        while (number < NA_MPI_CLASSES && na_mpi_job_has(number))
-            number++;
+        do
+            number = na_mpi_job.numbers++ % NA_MPI_CLASSES;
+        while (na_mpi_job_has(number));
     } else {
         na_return_t ret = na_mpi_parse(self, NA_FALSE, host, &rank, &number);
 
@@ -2718,7 +2732,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
             return NA_ADDRNOTAVAIL;
         }
     }
-    if (number == NA_MPI_CLASSES || na_mpi_job_has(number)) {
+    if (na_mpi_job_has(number)) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
             "mpi+static://%s: another class of this process has that address",
             host);
@@ -2862,6 +2876,8 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = info->max_unexpected_size;
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
+    if (na_mpi_job_is_forked(self))
+        return NA_FAULT;
     na_mpi_prepare(self);
     na_mpi_lock();
     ret = na_mpi_job_begin(self);
@@ -2902,7 +2918,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mpi",
     .protocols = na_mpi_protocols,
-    .caps = NA_CAP_ORDERED,
+    .caps = NA_CAP_ORDERED | NA_CAP_CALLERS,
     .class_size = sizeof(struct na_mpi_class),
     .addr_size = sizeof(struct na_mpi_addr),
     .open = na_mpi_open,

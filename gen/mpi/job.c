@@ -11,9 +11,9 @@ struct na_mpi_job {
     pthread_mutex_t lock;
     struct na_link classes; /* na_mpi_class */
     bool begun;             /* `classes` is initialised */
-    pid_t ours;             /* the process for which this file initialised MPI,
-                               and finalizes it; or 0 */
+    _Atomic pid_t pid;      /* the process that uses MPI; 0: none yet */
     int level;              /* MPI_THREAD_... */
+    unsigned numbers;       /* given to classes */
     unsigned bodies;        /* asked for, to choose their tags */
 };
 
@@ -89,7 +89,7 @@ static void na_mpi_job_end(int status)
 {
     int finalized = 0;
 
-    if (status != 0 || getpid() != na_mpi_job.ours)
+    if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
     na_mpi_lock(); /* for good: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
@@ -119,7 +119,6 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
 
     if (error != MPI_SUCCESS)
         return na_mpi_failed(self, "cannot initialise", "MPI", error);
-    na_mpi_job.ours = getpid();
     (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 #ifdef __GLIBC__
@@ -128,6 +127,19 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     rc = atexit(na_mpi_job_exit);
 #endif
     return rc == 0 ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* Whether this is a child of the process that uses MPI, which can be of no use
+ * to it (logged). Without the lock, which a thread of the parent may have. */
+static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
+{
+    pid_t pid = atomic_load(&na_mpi_job.pid);
+
+    if (pid == 0 || pid == getpid())
+        return false;
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+        "MPI was initialised before fork: only the parent can use it");
+    return true;
 }
 
 /* See that MPI is there. NA_OPNOTSUPPORT: not for threads; NA_FAULT: it was
@@ -149,6 +161,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
     if (!na_mpi_job.begun)
         na_plug_list_init(&na_mpi_job.classes);
     na_mpi_job.begun = true;
+    atomic_store(&na_mpi_job.pid, getpid());
     if (!initialised)
         ret = na_mpi_job_initialise(self);
     else

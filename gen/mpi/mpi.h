@@ -32,8 +32,8 @@
  * answered by BYE_ACK. A class that is closed says GONE to all.
  *
  * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags, the N-th class of a process (from 0, the lowest that
- * is free) receives packets with the tag NA_MPI_TAG + N. The receiver of a body
+ * are told apart by tags: class N of a process, counted from 0, receives packets
+ * with the tag NA_MPI_TAG + N. The receiver of a body
  * chooses its tag, from NA_MPI_BODY_TAG on.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls

@@ -25,8 +25,8 @@ static void na_mpi_prepare(struct na_mpi_class *self)
         na_plug_list_init(&self->buckets[i]);
 }
 
-/* Choose the number of the class: the one in `host`, or the lowest that is
- * free. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
+/* Choose the number of the class: the one in `host`, or the next one, so that
+ * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
  * held. */
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
@@ -35,8 +35,9 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     int rank = 0;
 
     if (host[0] == '\0' || !self->base.listen) {
-        while (number < NA_MPI_CLASSES && na_mpi_job_has(number))
-            number++;
+        do
+            number = na_mpi_job.numbers++ % NA_MPI_CLASSES;
+        while (na_mpi_job_has(number));
     } else {
         na_return_t ret = na_mpi_parse(self, NA_FALSE, host, &rank, &number);
 
@@ -48,7 +49,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
             return NA_ADDRNOTAVAIL;
         }
     }
-    if (number == NA_MPI_CLASSES || na_mpi_job_has(number)) {
+    if (na_mpi_job_has(number)) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
             "mpi+static://%s: another class of this process has that address",
             host);
@@ -192,6 +193,8 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = info->max_unexpected_size;
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
+    if (na_mpi_job_is_forked(self))
+        return NA_FAULT;
     na_mpi_prepare(self);
     na_mpi_lock();
     ret = na_mpi_job_begin(self);
@@ -232,7 +235,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mpi",
     .protocols = na_mpi_protocols,
-    .caps = NA_CAP_ORDERED,
+    .caps = NA_CAP_ORDERED | NA_CAP_CALLERS,
     .class_size = sizeof(struct na_mpi_class),
     .addr_size = sizeof(struct na_mpi_addr),
     .open = na_mpi_open,
