@@ -3509,10 +3509,15 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     na_ofi_rma_renew(end);
 }
 
-/* Cancel the operations of an endpoint that have that local memory; NULL: all.
- * Whether there is one that has not ended. */
-static bool na_ofi_rma_cancel_of(
-    struct na_ofi_end *end, const struct na_mem_handle *mem)
+/* Whether it belongs to a context, or uses local memory. */
+static bool na_ofi_rma_is_of(const struct na_ofi_op *op, const void *owner)
+{
+    return op->base.context == owner || op->base.local == owner;
+}
+
+/* Cancel the operations of a context or of local memory. Whether there is one
+ * that has not ended. */
+static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
 {
     struct na_link *link;
     bool found = false;
@@ -3521,7 +3526,7 @@ static bool na_ofi_rma_cancel_of(
     for (link = end->active.next; link != &end->active; link = link->next) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
-        if (mem != NULL && op->base.local != mem)
+        if (!na_ofi_rma_is_of(op, owner))
             continue;
         found = true;
         if (op->ret == NA_SUCCESS)
@@ -3532,8 +3537,7 @@ static bool na_ofi_rma_cancel_of(
 }
 
 /* Have the peers count as dead that keep them from their end. */
-static void na_ofi_rma_lose(
-    struct na_ofi_end *end, const struct na_mem_handle *mem)
+static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
     struct na_ofi_addr *addr;
@@ -3546,7 +3550,7 @@ static void na_ofi_rma_lose(
              link = link->next) {
             struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
-            if ((mem == NULL || op->base.local == mem) &&
+            if (na_ofi_rma_is_of(op, owner) &&
                 na_ofi_rma_fate(op) != NA_DISCONNECT && !op->base.addr->self) {
                 addr = na_ofi_addr_of(op->base.addr);
                 core->addr_ref(&addr->base);
@@ -3561,14 +3565,14 @@ static void na_ofi_rma_lose(
 }
 
 /* Have them end: if they have not after a while, by closing the endpoint, or
- * without their peers. No lock but clock_lock is held. */
+ * without their peers. No lock is held. */
 static void na_ofi_rma_end_of(
-    struct na_ofi_end *end, const struct na_mem_handle *mem, uint64_t patience)
+    struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
     const struct na_core *core = end->na_class->base.core;
     uint64_t start = core->now_ns();
 
-    while (na_ofi_rma_cancel_of(end, mem)) {
+    while (na_ofi_rma_cancel_of(end, owner)) {
         uint64_t waited = core->now_ns() - start;
         bool shared = end->rma == end->ep;
 
@@ -3580,7 +3584,7 @@ static void na_ofi_rma_end_of(
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
-                na_ofi_rma_lose(end, mem);
+                na_ofi_rma_lose(end, owner);
             na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
@@ -3591,12 +3595,6 @@ static void na_ofi_rma_end_of(
             (void) sched_yield();
         na_ofi_unlock(&end->poll_lock);
     }
-}
-
-/* The last context that uses the endpoint goes. clock_lock is held. */
-static void na_ofi_rma_stop(struct na_ofi_end *end)
-{
-    na_ofi_rma_end_of(end, NULL, 0);
 }
 
 /* The slot. */
@@ -5778,14 +5776,6 @@ static na_return_t na_ofi_end_take(
     return NA_SUCCESS;
 }
 
-/* A context uses the endpoint no more. It stays until the class closes, for the
- * next context of that number: peers know where it is. */
-static void na_ofi_end_give(struct na_ofi_end *end)
-{
-    if (--end->contexts == 0)
-        na_ofi_rma_stop(end);
-}
-
 static na_return_t na_ofi_context_create(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -5799,12 +5789,16 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     return ret;
 }
 
+/* The endpoint stays until the class closes, for the next context of that
+ * number: peers know where it is. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_end *end = na_ofi_end_of(base);
 
+    na_ofi_rma_end_of(end, base, 0);
     na_ofi_lock(&self->clock_lock);
-    na_ofi_end_give(na_ofi_end_of(base));
+    end->contexts--;
     na_ofi_unlock(&self->clock_lock);
 }
 

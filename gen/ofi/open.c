@@ -31,14 +31,6 @@ static na_return_t na_ofi_end_take(
     return NA_SUCCESS;
 }
 
-/* A context uses the endpoint no more. It stays until the class closes, for the
- * next context of that number: peers know where it is. */
-static void na_ofi_end_give(struct na_ofi_end *end)
-{
-    if (--end->contexts == 0)
-        na_ofi_rma_stop(end);
-}
-
 static na_return_t na_ofi_context_create(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -52,12 +44,16 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     return ret;
 }
 
+/* The endpoint stays until the class closes, for the next context of that
+ * number: peers know where it is. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_end *end = na_ofi_end_of(base);
 
+    na_ofi_rma_end_of(end, base, 0);
     na_ofi_lock(&self->clock_lock);
-    na_ofi_end_give(na_ofi_end_of(base));
+    end->contexts--;
     na_ofi_unlock(&self->clock_lock);
 }
 

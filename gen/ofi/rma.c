@@ -717,10 +717,15 @@ static void na_ofi_rma_turn(struct na_ofi_end *end)
     na_ofi_rma_renew(end);
 }
 
-/* Cancel the operations of an endpoint that have that local memory; NULL: all.
- * Whether there is one that has not ended. */
-static bool na_ofi_rma_cancel_of(
-    struct na_ofi_end *end, const struct na_mem_handle *mem)
+/* Whether it belongs to a context, or uses local memory. */
+static bool na_ofi_rma_is_of(const struct na_ofi_op *op, const void *owner)
+{
+    return op->base.context == owner || op->base.local == owner;
+}
+
+/* Cancel the operations of a context or of local memory. Whether there is one
+ * that has not ended. */
+static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
 {
     struct na_link *link;
     bool found = false;
@@ -729,7 +734,7 @@ static bool na_ofi_rma_cancel_of(
     for (link = end->active.next; link != &end->active; link = link->next) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
-        if (mem != NULL && op->base.local != mem)
+        if (!na_ofi_rma_is_of(op, owner))
             continue;
         found = true;
         if (op->ret == NA_SUCCESS)
@@ -740,8 +745,7 @@ static bool na_ofi_rma_cancel_of(
 }
 
 /* Have the peers count as dead that keep them from their end. */
-static void na_ofi_rma_lose(
-    struct na_ofi_end *end, const struct na_mem_handle *mem)
+static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
     struct na_ofi_addr *addr;
@@ -754,7 +758,7 @@ static void na_ofi_rma_lose(
              link = link->next) {
             struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
-            if ((mem == NULL || op->base.local == mem) &&
+            if (na_ofi_rma_is_of(op, owner) &&
                 na_ofi_rma_fate(op) != NA_DISCONNECT && !op->base.addr->self) {
                 addr = na_ofi_addr_of(op->base.addr);
                 core->addr_ref(&addr->base);
@@ -769,14 +773,14 @@ static void na_ofi_rma_lose(
 }
 
 /* Have them end: if they have not after a while, by closing the endpoint, or
- * without their peers. No lock but clock_lock is held. */
+ * without their peers. No lock is held. */
 static void na_ofi_rma_end_of(
-    struct na_ofi_end *end, const struct na_mem_handle *mem, uint64_t patience)
+    struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
     const struct na_core *core = end->na_class->base.core;
     uint64_t start = core->now_ns();
 
-    while (na_ofi_rma_cancel_of(end, mem)) {
+    while (na_ofi_rma_cancel_of(end, owner)) {
         uint64_t waited = core->now_ns() - start;
         bool shared = end->rma == end->ep;
 
@@ -788,7 +792,7 @@ static void na_ofi_rma_end_of(
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
-                na_ofi_rma_lose(end, mem);
+                na_ofi_rma_lose(end, owner);
             na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
@@ -799,12 +803,6 @@ static void na_ofi_rma_end_of(
             (void) sched_yield();
         na_ofi_unlock(&end->poll_lock);
     }
-}
-
-/* The last context that uses the endpoint goes. clock_lock is held. */
-static void na_ofi_rma_stop(struct na_ofi_end *end)
-{
-    na_ofi_rma_end_of(end, NULL, 0);
 }
 
 /* The slot. */

@@ -584,6 +584,61 @@ HG_TEST(a_get_that_is_half_answered_ends_on_rxm)
     death_half_answered(1);
 }
 
+/* A context ends although a get of its own does not: without the peer, and
+ * without silence towards others. */
+static void death_given_up(unsigned scheme)
+{
+    enum { GIVE_UP_MS = 4000, LONG_MS = 60000 };
+    struct death_pair pair;
+    struct conform_end other;
+    struct hg_test_peer *process;
+    struct conform_call get, recv;
+    na_mem_handle_t local, remote;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    char string[64], name[NA_MAX_ADDR_LEN], got[8];
+    uint64_t start;
+
+    hg_test_allow_log("");
+    death_open(&pair, scheme, LONG_MS, "60000");
+    other = pair.end;
+    other.context = NA_Context_create(pair.end.na_class);
+    HG_CHECK(other.context != NULL);
+    death_string(scheme, string, sizeof(string));
+    process = death_spawn(string, "1000", name);
+    HG_CHECK_OK(ends_lookup(&other, name, &addr));
+    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(ends_post(&other, &recv, got, sizeof(got), pair.addr, 1));
+    death_stop_sending(&pair, &get, local, remote, memory);
+    start = ends_ms();
+    HG_CHECK_OK(NA_Context_destroy(pair.end.na_class, pair.end.context));
+    HG_CHECK(ends_ms() - start >= GIVE_UP_MS);
+    pair.end.context = other.context;
+    HG_CHECK_RET(conform_wait(&other, &recv), NA_DISCONNECT);
+    HG_CHECK(ends_ms() - start < LONG_MS / 2); /* its silence is no reason */
+    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
+    hg_test_signal(pair.process, SIGCONT);
+    hg_test_stop(pair.process);
+    hg_test_stop(process);
+    death_close(&pair);
+}
+
+HG_TEST(a_peer_that_holds_a_context_up_is_given_up)
+{
+    death_given_up(DEATH_TCP);
+}
+
+HG_TEST(a_peer_that_holds_a_context_up_is_given_up_on_rxm)
+{
+    death_given_up(1);
+}
+
 /* For each line "lookup" looks the address up, for "ask" asks it; reports the
  * result. */
 HG_TEST_ROLE(asker)
