@@ -346,8 +346,17 @@ SIZE      = 256M
 # Who only looks is not stopped by a warning of a newer compiler.
 demo examples bench: WERROR :=
 
+# Over MPI: with mpicc, or the one that CC names, and the mpirun beside it.
+MPICC = $(if $(findstring mpicc,$(CC)),$(CC),mpicc)
+
+ifeq ($(if $(filter mpi,$(FOUND)),,$(filter mpi+%,$(TRANSPORT))),)
 demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 	$(Q)examples/demo $(BUILD)/examples '$(TRANSPORT)' '$(FILE)' '$(SIZE)'
+else
+demo:
+	+$(Q)MPIRUN='$(subst mpicc,mpirun,$(MPICC))' $(MAKE) --no-print-directory \
+	    BUILD=$(BUILD)/mpi CC=$(MPICC) FOUND=mpi demo
+endif
 
 # ---- Figures ----
 
@@ -484,7 +493,8 @@ check-split-programs:
 check-ompi-programs check-mpich-programs: check-%-programs:
 	$(call make_flavour,$*,-O1 -g,CC=$($*_CC) FOUND=mpi \
 	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
-	    $(BUILD)/$*/tests/faulty)
+	    $(addprefix $(BUILD)/$*/,tests/faulty $(addprefix examples/, \
+	        demo_server demo_client cluster)))
 
 lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator

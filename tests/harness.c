@@ -628,6 +628,11 @@ void hg_test_freeze(struct hg_test_peer *peer)
     }
 }
 
+int hg_test_parent_fd(void)
+{
+    return test_channel;
+}
+
 void hg_test_signal(struct hg_test_peer *peer, int signal_number)
 {
     if (hg_test_is_mpi() && signal_number == SIGKILL)

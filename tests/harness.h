@@ -146,8 +146,8 @@ unsigned hg_test_log_count(const char *part);
  * the runner's -s times as many. For what must come, not for what must not. */
 unsigned hg_test_patience(unsigned ms);
 
-/* For the option lookup_ms: libfabric and MPI do not tell that nobody listens at
- * an address, so a lookup there takes all of it. 0: the default. */
+/* For the option lookup_ms: libfabric and MPI do not tell that nobody listens
+ * at an address, so a lookup there takes all of it. 0: the default. */
 unsigned hg_test_lookup_ms(void);
 
 /* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
@@ -232,6 +232,7 @@ void hg_test_stop(struct hg_test_peer *peer);
 /* In a role: the same channel's other end. NULL: the parent stopped us. */
 char *hg_test_hear_parent(void);
 void hg_test_say_parent(const char *line);
+int hg_test_parent_fd(void); /* to poll for a line, or for the end */
 
 /* ---- Memory that runs out ---- */
 

@@ -529,8 +529,9 @@ static void fork_child_opens(void)
 }
 
 /* A child of a process with threads cannot allocate memory under a sanitizer.
- * MPI does not work in a child, and a class of it is refused there. A class of several transports names its part of sm after its port, which the
- * system may have given to another class before that part is closed. */
+ * MPI does not work in a child, and a class of it is refused there. A class of
+ * several transports names its part of sm after its port, which the system may
+ * have given to another class before that part is closed. */
 static bool fork_may_open(void)
 {
     return hg_test_is_plain() && !hg_test_is_mux() && !hg_test_is_mpi();

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #define PEER_MEMORY 300000u
-#define PEER_CHANNEL 3 /* a role's end of the channel; see harness.c */
 
 static char peer_memory[PEER_MEMORY];
 
@@ -52,7 +51,7 @@ static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
 
 HG_TEST_ROLE(target)
 {
-    struct pollfd channel = {PEER_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {hg_test_parent_fd(), POLLIN, 0};
     struct conform_end end;
     struct conform_call recv;
     na_mem_handle_t mem;
