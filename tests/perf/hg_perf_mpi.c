@@ -278,7 +278,7 @@ static int perf_mpi_be_client(const char *url,
 static int perf_mpi_be_rank(
     const char *url, const struct perf_options *options, unsigned clients)
 {
-    static const volatile sig_atomic_t never;
+    static const volatile sig_atomic_t never = 0;
     int server_pid = (int) getpid();
     int ranks;
     int rank;
