@@ -5,6 +5,7 @@
  *   hg_perf                  all figures: two processes, then self://
  *   hg_perf --self           those of self:// only
  *   hg_perf --url sm://      another transport between the two processes
+ *   hg_perf --only =pull     the figures of this name; or
  *   hg_perf --only p99       figures with this in their name: echo page
  *                            in_flight pull push write p99_pull p99_push
  *                            memory copied late self_echo self_in_flight;

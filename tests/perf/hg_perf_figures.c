@@ -612,6 +612,8 @@ int perf_is_asked(const struct perf_options *options, const char *name)
 {
     if (strcmp(name, "grid") == 0) /* takes as long as all others together */
         return options->only != NULL && strncmp(options->only, name, 4) == 0;
+    if (options->only != NULL && options->only[0] == '=')
+        return strcmp(name, options->only + 1) == 0;
     return options->only == NULL || strstr(name, options->only) != NULL;
 }
 
