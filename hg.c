@@ -13602,6 +13602,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #if HG_ENABLE_SM
 
+/* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 

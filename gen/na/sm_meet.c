@@ -4,6 +4,7 @@
 
 #if HG_ENABLE_SM
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/wire.h"
 
