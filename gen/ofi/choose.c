@@ -566,6 +566,15 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     return NA_OPNOTSUPPORT;
 }
 
+/* The thread of sockets spins for 10 ms after each message. It would keep a
+ * thread of ours that spins from the processor, for a time slice. */
+static void na_ofi_choose_wait(struct na_ofi_class *self)
+{
+    if (strcmp(self->info->fabric_attr->prov_name, "sockets") == 0 &&
+        self->base.info->wait_mode == NA_WAIT_ADAPTIVE)
+        self->base.info->wait_mode = NA_WAIT_BLOCK;
+}
+
 /* How large messages may be. */
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
@@ -625,7 +634,9 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
         ret = na_ofi_choose_inet(self, &question, host, all);
         freeifaddrs(all);
     }
-    if (ret == NA_SUCCESS)
-        na_ofi_set_sizes(self);
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_ofi_set_sizes(self);
+    na_ofi_choose_wait(self);
+    return NA_SUCCESS;
 }

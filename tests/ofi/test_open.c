@@ -318,6 +318,27 @@ HG_TEST(who_spins_has_no_descriptor)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* The provider's thread spins instead of ours. */
+HG_TEST(sockets_sleep_unless_they_are_to_spin)
+{
+    static const uint8_t modes[] = {
+        NA_WAIT_ADAPTIVE, NA_WAIT_SPIN, NA_WAIT_BLOCK};
+    struct na_init_info info;
+    unsigned i;
+
+    for (i = 0; i < 3; i++) {
+        na_class_t *na_class;
+
+        conform_info(&info);
+        info.wait_mode = modes[i];
+        na_class = NA_Initialize_opt("ofi+sockets://", NA_FALSE, &info);
+        HG_CHECK(na_class != NULL);
+        HG_CHECK_EQ_INT(na_class->info->wait_mode,
+            modes[i] == NA_WAIT_SPIN ? NA_WAIT_SPIN : NA_WAIT_BLOCK);
+        HG_CHECK_OK(NA_Finalize(na_class));
+    }
+}
+
 /* No memory for a HELLO or a WELCOME: it goes a little later. Some of the
  * registrations that fail are those of opening, which fails then. */
 HG_TEST(a_lookup_outlasts_a_lack_of_memory)
