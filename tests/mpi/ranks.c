@@ -118,29 +118,25 @@ void ranks_skip(void)
     HG_CHECK(file != NULL && fclose(file) == 0);
 }
 
-/* Wait for mpirun, and for ranks that it only told to end. The runner stops
- * them together with us. */
-__attribute__((noreturn)) static void ranks_wait(pid_t mpirun)
+/* The status of mpirun, when the ranks that it only told to end have ended,
+ * too. */
+static int ranks_wait(pid_t mpirun)
 {
-    char path[128];
     int status;
 
     HG_CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1));
-    (void) signal(SIGTERM, SIG_IGN);
     while (waitpid(mpirun, &status, 0) < 0)
         HG_CHECK(errno == EINTR);
     while (wait(NULL) > 0 || errno == EINTR)
         continue;
-    ranks_skip_file(path, sizeof(path));
-    if (access(path, F_OK) == 0)
-        _exit(77);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 void ranks_launch(const char *program, const char *test_case, unsigned count)
 {
-    char path[100], number[16], others[16];
+    char path[128], number[16], others[16];
     pid_t mpirun;
+    int status;
 
     if (getenv(RANKS_ADDRESS) != NULL) {
         ranks_gather();
@@ -157,10 +153,37 @@ void ranks_launch(const char *program, const char *test_case, unsigned count)
     ranks_set_environment();
     mpirun = fork();
     HG_CHECK(mpirun >= 0);
-    if (mpirun != 0)
-        ranks_wait(mpirun);
+    if (mpirun != 0) {
+        (void) signal(SIGTERM, SIG_IGN); /* the runner tells mpirun, too */
+        status = ranks_wait(mpirun);
+        ranks_skip_file(path, sizeof(path));
+        _exit(access(path, F_OK) == 0 ? 77 : status);
+    }
     execlp(RANKS_MPIRUN, RANKS_MPIRUN, "-n", "1", program, test_case, ":", "-n",
         others, program, "--rank", (char *) NULL);
+    hg_test_fail(HG_TEST_HERE, "%s: %s", RANKS_MPIRUN, strerror(errno));
+}
+
+int ranks_run(unsigned count, const char *role)
+{
+    char program[4096], number[16];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    pid_t mpirun;
+    int status;
+
+    HG_CHECK(n > 0);
+    program[n] = '\0';
+    snprintf(number, sizeof(number), "%u", count);
+    ranks_set_environment();
+    mpirun = fork();
+    HG_CHECK(mpirun >= 0);
+    if (mpirun != 0) {
+        status = ranks_wait(mpirun);
+        HG_CHECK(status >= 0);
+        return status;
+    }
+    execlp(RANKS_MPIRUN, RANKS_MPIRUN, "-n", number, program, "--role", role,
+        (char *) NULL);
     hg_test_fail(HG_TEST_HERE, "%s: %s", RANKS_MPIRUN, strerror(errno));
 }
 

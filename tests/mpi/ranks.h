@@ -28,6 +28,10 @@
 void ranks_launch(const char *program, const char *test_case, unsigned count)
     __attribute__((weak));
 
+/* Run `role` of this program in all ranks of a job, and wait for its end; what
+ * mpirun ends with, at most 255. A signal that ends it fails the case. */
+int ranks_run(unsigned count, const char *role) __attribute__((weak));
+
 /* Rank 0: the channel to a rank that has no role yet, and its process; -1: none
  * is left. */
 int ranks_take(pid_t *pid_p) __attribute__((weak));
