@@ -953,7 +953,8 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--rank"))
         return test_run_rank();
-    ranks_launch(argv[0], argv[1], test_rank_count());
+    ranks_launch(argv[0], argv[1], test_rank_count(),
+        !strcmp(hg_test_transport(), "mpi+dynamic"));
     status = test_run_case(argv[1]);
     if (status == 0)
         ranks_leave();

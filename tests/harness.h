@@ -163,7 +163,8 @@ uint64_t hg_test_random(uint64_t *state);
  * "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm"
  * and "ofi+udp;ofi_rxd". "ofi-hard", "ofi-cxi" and "ofi-raw" are "ofi+tcp" with
  * a provider that demands more (tests/ofi/hook.h). "mpi+static-2" and
- * "mpi+static-8" are "mpi+static" with two and eight ranks instead of three. */
+ * "mpi+static-8" are "mpi+static" with two and eight ranks instead of three;
+ * over "mpi+dynamic" each of three is a job of its own. */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
 bool hg_test_is_ofi(void);

@@ -103,9 +103,7 @@ static void ranks_init(void)
  * that of rank 0, may become mpirun's. So rank 0 leaves a file. */
 static void ranks_skip_file(char *path, size_t size)
 {
-    int n = snprintf(path, size, "%s-skipped", getenv(RANKS_ADDRESS));
-
-    HG_CHECK(n > 0 && (size_t) n < size);
+    (void) snprintf(path, size, "%s-skipped", getenv(RANKS_ADDRESS));
 }
 
 void ranks_skip(void)
@@ -118,24 +116,91 @@ void ranks_skip(void)
     HG_CHECK(file != NULL && fclose(file) == 0);
 }
 
-/* The status of mpirun, when the ranks that it only told to end have ended,
- * too. */
-static int ranks_wait(pid_t mpirun)
-{
-    int status;
+/* ---- Jobs ---- */
 
-    HG_CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1));
-    while (waitpid(mpirun, &status, 0) < 0)
-        HG_CHECK(errno == EINTR);
-    while (wait(NULL) > 0 || errno == EINTR)
-        continue;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+static pid_t ranks_jobs[RANKS_MAX]; /* mpirun; 0: it has ended */
+static unsigned ranks_job_count;
+static pid_t ranks_server; /* by which jobs of Open MPI find each other; or 0 */
+
+static pid_t ranks_execute(const char *const *words)
+{
+    pid_t pid = fork();
+
+    HG_CHECK(pid >= 0);
+    if (pid != 0)
+        return pid;
+    (void) execvp(words[0], (char *const *) (uintptr_t) words);
+    hg_test_fail(HG_TEST_HERE, "%s: %s", words[0], strerror(errno));
 }
 
-void ranks_launch(const char *program, const char *test_case, unsigned count)
+static void ranks_start(const char *const *words)
 {
-    char path[128], number[16], others[16];
-    pid_t mpirun;
+    HG_CHECK(ranks_job_count < RANKS_MAX);
+    ranks_jobs[ranks_job_count++] = ranks_execute(words);
+}
+
+static void ranks_tell_all(int signal_number)
+{
+    unsigned i;
+
+    for (i = 0; i < ranks_job_count; i++)
+        if (ranks_jobs[i] != 0)
+            (void) kill(ranks_jobs[i], signal_number);
+}
+
+/* Wait for all jobs, and for ranks that mpirun only told to end. A job that
+ * fails ends the others. The status of the first one that did; -1: a signal. */
+static int ranks_wait(void)
+{
+    unsigned left = ranks_job_count;
+    int first = 0;
+
+    HG_CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1));
+    for (;;) {
+        int status;
+        pid_t pid = wait(&status);
+        unsigned i = 0;
+
+        if (pid < 0 && errno != EINTR) {
+            ranks_job_count = 0;
+            return first;
+        }
+        while (i < ranks_job_count && ranks_jobs[i] != pid)
+            i++;
+        if (pid < 0 || i == ranks_job_count)
+            continue;
+        ranks_jobs[i] = 0;
+        if (status != 0 && first == 0) {
+            first = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            ranks_tell_all(SIGTERM);
+        }
+        if (--left == 0 && ranks_server != 0)
+            (void) kill(ranks_server, SIGTERM);
+    }
+}
+
+/* Start the server; `uri` is where it is. */
+static void ranks_serve(char *uri, size_t size)
+{
+    const char *const words[] = {
+        "ompi-server", "--no-daemonize", "--report-uri", uri + 5, NULL};
+    const struct timespec tick = {0, 5000000};
+
+    (void) snprintf(uri, size, "file:%s-server", getenv(RANKS_ADDRESS));
+    ranks_server = ranks_execute(words);
+    while (access(uri + 5, F_OK) != 0)
+        (void) nanosleep(&tick, NULL);
+}
+
+void ranks_launch(
+    const char *program, const char *test_case, unsigned count, bool apart)
+{
+    char path[128], uri[160], number[16], others[16];
+    const char *const job[] = {RANKS_MPIRUN, "-n", "1", program, test_case, ":",
+        "-n", others, program, "--rank", NULL};
+    const char *words[] = {RANKS_MPIRUN, "--ompi-server", uri, "-n", "1",
+        program, test_case, NULL};
+    unsigned i;
     int status;
 
     if (getenv(RANKS_ADDRESS) != NULL) {
@@ -143,49 +208,46 @@ void ranks_launch(const char *program, const char *test_case, unsigned count)
         ranks_init();
         return;
     }
-    snprintf(
+    (void) snprintf(
         path, sizeof(path), "%s/ranks-%ld", hg_test_dir(), (long) getpid());
-    snprintf(number, sizeof(number), "%u", count);
-    snprintf(others, sizeof(others), "%u", count - 1);
-    HG_CHECK(count > 1);
+    (void) snprintf(number, sizeof(number), "%u", count);
+    (void) snprintf(others, sizeof(others), "%u", count - 1);
     HG_CHECK(!setenv(RANKS_ADDRESS, path, 1));
     HG_CHECK(!setenv(RANKS_COUNT, number, 1));
     ranks_set_environment();
-    mpirun = fork();
-    HG_CHECK(mpirun >= 0);
-    if (mpirun != 0) {
-        (void) signal(SIGTERM, SIG_IGN); /* the runner tells mpirun, too */
-        status = ranks_wait(mpirun);
-        ranks_skip_file(path, sizeof(path));
-        _exit(access(path, F_OK) == 0 ? 77 : status);
+    if (!apart)
+        ranks_start(job);
+    else
+        ranks_serve(uri, sizeof(uri));
+    for (i = 0; i < count && apart; i++) {
+        ranks_start(words);
+        words[6] = "--rank";
     }
-    execlp(RANKS_MPIRUN, RANKS_MPIRUN, "-n", "1", program, test_case, ":", "-n",
-        others, program, "--rank", (char *) NULL);
-    hg_test_fail(HG_TEST_HERE, "%s: %s", RANKS_MPIRUN, strerror(errno));
+    (void) signal(SIGTERM, SIG_IGN); /* the runner tells mpirun, too */
+    status = ranks_wait();
+    ranks_skip_file(path, sizeof(path));
+    _exit(access(path, F_OK) == 0 ? 77 : status);
 }
 
 int ranks_run(unsigned count, const char *role)
 {
     char program[4096], number[16];
+    const char *const job[] = {
+        RANKS_MPIRUN, "-n", number, program, "--role", role, NULL};
     ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    pid_t mpirun;
     int status;
 
     HG_CHECK(n > 0);
     program[n] = '\0';
-    snprintf(number, sizeof(number), "%u", count);
+    (void) snprintf(number, sizeof(number), "%u", count);
     ranks_set_environment();
-    mpirun = fork();
-    HG_CHECK(mpirun >= 0);
-    if (mpirun != 0) {
-        status = ranks_wait(mpirun);
-        HG_CHECK(status >= 0);
-        return status;
-    }
-    execlp(RANKS_MPIRUN, RANKS_MPIRUN, "-n", number, program, "--role", role,
-        (char *) NULL);
-    hg_test_fail(HG_TEST_HERE, "%s: %s", RANKS_MPIRUN, strerror(errno));
+    ranks_start(job);
+    status = ranks_wait();
+    HG_CHECK(status >= 0);
+    return status;
 }
+
+/* ---- Ranks ---- */
 
 int ranks_take(pid_t *pid_p)
 {

@@ -10,7 +10,7 @@
  * the role ends. Then the rank connects again, and is the first to be given a
  * role: a peer that is started anew has the address of the former one. Ranks
  * without a role end with the case. A rank that ends any other way, such as by
- * a failing check, ends the whole job.
+ * a failing check, ends the whole job. Over mpi+dynamic each rank is a job.
  *
  * Only programs of the flavours ompi and mpich are linked with ranks.c; the
  * harness knows its functions as weak symbols.
@@ -24,9 +24,10 @@
 #define RANKS_MAX_WORDS 32 /* of a role: its name and its arguments */
 
 /* Under mpirun, become its rank 0. Otherwise have it start `count` ranks, and
- * end as they do. */
-void ranks_launch(const char *program, const char *test_case, unsigned count)
-    __attribute__((weak));
+ * end as they do. With `apart` each is a job of its own, and an ompi-server is
+ * started, by which they can connect. */
+void ranks_launch(const char *program, const char *test_case, unsigned count,
+    bool apart) __attribute__((weak));
 
 /* Run `role` of this program in all ranks of a job, and wait for its end; what
  * mpirun ends with, at most 255. A signal that ends it fails the case. */
