@@ -4228,8 +4228,7 @@ struct na_completion {
 /* An endpoint. The transport sets what is marked (open) in its open slot. */
 struct na_class {
     const struct na_core *core;
-    struct na_init_info *info; /* complete: defaults filled in; (open) may
-                                      change wait_mode */
+    struct na_init_info *info; /* defaults filled in; (open): wait_mode */
     const char *protocol;      /* "tcp", without the plugin's name */
     na_bool_t listen;
     na_size_t max_unexpected_size; /* (open) */

@@ -74,6 +74,7 @@ static const struct test_fault {
     {"ofi+shm", 1, 17, "lookup_of_a_server_that_starts_later",
         "fault_name shm"},
     {"ofi+shm", 1, 17, "crc_of_bound_memory", "fault_closed shm"},
+    {"ofi+shm", 1, 17, "a_hundred_thousand_calls_at_once", "fault_full shm"},
     {"ofi+udp;ofi_rxd", 1, 17, "lookup_of_an_owner_that_was_started_anew",
         "fault_restart udp;ofi_rxd"},
     {"ofi+udp;ofi_rxd", 1, 17, "killed_server_started_anew_is_called_again",
