@@ -141,7 +141,8 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     return ret;
 }
 
-/* The endpoint that the last message came from has gone with the old one. */
+/* The endpoint that the last message came from has gone with the old one. Those
+ * of the next one are learned, each by its own address. */
 HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
 {
     struct conform_end server, client;
@@ -150,6 +151,7 @@ HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
     unsigned char memory[4096];
     char name[NA_MAX_ADDR_LEN];
     na_context_t *other;
+    uint64_t inserted;
 
     conform_fill(memory, sizeof(memory), 1);
     hg_test_ofi_configure("plain");
@@ -169,11 +171,14 @@ HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
     HG_CHECK_OK(ends_wait_both(&client, &server, &call));
     HG_CHECK_OK(NA_Context_destroy(server.na_class, other));
     conform_close(&server);
+    inserted = hg_test_ofi_count("inserted");
     ends_open(&server, name, 2000);
     other = NA_Context_create(server.na_class);
     HG_CHECK(other != NULL);
     back = peers_send(&client, client.context, &server, addr);
     source = peers_send(&server, other, &client, back);
+    /* The server, the client there, and here the server's second endpoint. */
+    HG_CHECK_EQ_U64(hg_test_ofi_count("inserted"), inserted + 3);
     HG_CHECK_OK(peers_get(&client, &server, addr, memory, sizeof(memory)));
     HG_CHECK_OK(NA_Addr_free(client.na_class, source));
     HG_CHECK_OK(NA_Addr_free(server.na_class, back));
