@@ -3975,6 +3975,8 @@ struct na_load {
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
     uint64_t yield_at; /* when it is time for others */
+    bool blind;        /* the transport has no descriptor: a sleeper does not
+                          see what comes for up to a millisecond */
 };
 
 struct na_context_core {
@@ -10458,6 +10460,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
     if (polled)
         fd = ops->poll_fd(&context->pub);
+    context->load.blind = fd == NA_POLL_FD_NONE;
     if (fd == NA_POLL_FD_NONE) {
         uint64_t soon = hg_clock_now() + HG_CLOCK_MS;
 
@@ -10588,12 +10591,13 @@ static uint64_t na_progress_first_yield(
     return now;
 }
 
-/* Whether an adaptive wait is to end its time awake before its window does. */
+/* Whether an adaptive wait is to end its time awake before its window does. Not
+ * where sleep is blind: it takes longer than any time awake. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
-    if (core->info.wait_mode != NA_WAIT_ADAPTIVE)
+    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.blind)
         return false;
     return now < context->load.crowded ||
         ((core->ops.caps & NA_CAP_YIELD) != 0 &&

@@ -526,6 +526,7 @@ struct na_mpi_channel {
     MPI_Comm comm;
     int tag; /* of our packets */
     unsigned next;
+    unsigned batch; /* packets that the next poll may handle */
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };
@@ -1315,6 +1316,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->comm = comm;
     channel->tag = tag;
     channel->next = 0;
+    channel->batch = 1;
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
@@ -2175,6 +2177,9 @@ static const char *na_mpi_check(
     return fits ? NULL : "its size is wrong";
 }
 
+/* The lock is held when these functions are called, and released when they
+ * return. */
+
 /* Deliver a packet now, or once what is before it in its lane is delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
@@ -2186,9 +2191,10 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     na_return_t ret = NA_SUCCESS;
     bool waits;
 
-    if (why != NULL)
+    if (why != NULL) {
+        na_mpi_unlock();
         return why;
-    na_mpi_lock();
+    }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
     if (waits && !self->closing &&
         (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
@@ -2211,9 +2217,11 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     const char *why = NULL;
 
     switch (packet->header.kind) {
-    case NA_MPI_WELCOME: na_mpi_welcome(self, addr, &packet->header); break;
+    case NA_MPI_WELCOME:
+        na_mpi_unlock();
+        na_mpi_welcome(self, addr, &packet->header);
+        break;
     case NA_MPI_PULL:
-        na_mpi_lock();
         if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
             why = na_mpi_pulled(self, addr, &packet->header);
         na_mpi_unlock();
@@ -2240,32 +2248,45 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         (header->kind == NA_MPI_WELCOME && header->from != 0);
 }
 
-/* Handle a packet. */
+/* Handle a packet, but HELLO. */
+static const char *na_mpi_hear_known(
+    struct na_mpi_class *self, struct na_mpi_packet *packet)
+{
+    const struct na_mpi_header *header = &packet->header;
+    const struct na_core *core = self->base.core;
+    struct na_mpi_addr *addr =
+        na_mpi_find(self, packet->channel, packet->rank, header->number);
+    const char *why = NULL;
+
+    if (addr != NULL && na_mpi_is_current(self, addr, header)) {
+        why = na_mpi_said(self, addr, packet);
+    } else {
+        na_mpi_unlock();
+        core->count(&self->base, "mpi_stale", 1);
+    }
+    if (addr != NULL)
+        core->addr_unref(&addr->base);
+    return why;
+}
+
 static const char *na_mpi_hear_packet(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
-    struct na_mpi_addr *addr;
     const char *why = NULL;
 
-    if (header->version != NA_MPI_VERSION)
-        return "it has another version of the protocol";
-    if (header->kind < NA_MPI_HELLO || header->kind >= NA_MPI_KIND_MAX)
-        return "there is no such kind";
-    if (header->kind == NA_MPI_HELLO) {
-        if (header->from == 0 || header->size != 0 || packet->head_size != 0)
-            return "its size is wrong";
-        return self->closing ? NULL : na_mpi_hello(self, packet);
-    }
-    na_mpi_lock();
-    addr = na_mpi_find(self, packet->channel, packet->rank, header->number);
+    if (header->version == NA_MPI_VERSION && header->kind > NA_MPI_HELLO &&
+        header->kind < NA_MPI_KIND_MAX)
+        return na_mpi_hear_known(self, packet);
     na_mpi_unlock();
-    if (addr != NULL && na_mpi_is_current(self, addr, header))
-        why = na_mpi_said(self, addr, packet);
-    else
-        self->base.core->count(&self->base, "mpi_stale", 1);
-    if (addr != NULL)
-        self->base.core->addr_unref(&addr->base);
+    if (header->version != NA_MPI_VERSION)
+        why = "it has another version of the protocol";
+    else if (header->kind != NA_MPI_HELLO)
+        why = "there is no such kind";
+    else if (header->from == 0 || header->size != 0 || packet->head_size != 0)
+        why = "its size is wrong";
+    else if (!self->closing)
+        why = na_mpi_hello(self, packet);
     return why;
 }
 
@@ -2284,6 +2305,8 @@ static bool na_mpi_hear(struct na_mpi_class *self,
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_hear_packet(self, &packet);
+    } else {
+        na_mpi_unlock();
     }
     if (why == NULL)
         return !packet.held;
@@ -2428,20 +2451,21 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
  */
 /* #include "mpi/mpi.h" */
 
-/* Receive and handle packets; the number of them. */
+/* Receive and handle packets; the number of them. To look for one that has not
+ * come takes MPI longer than to receive one. So a poll takes one packet, and
+ * twice as many as the last one if that found as many as it might. The lock is
+ * held, but not while a packet is handled. */
 static unsigned na_mpi_poll_packets(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
     unsigned n = 0;
 
-    na_mpi_lock();
-    while (n < NA_MPI_BATCH) {
+    while (n < channel->batch) {
         struct na_mpi_slot *slot = na_mpi_channel_take(self, channel);
         bool handled;
 
         if (slot == NULL)
             break;
-        na_mpi_unlock();
         handled = na_mpi_hear(self, channel, slot);
         na_mpi_lock();
         if (!handled) {
@@ -2452,7 +2476,10 @@ static unsigned na_mpi_poll_packets(
         (void) na_mpi_slot_post(self, channel, slot);
         n++;
     }
-    na_mpi_unlock();
+    if (n < channel->batch)
+        channel->batch = 1;
+    else if (channel->batch < NA_MPI_BATCH)
+        channel->batch *= 2;
     return n;
 }
 
@@ -2550,13 +2577,14 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
 static unsigned na_mpi_poll(struct na_context *context)
 {
     struct na_mpi_class *self = na_mpi_of(context->na_class);
-    unsigned n = na_mpi_poll_packets(self, &self->channel);
     struct na_link bodies;
     bool timed;
     bool receiving;
+    unsigned n;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
+    n = na_mpi_poll_packets(self, &self->channel);
     n += na_mpi_reap(self, &bodies);
     timed = !na_plug_list_empty(&self->timed);
     receiving = !na_plug_list_empty(&self->receiving);
@@ -2782,8 +2810,8 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 
     na_plug_list_init(&bodies);
     while (busy) {
-        (void) na_mpi_poll_packets(self, &self->channel);
         na_mpi_lock();
+        (void) na_mpi_poll_packets(self, &self->channel);
         (void) na_mpi_reap(self, &bodies);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             na_mpi_inbox_clear(

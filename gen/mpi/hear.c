@@ -162,6 +162,9 @@ static const char *na_mpi_check(
     return fits ? NULL : "its size is wrong";
 }
 
+/* The lock is held when these functions are called, and released when they
+ * return. */
+
 /* Deliver a packet now, or once what is before it in its lane is delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
@@ -173,9 +176,10 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     na_return_t ret = NA_SUCCESS;
     bool waits;
 
-    if (why != NULL)
+    if (why != NULL) {
+        na_mpi_unlock();
         return why;
-    na_mpi_lock();
+    }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
     if (waits && !self->closing &&
         (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
@@ -198,9 +202,11 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     const char *why = NULL;
 
     switch (packet->header.kind) {
-    case NA_MPI_WELCOME: na_mpi_welcome(self, addr, &packet->header); break;
+    case NA_MPI_WELCOME:
+        na_mpi_unlock();
+        na_mpi_welcome(self, addr, &packet->header);
+        break;
     case NA_MPI_PULL:
-        na_mpi_lock();
         if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
             why = na_mpi_pulled(self, addr, &packet->header);
         na_mpi_unlock();
@@ -227,32 +233,45 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         (header->kind == NA_MPI_WELCOME && header->from != 0);
 }
 
-/* Handle a packet. */
+/* Handle a packet, but HELLO. */
+static const char *na_mpi_hear_known(
+    struct na_mpi_class *self, struct na_mpi_packet *packet)
+{
+    const struct na_mpi_header *header = &packet->header;
+    const struct na_core *core = self->base.core;
+    struct na_mpi_addr *addr =
+        na_mpi_find(self, packet->channel, packet->rank, header->number);
+    const char *why = NULL;
+
+    if (addr != NULL && na_mpi_is_current(self, addr, header)) {
+        why = na_mpi_said(self, addr, packet);
+    } else {
+        na_mpi_unlock();
+        core->count(&self->base, "mpi_stale", 1);
+    }
+    if (addr != NULL)
+        core->addr_unref(&addr->base);
+    return why;
+}
+
 static const char *na_mpi_hear_packet(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
-    struct na_mpi_addr *addr;
     const char *why = NULL;
 
-    if (header->version != NA_MPI_VERSION)
-        return "it has another version of the protocol";
-    if (header->kind < NA_MPI_HELLO || header->kind >= NA_MPI_KIND_MAX)
-        return "there is no such kind";
-    if (header->kind == NA_MPI_HELLO) {
-        if (header->from == 0 || header->size != 0 || packet->head_size != 0)
-            return "its size is wrong";
-        return self->closing ? NULL : na_mpi_hello(self, packet);
-    }
-    na_mpi_lock();
-    addr = na_mpi_find(self, packet->channel, packet->rank, header->number);
+    if (header->version == NA_MPI_VERSION && header->kind > NA_MPI_HELLO &&
+        header->kind < NA_MPI_KIND_MAX)
+        return na_mpi_hear_known(self, packet);
     na_mpi_unlock();
-    if (addr != NULL && na_mpi_is_current(self, addr, header))
-        why = na_mpi_said(self, addr, packet);
-    else
-        self->base.core->count(&self->base, "mpi_stale", 1);
-    if (addr != NULL)
-        self->base.core->addr_unref(&addr->base);
+    if (header->version != NA_MPI_VERSION)
+        why = "it has another version of the protocol";
+    else if (header->kind != NA_MPI_HELLO)
+        why = "there is no such kind";
+    else if (header->from == 0 || header->size != 0 || packet->head_size != 0)
+        why = "its size is wrong";
+    else if (!self->closing)
+        why = na_mpi_hello(self, packet);
     return why;
 }
 
@@ -271,6 +290,8 @@ static bool na_mpi_hear(struct na_mpi_class *self,
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_hear_packet(self, &packet);
+    } else {
+        na_mpi_unlock();
     }
     if (why == NULL)
         return !packet.held;

@@ -134,6 +134,7 @@ struct na_mpi_channel {
     MPI_Comm comm;
     int tag; /* of our packets */
     unsigned next;
+    unsigned batch; /* packets that the next poll may handle */
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };

@@ -99,8 +99,8 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 
     na_plug_list_init(&bodies);
     while (busy) {
-        (void) na_mpi_poll_packets(self, &self->channel);
         na_mpi_lock();
+        (void) na_mpi_poll_packets(self, &self->channel);
         (void) na_mpi_reap(self, &bodies);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             na_mpi_inbox_clear(

@@ -6,20 +6,21 @@
  */
 #include "mpi/mpi.h"
 
-/* Receive and handle packets; the number of them. */
+/* Receive and handle packets; the number of them. To look for one that has not
+ * come takes MPI longer than to receive one. So a poll takes one packet, and
+ * twice as many as the last one if that found as many as it might. The lock is
+ * held, but not while a packet is handled. */
 static unsigned na_mpi_poll_packets(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
     unsigned n = 0;
 
-    na_mpi_lock();
-    while (n < NA_MPI_BATCH) {
+    while (n < channel->batch) {
         struct na_mpi_slot *slot = na_mpi_channel_take(self, channel);
         bool handled;
 
         if (slot == NULL)
             break;
-        na_mpi_unlock();
         handled = na_mpi_hear(self, channel, slot);
         na_mpi_lock();
         if (!handled) {
@@ -30,7 +31,10 @@ static unsigned na_mpi_poll_packets(
         (void) na_mpi_slot_post(self, channel, slot);
         n++;
     }
-    na_mpi_unlock();
+    if (n < channel->batch)
+        channel->batch = 1;
+    else if (channel->batch < NA_MPI_BATCH)
+        channel->batch *= 2;
     return n;
 }
 
@@ -128,13 +132,14 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
 static unsigned na_mpi_poll(struct na_context *context)
 {
     struct na_mpi_class *self = na_mpi_of(context->na_class);
-    unsigned n = na_mpi_poll_packets(self, &self->channel);
     struct na_link bodies;
     bool timed;
     bool receiving;
+    unsigned n;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
+    n = na_mpi_poll_packets(self, &self->channel);
     n += na_mpi_reap(self, &bodies);
     timed = !na_plug_list_empty(&self->timed);
     receiving = !na_plug_list_empty(&self->receiving);

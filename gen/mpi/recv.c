@@ -34,6 +34,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->comm = comm;
     channel->tag = tag;
     channel->next = 0;
+    channel->batch = 1;
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
     if (channel->bytes == NULL) {

@@ -210,6 +210,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
     if (polled)
         fd = ops->poll_fd(&context->pub);
+    context->load.blind = fd == NA_POLL_FD_NONE;
     if (fd == NA_POLL_FD_NONE) {
         uint64_t soon = hg_clock_now() + HG_CLOCK_MS;
 
@@ -340,12 +341,13 @@ static uint64_t na_progress_first_yield(
     return now;
 }
 
-/* Whether an adaptive wait is to end its time awake before its window does. */
+/* Whether an adaptive wait is to end its time awake before its window does. Not
+ * where sleep is blind: it takes longer than any time awake. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
-    if (core->info.wait_mode != NA_WAIT_ADAPTIVE)
+    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.blind)
         return false;
     return now < context->load.crowded ||
         ((core->ops.caps & NA_CAP_YIELD) != 0 &&
