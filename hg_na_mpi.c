@@ -452,6 +452,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
 /* The most data in a frame: the counts of MPI are int. */
 #define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
+/* Bytes that may wait behind a body at least: more than a correct peer sends
+ * before it hears that the body is asked for. */
+#define NA_MPI_INBOX ((size_t) 1 << 20)
 #define NA_MPI_PULLS 8u  /* bodies of one lane on their way */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
 #define NA_MPI_TESTS 8u  /* sends looked at in one poll */
@@ -1487,7 +1490,8 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_inbox *inbox = &addr->inboxes[lane];
     struct na_mpi_in *in;
 
-    if (inbox->bytes > self->base.info->max_queue_bytes)
+    if (inbox->bytes > self->base.info->max_queue_bytes &&
+        inbox->bytes > NA_MPI_INBOX)
         return NA_OVERFLOW;
     in = (struct na_mpi_in *) self->base.core->alloc(sizeof(*in) + head_size);
     if (in == NULL) {

@@ -60,6 +60,9 @@
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
 /* The most data in a frame: the counts of MPI are int. */
 #define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
+/* Bytes that may wait behind a body at least: more than a correct peer sends
+ * before it hears that the body is asked for. */
+#define NA_MPI_INBOX ((size_t) 1 << 20)
 #define NA_MPI_PULLS 8u  /* bodies of one lane on their way */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
 #define NA_MPI_TESTS 8u  /* sends looked at in one poll */
