@@ -7893,6 +7893,13 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
 
+/* core->frame_place and frame_unplace. Memory that is placed counts as a frame
+ * in the transport's hands. */
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p);
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
+
 /* The peer is gone, and core->addr_is_dead says so already: what is in flight
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
@@ -8332,11 +8339,14 @@ struct na_emul_xfer {
     struct na_cursor cursor;
     na_size_t length;
     na_size_t moved;  /* bytes sent, or received */
-    na_size_t acked;  /* of those sent */
-    na_size_t window; /* unacknowledged bytes at most */
-    uint32_t frames;  /* with data, in the transport's hands */
-    uint32_t copies;  /* threads that copy to or from its memory */
-    unsigned owed;    /* enum na_emul_owed */
+    na_size_t placed; /* past `moved`: up to there the transport receives in
+                         the memory itself; else it has no meaning */
+    struct na_cursor ahead; /* at `placed` */
+    na_size_t acked;        /* of those sent */
+    na_size_t window;       /* unacknowledged bytes at most */
+    uint32_t frames;        /* with data, in the transport's hands */
+    uint32_t copies;        /* threads that copy to or from its memory */
+    unsigned owed;          /* enum na_emul_owed */
     na_return_t status;
     bool origin;
     bool sends;
@@ -9943,6 +9953,22 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- What comes in: each returns what to count, or NULL ---- */
 
+/* Whether data is where it belongs already, as na_emul_frame_place said. Then
+ * pass over it. */
+static bool na_emul_in_place(
+    struct na_emul_xfer *xfer, const void *data, size_t size)
+{
+    na_size_t run;
+
+    if (xfer->placed <= xfer->moved ||
+        na_cursor_run(&xfer->cursor, size, &run) != data)
+        return false;
+    assert(run == size);
+    na_cursor_advance(&xfer->cursor, run);
+    xfer->moved += run;
+    return true;
+}
+
 /* Data that is in sequence and in range goes where it belongs. */
 static const char *na_emul_receive(struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const void *data, size_t size)
@@ -9953,7 +9979,7 @@ static const char *na_emul_receive(struct na_emul_xfer *xfer,
 
     assert(!xfer->sends && xfer->copies == 0);
     assert(size <= xfer->length - xfer->moved);
-    if (size > 0) {
+    if (size > 0 && !na_emul_in_place(xfer, data, size)) {
         na_emul_xfer_copy_begin(xfer);
         hg_unlock(&emul->lock);
         na_cursor_scatter(&xfer->cursor, data, size);
@@ -10176,6 +10202,71 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     (void) na_emul_xfer_leave(emul);
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
+}
+
+/* The transfer that a frame with data belongs to, if it is one that may move
+ * now. */
+static struct na_emul_xfer *na_emul_find_receiver(struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire)
+{
+    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_peer *peer;
+
+    if (wire->type == NA_EMUL_WIRE_GET_DATA) {
+        xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+        if (xfer != NULL &&
+            (xfer->peer->addr != source ||
+                (xfer->owed & NA_EMUL_OWED_REQ) != 0))
+            return NULL;
+    } else if (wire->type == NA_EMUL_WIRE_PUT_DATA) {
+        peer = na_emul_xfer_find_peer(emul, source);
+        if (peer != NULL)
+            xfer = na_emul_xfer_find_target(peer, wire->id);
+    }
+    return xfer == NULL || xfer->sends || xfer->copies > 0 ? NULL : xfer;
+}
+
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+    struct na_emul_frame *frame = NULL;
+    struct na_emul_xfer *xfer;
+    struct na_emul_wire wire;
+    char *memory = NULL;
+    na_size_t run = 0;
+
+    if (size == 0 ||
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        return NULL;
+    hg_lock(&emul->lock);
+    xfer = na_emul_find_receiver(emul, source, &wire);
+    if (xfer != NULL && xfer->placed <= xfer->moved) {
+        xfer->placed = xfer->moved;
+        xfer->ahead = xfer->cursor;
+    }
+    if (xfer != NULL && wire.offset == xfer->placed &&
+        size <= xfer->length - xfer->placed)
+        memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run == size)
+        frame = na_emul_xfer_frame_get(xfer, false);
+    if (frame != NULL) {
+        na_cursor_advance(&xfer->ahead, run);
+        xfer->placed += run;
+        *place_p = frame;
+    }
+    hg_unlock(&emul->lock);
+    return frame != NULL ? memory : NULL;
+}
+
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+
+    hg_lock(&emul->lock);
+    na_emul_xfer_frame_put((struct na_emul_frame *) place);
+    (void) na_emul_xfer_leave(emul);
 }
 
 /* ==== gen/na/progress.h ==== */
@@ -21952,6 +22043,8 @@ static const struct na_core na_class_core_table = {
     na_class_woke,
     na_addr_try_ref,
     na_class_addr_unreached,
+    na_emul_frame_place,
+    na_emul_frame_unplace,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

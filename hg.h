@@ -4564,6 +4564,14 @@ struct na_core {
      * emulated transfers that wait for it with `ret`. Sends that the transport
      * holds are its own to complete. */
     void (*addr_unreached)(struct na_addr *addr, na_return_t ret);
+    /* Where the data of a frame belongs that is about to come, whose header is
+     * here: registered memory, for the transport to receive `size` bytes in.
+     * NULL: nowhere yet, the transport uses memory of its own. Called in the
+     * order of the frames. The memory stays until frame_unplace takes *place_p:
+     * after frame_arrived, with `data` what this returned, or without that. */
+    void *(*frame_place)(struct na_class *na_class, struct na_addr *source,
+        const void *header, size_t header_size, size_t size, void **place_p);
+    void (*frame_unplace)(struct na_class *na_class, void *place);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -551,9 +551,11 @@ struct na_mpi_out {
 struct na_mpi_in {
     struct na_link link;
     struct na_mpi_header header;
+    bool arrived;        /* the body has */
     MPI_Request request; /* of the body, once that was asked for */
     int tag;             /* ... of that */
     unsigned char *body; /* NULL: none, or not asked for yet */
+    void *place;         /* the body is the core's memory; else NULL */
     size_t head_size;
     unsigned char head[]; /* what came in the packet */
 };
@@ -601,9 +603,10 @@ struct na_mpi_class {
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
-    struct na_link sending; /* na_mpi_out with an active request */
-    struct na_link orphans; /* na_mpi_in whose receive is being canceled */
-    struct na_link spare;   /* na_mpi_out with a packet */
+    struct na_link sending;  /* na_mpi_out with an active request */
+    struct na_link orphans;  /* na_mpi_in whose receive nobody waits for */
+    struct na_link unplaced; /* na_mpi_in to be freed without the lock */
+    struct na_link spare;    /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
 };
@@ -1432,6 +1435,25 @@ static int na_mpi_body_tag(struct na_mpi_class *self)
     return tag;
 }
 
+/* Memory for a body: data of frames goes where it belongs. NULL: no memory
+ * (logged). */
+static unsigned char *na_mpi_body_memory(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
+{
+    const struct na_core *core = self->base.core;
+    unsigned char *memory = NULL;
+
+    if (in->header.kind == NA_MPI_FRAME)
+        memory = (unsigned char *) core->frame_place(&self->base, &addr->base,
+            in->head, in->head_size, in->header.size, &in->place);
+    if (memory == NULL)
+        memory = (unsigned char *) core->alloc(in->header.size);
+    if (memory == NULL)
+        core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "no memory to receive %" PRIu32 " bytes", in->header.size);
+    return memory;
+}
+
 /* Ask for bodies, as many as may be on their way at a time. What there is no
  * memory for is asked for later. */
 static void na_mpi_pull(
@@ -1453,11 +1475,9 @@ static void na_mpi_pull(
         packet = na_mpi_packet(self);
         if (packet == NULL)
             return;
-        in->body = (unsigned char *) self->base.core->alloc(in->header.size);
+        in->body = na_mpi_body_memory(self, addr, in);
         if (in->body == NULL) {
             na_mpi_packet_put(self, packet);
-            self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-                "no memory to receive %" PRIu32 " bytes", in->header.size);
             return;
         }
         in->tag = na_mpi_body_tag(self);
@@ -1515,10 +1535,97 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
+/* Free a packet. Memory of the core's is given back by na_mpi_unplace_all. */
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
+    assert(in->request == MPI_REQUEST_NULL);
+    if (in->place != NULL) {
+        na_plug_list_push(&self->unplaced, &in->link);
+        return;
+    }
     self->base.core->free(in->body);
     self->base.core->free(in);
+}
+
+/* Give the core its memory back. Without the lock. */
+static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
+{
+    if (in->place == NULL)
+        return;
+    self->base.core->frame_unplace(&self->base, in->place);
+    in->place = NULL;
+    in->body = NULL;
+}
+
+/* The same for all that ended under the lock. Without it. */
+static void na_mpi_unplace_all(struct na_mpi_class *self)
+{
+    for (;;) {
+        struct na_link *link;
+        struct na_mpi_in *in;
+
+        na_mpi_lock();
+        link = na_plug_list_pop(&self->unplaced);
+        na_mpi_unlock();
+        if (link == NULL)
+            return;
+        in = NA_MPI_OF(link, struct na_mpi_in, link);
+        na_mpi_unplace(self, in);
+        self->base.core->free(in);
+    }
+}
+
+/* Receive a body that a peer was asked for in memory of our own, so that the
+ * core gets its memory back though the peer does not send yet. What is on its
+ * way already stays where it is, and ends soon. The lock is held. */
+static void na_mpi_divert(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
+{
+    struct na_mpi_in *lender;
+    unsigned char *body;
+    MPI_Status status;
+    int canceled = 0;
+    int done = 0;
+
+    if (in->place == NULL || in->request == MPI_REQUEST_NULL)
+        return;
+    lender = (struct na_mpi_in *) self->base.core->alloc(sizeof(*lender));
+    body = (unsigned char *) self->base.core->alloc(in->header.size);
+    if (lender == NULL || body == NULL)
+        goto keep;
+    (void) MPI_Cancel(&in->request);
+    if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done)
+        goto keep;
+    (void) MPI_Test_cancelled(&status, &canceled);
+    in->arrived = !canceled;
+    if (!canceled)
+        goto keep;
+    memset(lender, 0, sizeof(*lender));
+    na_plug_list_init(&lender->link);
+    lender->request = MPI_REQUEST_NULL;
+    lender->place = in->place;
+    in->place = NULL;
+    in->body = body;
+    if (MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
+            addr->channel->comm, &in->request) != MPI_SUCCESS)
+        na_mpi_break(self, addr);
+    na_mpi_in_free(self, lender);
+    return;
+
+keep:
+    self->base.core->free(lender);
+    self->base.core->free(body);
+}
+
+/* All that a peer was asked for. The lock is held. */
+static void na_mpi_divert_all(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_link *head = &addr->inboxes[NA_MPI_FRAMES].ins;
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next)
+        na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
 }
 
 /* The first packet of an inbox, if it is complete: taken out, the caller's to
@@ -1540,19 +1647,23 @@ static struct na_mpi_in *na_mpi_inbox_take(
         na_mpi_pull(self, addr, lane); /* there was no memory */
         return NULL;
     }
-    if (in->header.size > 0) {
+    if (in->header.size > 0 && !in->arrived) {
         error = MPI_Test(&in->request, &done, &status);
         if (error == MPI_SUCCESS && !done)
             return NULL;
         if (error == MPI_SUCCESS)
             error = MPI_Get_count(&status, MPI_BYTE, &size);
+        in->arrived =
+            error == MPI_SUCCESS && (uint32_t) size == in->header.size;
+    }
+    if (in->header.size > 0) {
         assert(inbox->pulled > 0);
         inbox->pulled--;
     }
     na_plug_list_remove(&in->link);
     assert(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
-    if (error == MPI_SUCCESS && (uint32_t) size == in->header.size) {
+    if (in->header.size == 0 || in->arrived) {
         na_mpi_pull(self, addr, lane);
         return in;
     }
@@ -1816,6 +1927,7 @@ static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
     na_mpi_return(self, &end->bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
 }
@@ -1830,6 +1942,8 @@ static void na_mpi_clear(
 
     for (lane = 0; lane < NA_MPI_LANES; lane++) {
         na_plug_list_move(&end->bodies, &addr->offers[lane]);
+        if (lane == NA_MPI_FRAMES)
+            na_mpi_divert_all(self, addr);
         na_mpi_inbox_clear(self, &addr->inboxes[lane]);
     }
     na_plug_list_remove(&addr->receiving);
@@ -1871,6 +1985,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
@@ -1924,6 +2039,7 @@ static void na_mpi_unreached(
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
         "%s cannot be reached: no answer", addr->base.name);
     na_mpi_return(self, &end.bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
@@ -1954,6 +2070,7 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
     if (disowned)
@@ -2511,6 +2628,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
                 na_mpi_unlock();
                 na_mpi_deliver(
                     self, addr, &in->header, in->head, in->head_size, in->body);
+                na_mpi_unplace(self, in);
                 n++;
                 na_mpi_lock();
                 na_mpi_in_free(self, in);
@@ -2596,6 +2714,7 @@ static unsigned na_mpi_poll(struct na_context *context)
         na_mpi_orphans_free(self);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
+    na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)
@@ -2603,14 +2722,16 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Copy the bodies that an address has borrowed and nobody has asked for. What
- * was borrowed goes to `bodies`. The lock is held. */
-static void na_mpi_copy_offers(
+/* Free memory of the core's that a peer keeps in use: copy bodies that it has
+ * not asked for, which go to `bodies`, and receive elsewhere what it has not
+ * sent. The lock is held. */
+static void na_mpi_take_back(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
 {
     struct na_link *head = &addr->offers[NA_MPI_FRAMES];
     struct na_link *link;
 
+    na_mpi_divert_all(self, addr);
     for (link = head->next; link != head; link = link->next) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
         struct na_mpi_out *lender;
@@ -2647,10 +2768,12 @@ static void na_mpi_reclaim(struct na_class *na_class)
     for (i = 0; i < NA_MPI_BUCKETS; i++) {
         for (link = self->buckets[i].next; link != &self->buckets[i];
              link = link->next)
-            na_mpi_copy_offers(
+            na_mpi_take_back(
                 self, NA_MPI_OF(link, struct na_mpi_addr, bucket), &bodies);
     }
+    na_mpi_orphans_free(self);
     na_mpi_unlock();
+    na_mpi_unplace_all(self);
     na_mpi_return(self, &bodies);
 }
 
@@ -2735,6 +2858,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     na_plug_list_init(&self->receiving);
     na_plug_list_init(&self->sending);
     na_plug_list_init(&self->orphans);
+    na_plug_list_init(&self->unplaced);
     na_plug_list_init(&self->spare);
     for (i = 0; i < NA_MPI_BUCKETS; i++)
         na_plug_list_init(&self->buckets[i]);
@@ -2837,6 +2961,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
         }
         na_mpi_unlock();
         na_mpi_return(self, &bodies);
+        na_mpi_unplace_all(self);
         if (self->base.core->now_ns() >= until)
             return;
         if (busy)

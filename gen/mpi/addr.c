@@ -208,6 +208,7 @@ static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
     na_mpi_return(self, &end->bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
 }
@@ -222,6 +223,8 @@ static void na_mpi_clear(
 
     for (lane = 0; lane < NA_MPI_LANES; lane++) {
         na_plug_list_move(&end->bodies, &addr->offers[lane]);
+        if (lane == NA_MPI_FRAMES)
+            na_mpi_divert_all(self, addr);
         na_mpi_inbox_clear(self, &addr->inboxes[lane]);
     }
     na_plug_list_remove(&addr->receiving);
@@ -263,6 +266,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
@@ -316,6 +320,7 @@ static void na_mpi_unreached(
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
         "%s cannot be reached: no answer", addr->base.name);
     na_mpi_return(self, &end.bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
@@ -346,6 +351,7 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
+    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
     if (disowned)

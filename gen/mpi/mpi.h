@@ -159,9 +159,11 @@ struct na_mpi_out {
 struct na_mpi_in {
     struct na_link link;
     struct na_mpi_header header;
+    bool arrived;        /* the body has */
     MPI_Request request; /* of the body, once that was asked for */
     int tag;             /* ... of that */
     unsigned char *body; /* NULL: none, or not asked for yet */
+    void *place;         /* the body is the core's memory; else NULL */
     size_t head_size;
     unsigned char head[]; /* what came in the packet */
 };
@@ -209,9 +211,10 @@ struct na_mpi_class {
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
-    struct na_link sending; /* na_mpi_out with an active request */
-    struct na_link orphans; /* na_mpi_in whose receive is being canceled */
-    struct na_link spare;   /* na_mpi_out with a packet */
+    struct na_link sending;  /* na_mpi_out with an active request */
+    struct na_link orphans;  /* na_mpi_in whose receive nobody waits for */
+    struct na_link unplaced; /* na_mpi_in to be freed without the lock */
+    struct na_link spare;    /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
 };

@@ -20,6 +20,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     na_plug_list_init(&self->receiving);
     na_plug_list_init(&self->sending);
     na_plug_list_init(&self->orphans);
+    na_plug_list_init(&self->unplaced);
     na_plug_list_init(&self->spare);
     for (i = 0; i < NA_MPI_BUCKETS; i++)
         na_plug_list_init(&self->buckets[i]);
@@ -122,6 +123,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
         }
         na_mpi_unlock();
         na_mpi_return(self, &bodies);
+        na_mpi_unplace_all(self);
         if (self->base.core->now_ns() >= until)
             return;
         if (busy)

@@ -62,6 +62,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
                 na_mpi_unlock();
                 na_mpi_deliver(
                     self, addr, &in->header, in->head, in->head_size, in->body);
+                na_mpi_unplace(self, in);
                 n++;
                 na_mpi_lock();
                 na_mpi_in_free(self, in);
@@ -147,6 +148,7 @@ static unsigned na_mpi_poll(struct na_context *context)
         na_mpi_orphans_free(self);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
+    na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)
@@ -154,14 +156,16 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Copy the bodies that an address has borrowed and nobody has asked for. What
- * was borrowed goes to `bodies`. The lock is held. */
-static void na_mpi_copy_offers(
+/* Free memory of the core's that a peer keeps in use: copy bodies that it has
+ * not asked for, which go to `bodies`, and receive elsewhere what it has not
+ * sent. The lock is held. */
+static void na_mpi_take_back(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
 {
     struct na_link *head = &addr->offers[NA_MPI_FRAMES];
     struct na_link *link;
 
+    na_mpi_divert_all(self, addr);
     for (link = head->next; link != head; link = link->next) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
         struct na_mpi_out *lender;
@@ -198,10 +202,12 @@ static void na_mpi_reclaim(struct na_class *na_class)
     for (i = 0; i < NA_MPI_BUCKETS; i++) {
         for (link = self->buckets[i].next; link != &self->buckets[i];
              link = link->next)
-            na_mpi_copy_offers(
+            na_mpi_take_back(
                 self, NA_MPI_OF(link, struct na_mpi_addr, bucket), &bodies);
     }
+    na_mpi_orphans_free(self);
     na_mpi_unlock();
+    na_mpi_unplace_all(self);
     na_mpi_return(self, &bodies);
 }
 

@@ -147,6 +147,25 @@ static int na_mpi_body_tag(struct na_mpi_class *self)
     return tag;
 }
 
+/* Memory for a body: data of frames goes where it belongs. NULL: no memory
+ * (logged). */
+static unsigned char *na_mpi_body_memory(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
+{
+    const struct na_core *core = self->base.core;
+    unsigned char *memory = NULL;
+
+    if (in->header.kind == NA_MPI_FRAME)
+        memory = (unsigned char *) core->frame_place(&self->base, &addr->base,
+            in->head, in->head_size, in->header.size, &in->place);
+    if (memory == NULL)
+        memory = (unsigned char *) core->alloc(in->header.size);
+    if (memory == NULL)
+        core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "no memory to receive %" PRIu32 " bytes", in->header.size);
+    return memory;
+}
+
 /* Ask for bodies, as many as may be on their way at a time. What there is no
  * memory for is asked for later. */
 static void na_mpi_pull(
@@ -168,11 +187,9 @@ static void na_mpi_pull(
         packet = na_mpi_packet(self);
         if (packet == NULL)
             return;
-        in->body = (unsigned char *) self->base.core->alloc(in->header.size);
+        in->body = na_mpi_body_memory(self, addr, in);
         if (in->body == NULL) {
             na_mpi_packet_put(self, packet);
-            self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-                "no memory to receive %" PRIu32 " bytes", in->header.size);
             return;
         }
         in->tag = na_mpi_body_tag(self);
@@ -230,10 +247,97 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
+/* Free a packet. Memory of the core's is given back by na_mpi_unplace_all. */
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
+    assert(in->request == MPI_REQUEST_NULL);
+    if (in->place != NULL) {
+        na_plug_list_push(&self->unplaced, &in->link);
+        return;
+    }
     self->base.core->free(in->body);
     self->base.core->free(in);
+}
+
+/* Give the core its memory back. Without the lock. */
+static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
+{
+    if (in->place == NULL)
+        return;
+    self->base.core->frame_unplace(&self->base, in->place);
+    in->place = NULL;
+    in->body = NULL;
+}
+
+/* The same for all that ended under the lock. Without it. */
+static void na_mpi_unplace_all(struct na_mpi_class *self)
+{
+    for (;;) {
+        struct na_link *link;
+        struct na_mpi_in *in;
+
+        na_mpi_lock();
+        link = na_plug_list_pop(&self->unplaced);
+        na_mpi_unlock();
+        if (link == NULL)
+            return;
+        in = NA_MPI_OF(link, struct na_mpi_in, link);
+        na_mpi_unplace(self, in);
+        self->base.core->free(in);
+    }
+}
+
+/* Receive a body that a peer was asked for in memory of our own, so that the
+ * core gets its memory back though the peer does not send yet. What is on its
+ * way already stays where it is, and ends soon. The lock is held. */
+static void na_mpi_divert(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
+{
+    struct na_mpi_in *lender;
+    unsigned char *body;
+    MPI_Status status;
+    int canceled = 0;
+    int done = 0;
+
+    if (in->place == NULL || in->request == MPI_REQUEST_NULL)
+        return;
+    lender = (struct na_mpi_in *) self->base.core->alloc(sizeof(*lender));
+    body = (unsigned char *) self->base.core->alloc(in->header.size);
+    if (lender == NULL || body == NULL)
+        goto keep;
+    (void) MPI_Cancel(&in->request);
+    if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done)
+        goto keep;
+    (void) MPI_Test_cancelled(&status, &canceled);
+    in->arrived = !canceled;
+    if (!canceled)
+        goto keep;
+    memset(lender, 0, sizeof(*lender));
+    na_plug_list_init(&lender->link);
+    lender->request = MPI_REQUEST_NULL;
+    lender->place = in->place;
+    in->place = NULL;
+    in->body = body;
+    if (MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
+            addr->channel->comm, &in->request) != MPI_SUCCESS)
+        na_mpi_break(self, addr);
+    na_mpi_in_free(self, lender);
+    return;
+
+keep:
+    self->base.core->free(lender);
+    self->base.core->free(body);
+}
+
+/* All that a peer was asked for. The lock is held. */
+static void na_mpi_divert_all(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_link *head = &addr->inboxes[NA_MPI_FRAMES].ins;
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next)
+        na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
 }
 
 /* The first packet of an inbox, if it is complete: taken out, the caller's to
@@ -255,19 +359,23 @@ static struct na_mpi_in *na_mpi_inbox_take(
         na_mpi_pull(self, addr, lane); /* there was no memory */
         return NULL;
     }
-    if (in->header.size > 0) {
+    if (in->header.size > 0 && !in->arrived) {
         error = MPI_Test(&in->request, &done, &status);
         if (error == MPI_SUCCESS && !done)
             return NULL;
         if (error == MPI_SUCCESS)
             error = MPI_Get_count(&status, MPI_BYTE, &size);
+        in->arrived =
+            error == MPI_SUCCESS && (uint32_t) size == in->header.size;
+    }
+    if (in->header.size > 0) {
         assert(inbox->pulled > 0);
         inbox->pulled--;
     }
     na_plug_list_remove(&in->link);
     assert(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
-    if (error == MPI_SUCCESS && (uint32_t) size == in->header.size) {
+    if (in->header.size == 0 || in->arrived) {
         na_mpi_pull(self, addr, lane);
         return in;
     }

@@ -143,6 +143,8 @@ static const struct na_core na_class_core_table = {
     na_class_woke,
     na_addr_try_ref,
     na_class_addr_unreached,
+    na_emul_frame_place,
+    na_emul_frame_unplace,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

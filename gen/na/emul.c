@@ -463,6 +463,22 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- What comes in: each returns what to count, or NULL ---- */
 
+/* Whether data is where it belongs already, as na_emul_frame_place said. Then
+ * pass over it. */
+static bool na_emul_in_place(
+    struct na_emul_xfer *xfer, const void *data, size_t size)
+{
+    na_size_t run;
+
+    if (xfer->placed <= xfer->moved ||
+        na_cursor_run(&xfer->cursor, size, &run) != data)
+        return false;
+    assert(run == size);
+    na_cursor_advance(&xfer->cursor, run);
+    xfer->moved += run;
+    return true;
+}
+
 /* Data that is in sequence and in range goes where it belongs. */
 static const char *na_emul_receive(struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const void *data, size_t size)
@@ -473,7 +489,7 @@ static const char *na_emul_receive(struct na_emul_xfer *xfer,
 
     assert(!xfer->sends && xfer->copies == 0);
     assert(size <= xfer->length - xfer->moved);
-    if (size > 0) {
+    if (size > 0 && !na_emul_in_place(xfer, data, size)) {
         na_emul_xfer_copy_begin(xfer);
         hg_unlock(&emul->lock);
         na_cursor_scatter(&xfer->cursor, data, size);
@@ -696,4 +712,69 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     (void) na_emul_xfer_leave(emul);
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
+}
+
+/* The transfer that a frame with data belongs to, if it is one that may move
+ * now. */
+static struct na_emul_xfer *na_emul_find_receiver(struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire)
+{
+    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_peer *peer;
+
+    if (wire->type == NA_EMUL_WIRE_GET_DATA) {
+        xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+        if (xfer != NULL &&
+            (xfer->peer->addr != source ||
+                (xfer->owed & NA_EMUL_OWED_REQ) != 0))
+            return NULL;
+    } else if (wire->type == NA_EMUL_WIRE_PUT_DATA) {
+        peer = na_emul_xfer_find_peer(emul, source);
+        if (peer != NULL)
+            xfer = na_emul_xfer_find_target(peer, wire->id);
+    }
+    return xfer == NULL || xfer->sends || xfer->copies > 0 ? NULL : xfer;
+}
+
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+    struct na_emul_frame *frame = NULL;
+    struct na_emul_xfer *xfer;
+    struct na_emul_wire wire;
+    char *memory = NULL;
+    na_size_t run = 0;
+
+    if (size == 0 ||
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        return NULL;
+    hg_lock(&emul->lock);
+    xfer = na_emul_find_receiver(emul, source, &wire);
+    if (xfer != NULL && xfer->placed <= xfer->moved) {
+        xfer->placed = xfer->moved;
+        xfer->ahead = xfer->cursor;
+    }
+    if (xfer != NULL && wire.offset == xfer->placed &&
+        size <= xfer->length - xfer->placed)
+        memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run == size)
+        frame = na_emul_xfer_frame_get(xfer, false);
+    if (frame != NULL) {
+        na_cursor_advance(&xfer->ahead, run);
+        xfer->placed += run;
+        *place_p = frame;
+    }
+    hg_unlock(&emul->lock);
+    return frame != NULL ? memory : NULL;
+}
+
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+
+    hg_lock(&emul->lock);
+    na_emul_xfer_frame_put((struct na_emul_frame *) place);
+    (void) na_emul_xfer_leave(emul);
 }

@@ -78,6 +78,13 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
 
+/* core->frame_place and frame_unplace. Memory that is placed counts as a frame
+ * in the transport's hands. */
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p);
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
+
 /* The peer is gone, and core->addr_is_dead says so already: what is in flight
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);

@@ -150,11 +150,14 @@ struct na_emul_xfer {
     struct na_cursor cursor;
     na_size_t length;
     na_size_t moved;  /* bytes sent, or received */
-    na_size_t acked;  /* of those sent */
-    na_size_t window; /* unacknowledged bytes at most */
-    uint32_t frames;  /* with data, in the transport's hands */
-    uint32_t copies;  /* threads that copy to or from its memory */
-    unsigned owed;    /* enum na_emul_owed */
+    na_size_t placed; /* past `moved`: up to there the transport receives in
+                         the memory itself; else it has no meaning */
+    struct na_cursor ahead; /* at `placed` */
+    na_size_t acked;        /* of those sent */
+    na_size_t window;       /* unacknowledged bytes at most */
+    uint32_t frames;        /* with data, in the transport's hands */
+    uint32_t copies;        /* threads that copy to or from its memory */
+    unsigned owed;          /* enum na_emul_owed */
     na_return_t status;
     bool origin;
     bool sends;

@@ -34,6 +34,8 @@ struct emul_pipe_frame {
     size_t size;
     void (*release)(void *arg);
     void *arg;
+    void *memory; /* placed: where the data belongs, or NULL */
+    void *place;
 };
 
 /* One end: a class made by hand, with one address for the other end. */
@@ -63,6 +65,8 @@ struct emul_pair {
     na_return_t refuse;    /* every send meets this */
     bool reclaims;         /* who waits is given frames that arrived */
     bool closed;           /* no frame may be sent any more */
+    bool places;           /* data is received where it belongs */
+    unsigned placed;       /* frames of which that was so */
 };
 
 /* An operation: completed exactly once. */
@@ -77,8 +81,17 @@ static struct emul_side *emul_side_of(const struct na_class *na_class)
     return (struct emul_side *) (void *) na_class_core_of(na_class);
 }
 
+/* The pipe no longer uses the memory where the data belongs. */
+static void emul_frame_unplace(struct emul_pipe_frame *frame)
+{
+    if (frame->memory != NULL)
+        na_emul_frame_unplace(frame->source->na_class, frame->place);
+    frame->memory = NULL;
+}
+
 static void emul_frame_give_back(struct emul_pipe_frame *frame)
 {
+    emul_frame_unplace(frame);
     if (frame->release != NULL)
         frame->release(frame->arg);
     free(frame->copy);
@@ -155,6 +168,9 @@ static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
         release(arg);
         frame->release = NULL;
     }
+    if (from->pair->places)
+        frame->memory = na_emul_frame_place(
+            &to->core.pub, to->peer, header, header_size, size, &frame->place);
     emul_pipe_push(to, frame);
     return NA_SUCCESS;
 }
@@ -184,8 +200,16 @@ static bool emul_deliver(struct emul_side *side)
 
     if (frame == NULL)
         return false;
+    if (frame->memory != NULL && hg_test_random(&pair->random) % 4 == 0)
+        emul_frame_unplace(frame); /* it comes elsewhere, after all */
+    if (frame->memory != NULL) {
+        memcpy(frame->memory, frame->data, frame->size);
+        pair->placed++;
+    }
     na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
-        frame->header_size, frame->data, frame->size);
+        frame->header_size, frame->memory != NULL ? frame->memory : frame->data,
+        frame->size);
+    emul_frame_unplace(frame);
     hg_lock(&pair->lock);
     late = frame->release != NULL &&
         (pair->release == EMUL_RELEASE_LATE ||

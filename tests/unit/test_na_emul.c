@@ -84,6 +84,49 @@ HG_TEST(emul_moves_every_shape)
     }
 }
 
+HG_TEST(emul_receives_where_the_data_belongs)
+{
+    struct emul_pair *pair = emul_open(5000, 0, EMUL_RELEASE_MIXED);
+    unsigned round;
+
+    pair->places = true;
+    for (round = 0; round < 20; round++)
+        emul_shapes_round(pair);
+    HG_CHECK(pair->placed > 0);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 0);
+    HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_malformed"), 0);
+    emul_close(pair);
+}
+
+/* A transfer that is canceled ends when the transport has let go of its
+ * memory, and frames that are out of order are placed nowhere. */
+HG_TEST(emul_keeps_memory_until_it_is_unplaced)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_pipe_frame *frame;
+    struct emul_plain plain;
+    void *place;
+
+    pair->places = true;
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
+    HG_CHECK(emul_deliver(&pair->b)); /* the request */
+    HG_CHECK(emul_poll(&pair->b) > 0);
+    frame = HG_CONTAINER_OF(pair->a.in.next, struct emul_pipe_frame, link);
+    HG_CHECK(frame->memory != NULL);
+    HG_CHECK(na_emul_frame_place(&pair->a.core.pub, pair->a.peer, frame->header,
+                 frame->header_size, frame->size, &place) == NULL);
+    HG_CHECK_OK(
+        na_emul_cancel(&plain.call.op.pub, na_op_id_of(&plain.call.op.pub)));
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
+    emul_drop_frames(&pair->a);
+    emul_check_end(&plain.call, NA_CANCELED);
+    emul_settle(pair);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 HG_TEST(emul_sends_contiguous_memory_in_place)
 {
     struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_LATE);
