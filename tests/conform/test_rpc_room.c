@@ -123,7 +123,9 @@ static void room_overload(const struct hg_options *options, int count)
         begun, good, again, idle[0], peak[0] - idle[0], idle[1],
         peak[1] - idle[1]);
     HG_CHECK(good > 0 && again > 0 && good + again == count);
-    if (hg_test_is_plain()) {
+    /* Other providers of libfabric keep messages in memory of their own. */
+    if (hg_test_is_plain() &&
+        (!hg_test_is_ofi() || strcmp(hg_test_transport(), "ofi+tcp") == 0)) {
         HG_CHECK(peak[0] - idle[0] < ROOM_MEMORY);
         HG_CHECK(peak[1] - idle[1] < ROOM_MEMORY);
     }
