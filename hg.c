@@ -3975,7 +3975,7 @@ struct na_load {
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
     uint64_t yield_at; /* when it is time for others */
-    bool blind;        /* the transport has no descriptor: a sleeper does not
+    bool no_fd;        /* the transport has no descriptor: a sleeper does not
                           see what comes for up to a millisecond */
 };
 
@@ -10384,6 +10384,12 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
  * wait to be heard, too. */
 #define NA_PROGRESS_UNPOLLED 8u
 
+/* A sleep without a descriptor does not end when a message comes. A time awake
+ * is longer than that, or two that call each other would take turns to sleep:
+ * each would find the other asleep and fall asleep, too. */
+#define NA_PROGRESS_NAP HG_CLOCK_MS
+#define NA_PROGRESS_NAP_WINDOW (2u * HG_CLOCK_MS)
+
 /* An application that only looks (timeout 0) spins, if so many looks that found
  * nothing took so short a time. */
 #define NA_PROGRESS_LOOKS 16u
@@ -10551,9 +10557,9 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
     if (polled)
         fd = ops->poll_fd(&context->pub);
-    context->load.blind = fd == NA_POLL_FD_NONE;
+    context->load.no_fd = fd == NA_POLL_FD_NONE;
     if (fd == NA_POLL_FD_NONE) {
-        uint64_t soon = hg_clock_now() + HG_CLOCK_MS;
+        uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
 
         if (soon < deadline)
             deadline = soon;
@@ -10602,13 +10608,18 @@ static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
 }
 
 /* How long to stay awake with nothing to do. */
-static uint64_t na_progress_window(const struct na_class_core *core)
+static uint64_t na_progress_window(const struct na_context_core *context)
 {
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    uint64_t window = (uint64_t) core->info.spin_us * 1000;
+
     if (core->info.wait_mode == NA_WAIT_BLOCK)
         return 0;
     if (core->info.wait_mode == NA_WAIT_SPIN)
         return HG_CLOCK_NEVER / 2;
-    return (uint64_t) core->info.spin_us * 1000;
+    if (context->load.no_fd && window < NA_PROGRESS_NAP_WINDOW)
+        return NA_PROGRESS_NAP_WINDOW;
+    return window;
 }
 
 /* Let others have the processor. Whether they took it for longer than that:
@@ -10683,12 +10694,12 @@ static uint64_t na_progress_first_yield(
 }
 
 /* Whether an adaptive wait is to end its time awake before its window does. Not
- * where sleep is blind: it takes longer than any time awake. */
+ * without a descriptor: a sleep takes a whole millisecond there. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
-    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.blind)
+    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.no_fd)
         return false;
     return now < context->load.crowded ||
         ((core->ops.caps & NA_CAP_YIELD) != 0 &&
@@ -10700,7 +10711,7 @@ static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t window = na_progress_window(core);
+    uint64_t window = na_progress_window(context);
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
     unsigned blind = 0; /* turns that may pass before the next look at it */

@@ -108,7 +108,7 @@ struct na_load {
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
     uint64_t yield_at; /* when it is time for others */
-    bool blind;        /* the transport has no descriptor: a sleeper does not
+    bool no_fd;        /* the transport has no descriptor: a sleeper does not
                           see what comes for up to a millisecond */
 };
 

@@ -1389,6 +1389,52 @@ static unsigned core_poll_counted(na_context_t *context)
     return na_self_table()->poll(context);
 }
 
+static unsigned core_looks;
+
+static unsigned core_look(struct na_context *context)
+{
+    (void) context;
+    core_looks++;
+    return 0;
+}
+
+static int core_no_fd(struct na_context *context)
+{
+    (void) context;
+    return NA_POLL_FD_NONE;
+}
+
+/* Without a descriptor an adaptive wait stays awake longer than it sleeps: it
+ * would poll a few times in a millisecond otherwise. */
+HG_TEST(wait_without_a_descriptor_stays_awake_longer_than_it_sleeps)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    na_context_t *context;
+    unsigned tries = 0;
+
+    table = *na_self_table();
+    table.name = "deaf";
+    table.poll = core_look;
+    table.poll_fd = core_no_fd;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.spin_us = 1;
+    na_class = NA_Initialize_opt("deaf+self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK_RET(NA_Progress(na_class, context, 5), NA_TIMEOUT);
+    do {
+        HG_CHECK(tries++ < 1000);
+        core_looks = 0;
+        HG_CHECK_RET(NA_Progress(na_class, context, 1), NA_TIMEOUT);
+    } while (core_looks < 100);
+    HG_CHECK(na_context_core_of(context)->load.no_fd);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* Who takes a sink back has the poll lock, too: those that found it taken, and
  * sleep since, are woken. */
 HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
