@@ -54,6 +54,7 @@
 #ifndef HG_TESTS_OFI_HOOK_H
 #define HG_TESTS_OFI_HOOK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Use these words from the next fi_getinfo on, instead of HG_TEST_OFI. Faults
@@ -72,7 +73,12 @@ void hg_test_ofi_configure(const char *words);
  *     delivery        endpoints where all sends wait for delivery
  *     nowait nodc     requests for these that were refused
  *     deaf            operations to a peer with another authorization key
+ *     held            completions of puts and gets, by hg_test_ofi_hold
  *     fault           calls that failed as configured */
 uint64_t hg_test_ofi_count(const char *name);
+
+/* From now on (true) completions are taken from the provider, but not shown to
+ * the caller, until they are to be (false). */
+void hg_test_ofi_hold(bool hold);
 
 #endif

@@ -6,8 +6,17 @@
 
 #include "harness.h"
 
+#include <stdatomic.h>
+
 #define HOOK_WINDOW 4
 #define HOOK_PATIENCE 3 /* reads that hold an incomplete window back */
+
+static _Atomic bool hook_holds;
+
+void hg_test_ofi_hold(bool hold)
+{
+    atomic_store(&hook_holds, hold);
+}
 
 /* ---- The window, with the queue's lock held ---- */
 
@@ -60,10 +69,22 @@ static void hook_cq_push_split(
     pthread_mutex_unlock(&hook_lock);
 }
 
+static void hook_cq_count_held(const struct fi_cq_err_entry *entry)
+{
+    const struct hook_op *op;
+
+    pthread_mutex_lock(&hook_lock);
+    op = hook_op_find(entry->op_context);
+    if (op != NULL && (op->flags & FI_RMA) != 0)
+        hook_count("held");
+    pthread_mutex_unlock(&hook_lock);
+}
+
 /* Fills the window from the provider: 0, or its error. */
 static ssize_t hook_cq_pull(struct hook_cq *cq)
 {
-    size_t window = hook_words.order ? HOOK_WINDOW : 1;
+    bool holds = atomic_load(&hook_holds);
+    size_t window = holds ? SIZE_MAX : hook_words.order ? HOOK_WINDOW : 1;
     struct fi_cq_err_entry entry;
     ssize_t ret;
 
@@ -72,6 +93,8 @@ static ssize_t hook_cq_pull(struct hook_cq *cq)
         ret = fi_cq_read(cq->real, &entry, 1); /* as fi_cq_data_entry */
         if (ret == 1) {
             hook_cq_push_split(cq, &entry);
+            if (holds)
+                hook_cq_count_held(&entry);
         } else if (ret == -FI_EAVAIL) {
             memset(&entry, 0, sizeof entry);
             ret = fi_cq_readerr(cq->real, &entry, 0);
@@ -188,6 +211,10 @@ static ssize_t hook_cq_read_locked(struct hook_cq *cq, char *buf, size_t count)
     ssize_t done, ret = 0;
     size_t i;
 
+    if (atomic_load(&hook_holds) && !cq->failed) {
+        (void) hook_cq_pull(cq);
+        return -FI_EAGAIN;
+    }
     for (done = 0; (size_t) done < count; done++) {
         if (!cq->failed)
             ret = hook_cq_pull(cq);

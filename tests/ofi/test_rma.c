@@ -393,6 +393,61 @@ HG_TEST(transfers_are_canceled_between_their_pieces)
     ends_unmap(to, SIZE);
 }
 
+/* Before its completion is seen a transfer can be canceled, and ends with it;
+ * after that it cannot, although its callback has not run. */
+static void rma_cancel_at_the_end(bool put)
+{
+    static unsigned char from[4096], to[4096];
+    struct rma_pair pair;
+    struct conform_call call;
+    na_mem_handle_t local, target, remote;
+    unsigned i;
+
+    rma_open(&pair, "ofi+tcp", "plain");
+    target = ends_register(&pair.owner, from, sizeof(from));
+    local = ends_register(&pair.initiator, to, sizeof(to));
+    remote = rma_remote(&pair, target);
+    hg_test_ofi_hold(true);
+    HG_CHECK_OK(
+        rma_start(&pair, &call, put, local, 0, remote, 0, sizeof(from)));
+    while (hg_test_ofi_count("held") == 0) {
+        (void) conform_turn(pair.owner.na_class, pair.owner.context, 0);
+        (void) conform_turn(pair.initiator.na_class, pair.initiator.context, 0);
+    }
+    HG_CHECK_OK(
+        NA_Cancel(pair.initiator.na_class, pair.initiator.context, call.id));
+    for (i = 0; i < 100; i++)
+        (void) conform_turn(pair.initiator.na_class, pair.initiator.context, 0);
+    HG_CHECK_EQ_INT(call.ends, 0); /* it may yet touch the memory */
+    hg_test_ofi_hold(false);
+    HG_CHECK_RET(rma_wait(&pair, &call), NA_CANCELED);
+    HG_CHECK_OK(
+        rma_start(&pair, &call, put, local, 0, remote, 0, sizeof(from)));
+    while (NA_Progress(pair.initiator.na_class, pair.initiator.context, 1) !=
+        NA_SUCCESS)
+        (void) conform_turn(pair.owner.na_class, pair.owner.context, 0);
+    HG_CHECK_EQ_INT(call.ends, 0);
+    HG_CHECK_RET(
+        NA_Cancel(pair.initiator.na_class, pair.initiator.context, call.id),
+        NA_NOENTRY);
+    HG_CHECK_OK(rma_wait(&pair, &call));
+    HG_CHECK_EQ_INT(call.ends, 1);
+    rma_free(&pair.initiator, remote);
+    rma_free(&pair.initiator, local);
+    rma_free(&pair.owner, target);
+    rma_close(&pair);
+}
+
+HG_TEST(a_cancel_meets_the_end_of_a_get)
+{
+    rma_cancel_at_the_end(false);
+}
+
+HG_TEST(a_cancel_meets_the_end_of_a_put)
+{
+    rma_cancel_at_the_end(true);
+}
+
 /* Several threads need the same local memory registered, each first. */
 
 struct rma_thread {
