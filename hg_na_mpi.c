@@ -421,7 +421,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE_ACK. A class that is closed says GONE to all.
+ * answered by BYE_ACK. A class that is closed says GONE to all. These keep
+ * their place behind messages. RESET does not: it ends a connection without the
+ * bodies that were offered.
  *
  * Static mode uses one communicator for all. No call is collective: classes
  * are told apart by tags: class N of a process, counted from 0, receives packets
@@ -479,6 +481,8 @@ enum na_mpi_kind {
     NA_MPI_BYE,     /* "I close this connection" ... */
     NA_MPI_BYE_ACK, /* "... and I sent nothing behind this" */
     NA_MPI_GONE,    /* "My class is closed": without an answer */
+    NA_MPI_RESET,   /* "The connection is over, and what I offered does not
+                       come": waits for nothing */
     NA_MPI_KIND_MAX
 };
 
@@ -553,7 +557,7 @@ struct na_mpi_in {
     struct na_mpi_header header;
     bool arrived;        /* the body has */
     MPI_Request request; /* of the body, once that was asked for */
-    int tag;             /* ... of that */
+    int tag;             /* ... of that; 0: none yet */
     unsigned char *body; /* NULL: none, or not asked for yet */
     void *place;         /* the body is the core's memory; else NULL */
     size_t head_size;
@@ -625,6 +629,9 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
  * is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr);
+
+/* The slot: end the connection, and tell the peer. Without the lock. */
+HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
 
 #endif
 
@@ -710,12 +717,13 @@ static const char *na_mpi_get_header(
 
 struct na_mpi_job {
     pthread_mutex_t lock;
-    struct na_link classes; /* na_mpi_class */
-    bool begun;             /* `classes` is initialised */
-    _Atomic pid_t pid;      /* the process that uses MPI; 0: none yet */
-    int level;              /* MPI_THREAD_... */
-    unsigned numbers;       /* given to classes */
-    unsigned bodies;        /* asked for, to choose their tags */
+    struct na_link classes;      /* na_mpi_class */
+    bool begun;                  /* `classes` is initialised */
+    _Atomic pid_t pid;           /* the process that uses MPI; 0: none yet */
+    int level;                   /* MPI_THREAD_... */
+    unsigned numbers;            /* given to classes */
+    unsigned bodies;             /* asked for, to choose their tags */
+    bool used[NA_MPI_BODY_TAGS]; /* the tag is, by a receive */
 };
 
 static struct na_mpi_job na_mpi_job = {
@@ -1071,6 +1079,14 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
+/* Tell the peer of a connection that ends now, whatever was offered. */
+static void na_mpi_say_reset(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+        (void) na_mpi_control(self, addr, NA_MPI_RESET);
+}
+
 /* The peer asks for a body, and has posted the receive. Returns NULL, or what
  * is wrong with that. */
 static const char *na_mpi_pulled(struct na_mpi_class *self,
@@ -1417,22 +1433,22 @@ static struct na_mpi_slot *na_mpi_channel_take(
 
 /* ---- Inboxes ---- */
 
-/* A tag for a body. A receive that the peer may never serve keeps its tag, so
- * that no other body meets it. */
-static int na_mpi_body_tag(struct na_mpi_class *self)
+/* A tag for a body, which no receive of the process has that may still be
+ * posted: a peer's process sends bodies of all its classes. 0: there is none.
+ * The lock is held. */
+static int na_mpi_body_tag(void)
 {
-    const struct na_link *link;
-    int tag;
+    unsigned i;
 
-    do {
-        tag = NA_MPI_BODY_TAG + (int) (na_mpi_job.bodies++ % NA_MPI_BODY_TAGS);
-        for (link = self->orphans.next; link != &self->orphans;
-             link = link->next) {
-            if (NA_MPI_OF(link, struct na_mpi_in, link)->tag == tag)
-                break;
+    for (i = 0; i < NA_MPI_BODY_TAGS; i++) {
+        unsigned at = na_mpi_job.bodies++ % NA_MPI_BODY_TAGS;
+
+        if (!na_mpi_job.used[at]) {
+            na_mpi_job.used[at] = true;
+            return NA_MPI_BODY_TAG + (int) at;
         }
-    } while (link != &self->orphans);
-    return tag;
+    }
+    return 0;
 }
 
 /* Memory for a body: data of frames goes where it belongs. NULL: no memory
@@ -1455,7 +1471,7 @@ static unsigned char *na_mpi_body_memory(
 }
 
 /* Ask for bodies, as many as may be on their way at a time. What there is no
- * memory for is asked for later. */
+ * memory or no tag for is asked for later. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1475,12 +1491,17 @@ static void na_mpi_pull(
         packet = na_mpi_packet(self);
         if (packet == NULL)
             return;
+        if (in->tag == 0)
+            in->tag = na_mpi_body_tag();
+        if (in->tag == 0) {
+            na_mpi_packet_put(self, packet);
+            return;
+        }
         in->body = na_mpi_body_memory(self, addr, in);
         if (in->body == NULL) {
             na_mpi_packet_put(self, packet);
             return;
         }
-        in->tag = na_mpi_body_tag(self);
         error = MPI_Irecv(in->body, (int) in->header.size, MPI_BYTE, addr->rank,
             in->tag, addr->channel->comm, &in->request);
         if (error != MPI_SUCCESS) {
@@ -1539,6 +1560,9 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     assert(in->request == MPI_REQUEST_NULL);
+    if (in->tag != 0)
+        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
+    in->tag = 0;
     if (in->place != NULL) {
         na_plug_list_push(&self->unplaced, &in->link);
         return;
@@ -2336,21 +2360,28 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
+    bool connected =
+        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
 
     switch (packet->header.kind) {
+    case NA_MPI_RESET:
+        na_mpi_unlock();
+        if (connected)
+            na_mpi_kill(self, addr);
+        break;
     case NA_MPI_WELCOME:
         na_mpi_unlock();
         na_mpi_welcome(self, addr, &packet->header);
         break;
     case NA_MPI_PULL:
-        if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+        if (connected)
             why = na_mpi_pulled(self, addr, &packet->header);
         na_mpi_unlock();
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }
-    if (why != NULL)
-        na_mpi_kill(self, addr); /* bodies would be missing from now on */
+    if (why != NULL) /* bodies would be missing from now on */
+        na_mpi_addr_abandon(&addr->base);
     return why;
 }
 
@@ -2363,7 +2394,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 
     if (header->to != self->base.incarnation &&
-        !(header->kind == NA_MPI_GONE && header->to == 0))
+        !(header->kind == NA_MPI_RESET && header->to == 0))
         return false;
     return header->from == known ||
         (header->kind == NA_MPI_WELCOME && header->from != 0);
@@ -2682,6 +2713,7 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
             break;
         state = addr->state;
         broken = addr->broken;
+        na_mpi_say_reset(self, addr);
         na_mpi_unlock();
         if (state == NA_MPI_DIALLING)
             na_mpi_unreached(self, addr);
@@ -2803,8 +2835,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
 
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
-    if (addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE);
+    na_mpi_say_reset(self, addr);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);
@@ -2905,8 +2936,14 @@ static na_return_t na_mpi_enter_comm(
 {
     na_return_t ret;
     int between = 0;
-    int error = MPI_Comm_test_inter(comm, &between);
+    int error;
 
+    if (comm == MPI_COMM_NULL) { /* MPI might end the job */
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "the communicator is MPI_COMM_NULL");
+        return NA_INVALID_ARG;
+    }
+    error = MPI_Comm_test_inter(comm, &between);
     if (error == MPI_SUCCESS)
         error = MPI_Comm_rank(comm, &self->rank);
     if (error == MPI_SUCCESS)
@@ -2953,10 +2990,9 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
-            if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
-                na_mpi_say_bye(self, addr);
-            else
-                addr->said_bye = true;
+            if (addr->state != NA_MPI_READY && addr->state != NA_MPI_CLOSING)
+                continue;
+            na_mpi_say_bye(self, addr);
             busy = busy || !addr->said_bye;
         }
         na_mpi_unlock();
@@ -3008,8 +3044,8 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye) /* it did not take our messages in time */
-            (void) na_mpi_control(self, addr, NA_MPI_GONE);
+        if (!addr->said_bye) /* it did not answer in time */
+            (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
         na_mpi_unlock();

@@ -200,21 +200,28 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
+    bool connected =
+        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
 
     switch (packet->header.kind) {
+    case NA_MPI_RESET:
+        na_mpi_unlock();
+        if (connected)
+            na_mpi_kill(self, addr);
+        break;
     case NA_MPI_WELCOME:
         na_mpi_unlock();
         na_mpi_welcome(self, addr, &packet->header);
         break;
     case NA_MPI_PULL:
-        if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+        if (connected)
             why = na_mpi_pulled(self, addr, &packet->header);
         na_mpi_unlock();
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }
-    if (why != NULL)
-        na_mpi_kill(self, addr); /* bodies would be missing from now on */
+    if (why != NULL) /* bodies would be missing from now on */
+        na_mpi_addr_abandon(&addr->base);
     return why;
 }
 
@@ -227,7 +234,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 
     if (header->to != self->base.incarnation &&
-        !(header->kind == NA_MPI_GONE && header->to == 0))
+        !(header->kind == NA_MPI_RESET && header->to == 0))
         return false;
     return header->from == known ||
         (header->kind == NA_MPI_WELCOME && header->from != 0);

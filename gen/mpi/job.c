@@ -9,12 +9,13 @@
 
 struct na_mpi_job {
     pthread_mutex_t lock;
-    struct na_link classes; /* na_mpi_class */
-    bool begun;             /* `classes` is initialised */
-    _Atomic pid_t pid;      /* the process that uses MPI; 0: none yet */
-    int level;              /* MPI_THREAD_... */
-    unsigned numbers;       /* given to classes */
-    unsigned bodies;        /* asked for, to choose their tags */
+    struct na_link classes;      /* na_mpi_class */
+    bool begun;                  /* `classes` is initialised */
+    _Atomic pid_t pid;           /* the process that uses MPI; 0: none yet */
+    int level;                   /* MPI_THREAD_... */
+    unsigned numbers;            /* given to classes */
+    unsigned bodies;             /* asked for, to choose their tags */
+    bool used[NA_MPI_BODY_TAGS]; /* the tag is, by a receive */
 };
 
 static struct na_mpi_job na_mpi_job = {

@@ -29,7 +29,9 @@
  *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE_ACK. A class that is closed says GONE to all.
+ * answered by BYE_ACK. A class that is closed says GONE to all. These keep
+ * their place behind messages. RESET does not: it ends a connection without the
+ * bodies that were offered.
  *
  * Static mode uses one communicator for all. No call is collective: classes
  * are told apart by tags: class N of a process, counted from 0, receives packets
@@ -87,6 +89,8 @@ enum na_mpi_kind {
     NA_MPI_BYE,     /* "I close this connection" ... */
     NA_MPI_BYE_ACK, /* "... and I sent nothing behind this" */
     NA_MPI_GONE,    /* "My class is closed": without an answer */
+    NA_MPI_RESET,   /* "The connection is over, and what I offered does not
+                       come": waits for nothing */
     NA_MPI_KIND_MAX
 };
 
@@ -161,7 +165,7 @@ struct na_mpi_in {
     struct na_mpi_header header;
     bool arrived;        /* the body has */
     MPI_Request request; /* of the body, once that was asked for */
-    int tag;             /* ... of that */
+    int tag;             /* ... of that; 0: none yet */
     unsigned char *body; /* NULL: none, or not asked for yet */
     void *place;         /* the body is the core's memory; else NULL */
     size_t head_size;
@@ -233,5 +237,8 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
  * is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr);
+
+/* The slot: end the connection, and tell the peer. Without the lock. */
+HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
 
 #endif

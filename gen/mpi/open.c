@@ -67,8 +67,14 @@ static na_return_t na_mpi_enter_comm(
 {
     na_return_t ret;
     int between = 0;
-    int error = MPI_Comm_test_inter(comm, &between);
+    int error;
 
+    if (comm == MPI_COMM_NULL) { /* MPI might end the job */
+        self->base.core->log(
+            HG_LOG_LEVEL_ERROR, "mpi", "the communicator is MPI_COMM_NULL");
+        return NA_INVALID_ARG;
+    }
+    error = MPI_Comm_test_inter(comm, &between);
     if (error == MPI_SUCCESS)
         error = MPI_Comm_rank(comm, &self->rank);
     if (error == MPI_SUCCESS)
@@ -115,10 +121,9 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
-            if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
-                na_mpi_say_bye(self, addr);
-            else
-                addr->said_bye = true;
+            if (addr->state != NA_MPI_READY && addr->state != NA_MPI_CLOSING)
+                continue;
+            na_mpi_say_bye(self, addr);
             busy = busy || !addr->said_bye;
         }
         na_mpi_unlock();
@@ -170,8 +175,8 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye) /* it did not take our messages in time */
-            (void) na_mpi_control(self, addr, NA_MPI_GONE);
+        if (!addr->said_bye) /* it did not answer in time */
+            (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
         na_mpi_unlock();

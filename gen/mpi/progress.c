@@ -116,6 +116,7 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
             break;
         state = addr->state;
         broken = addr->broken;
+        na_mpi_say_reset(self, addr);
         na_mpi_unlock();
         if (state == NA_MPI_DIALLING)
             na_mpi_unreached(self, addr);
@@ -237,8 +238,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
 
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
-    if (addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE);
+    na_mpi_say_reset(self, addr);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);

@@ -129,22 +129,22 @@ static struct na_mpi_slot *na_mpi_channel_take(
 
 /* ---- Inboxes ---- */
 
-/* A tag for a body. A receive that the peer may never serve keeps its tag, so
- * that no other body meets it. */
-static int na_mpi_body_tag(struct na_mpi_class *self)
+/* A tag for a body, which no receive of the process has that may still be
+ * posted: a peer's process sends bodies of all its classes. 0: there is none.
+ * The lock is held. */
+static int na_mpi_body_tag(void)
 {
-    const struct na_link *link;
-    int tag;
+    unsigned i;
 
-    do {
-        tag = NA_MPI_BODY_TAG + (int) (na_mpi_job.bodies++ % NA_MPI_BODY_TAGS);
-        for (link = self->orphans.next; link != &self->orphans;
-             link = link->next) {
-            if (NA_MPI_OF(link, struct na_mpi_in, link)->tag == tag)
-                break;
+    for (i = 0; i < NA_MPI_BODY_TAGS; i++) {
+        unsigned at = na_mpi_job.bodies++ % NA_MPI_BODY_TAGS;
+
+        if (!na_mpi_job.used[at]) {
+            na_mpi_job.used[at] = true;
+            return NA_MPI_BODY_TAG + (int) at;
         }
-    } while (link != &self->orphans);
-    return tag;
+    }
+    return 0;
 }
 
 /* Memory for a body: data of frames goes where it belongs. NULL: no memory
@@ -167,7 +167,7 @@ static unsigned char *na_mpi_body_memory(
 }
 
 /* Ask for bodies, as many as may be on their way at a time. What there is no
- * memory for is asked for later. */
+ * memory or no tag for is asked for later. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -187,12 +187,17 @@ static void na_mpi_pull(
         packet = na_mpi_packet(self);
         if (packet == NULL)
             return;
+        if (in->tag == 0)
+            in->tag = na_mpi_body_tag();
+        if (in->tag == 0) {
+            na_mpi_packet_put(self, packet);
+            return;
+        }
         in->body = na_mpi_body_memory(self, addr, in);
         if (in->body == NULL) {
             na_mpi_packet_put(self, packet);
             return;
         }
-        in->tag = na_mpi_body_tag(self);
         error = MPI_Irecv(in->body, (int) in->header.size, MPI_BYTE, addr->rank,
             in->tag, addr->channel->comm, &in->request);
         if (error != MPI_SUCCESS) {
@@ -251,6 +256,9 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     assert(in->request == MPI_REQUEST_NULL);
+    if (in->tag != 0)
+        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
+    in->tag = 0;
     if (in->place != NULL) {
         na_plug_list_push(&self->unplaced, &in->link);
         return;

@@ -175,6 +175,14 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
+/* Tell the peer of a connection that ends now, whatever was offered. */
+static void na_mpi_say_reset(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+        (void) na_mpi_control(self, addr, NA_MPI_RESET);
+}
+
 /* The peer asks for a body, and has posted the receive. Returns NULL, or what
  * is wrong with that. */
 static const char *na_mpi_pulled(struct na_mpi_class *self,

@@ -261,11 +261,11 @@ HG_TEST(ranks_are_those_of_the_communicator)
     HG_CHECK_EQ_INT(ranks_run(4, "reversed"), 0);
 }
 
-/* One between two groups is refused; NULL stands for all. */
+/* One between two groups is refused, and none; NULL stands for all. */
 HG_TEST_ROLE(between)
 {
     na_class_t *na_class;
-    MPI_Comm half, both;
+    MPI_Comm half, both, none;
     int rank;
 
     (void) argc;
@@ -279,6 +279,9 @@ HG_TEST_ROLE(between)
         MPI_SUCCESS);
     hg_test_expect_log("the communicator is between two groups");
     HG_CHECK(NA_MPI_Init(&both, NA_MPI_LISTEN) == NULL);
+    none = MPI_COMM_NULL;
+    hg_test_expect_log("the communicator is MPI_COMM_NULL");
+    HG_CHECK(NA_MPI_Init(&none, NA_MPI_LISTEN) == NULL);
     na_class = NA_MPI_Init(NULL, 0);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(NA_Finalize(na_class));

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of MPI whose peer does not poll, and bodies of several classes.
+ *
+ * Each case has mpirun start two ranks that run a role. A rank that must not
+ * poll waits in MPI_Barrier.
+ */
+#define _GNU_SOURCE 1
+#include <mpi.h>
+
+#include "conform/conform.h"
+#include "mpi/ranks.h"
+
+#include <unistd.h>
+
+#define CONN_SIZE 5000u /* of a message with a body */
+#define CONN_TAGS 8192u /* that bodies have */
+
+static int conn_rank(void)
+{
+    int rank;
+
+    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    return rank;
+}
+
+static void conn_barrier(void)
+{
+    HG_CHECK_EQ_INT(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
+static void conn_open(struct conform_end *end)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    end->na_class = NA_Initialize_opt("mpi+static://", NA_TRUE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static void conn_send(struct conform_end *end, bool expected, na_addr_t dest,
+    const void *buf, na_size_t size, na_tag_t tag)
+{
+    struct conform_call call;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK((expected ? NA_Msg_send_expected : NA_Msg_send_unexpected)(
+        end->na_class, end->context, conform_ended, &call, buf, size, dest, tag,
+        NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(end, &call));
+}
+
+/* The tag of the next unexpected message, which goes to `buf`; its source. */
+static na_tag_t conn_hear(struct conform_end *end, void *buf, na_addr_t *from_p)
+{
+    struct conform_call call;
+
+    HG_CHECK_OK(conform_recv(end, &call, false, buf, CONN_SIZE, 0));
+    HG_CHECK_OK(conform_wait(end, &call));
+    HG_CHECK_EQ_U64(call.size, CONN_SIZE);
+    *from_p = call.addr;
+    return call.tag;
+}
+
+/* Wait until rank 0 answers. */
+static void conn_await(struct conform_end *end, na_addr_t peer)
+{
+    struct conform_call call;
+    char byte;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Msg_recv_expected(end->na_class, end->context, conform_ended,
+        &call, &byte, 1, peer, 7, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(end, &call));
+}
+
+static na_addr_t conn_look(struct conform_end *end)
+{
+    na_addr_t addr;
+
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        end->na_class, "mpi+static://0", CONFORM_PATIENCE, &addr));
+    return addr;
+}
+
+/* ---- Tags of bodies ---- */
+
+/* One class of rank 1 offers a body and is not polled, while another one sends
+ * more bodies than there are tags. */
+HG_TEST_ROLE(bodies)
+{
+    static char want[CONN_SIZE], late[CONN_SIZE], got[CONN_SIZE];
+    struct conform_end end, slow;
+    na_addr_t peer, slow_peer;
+    unsigned i;
+
+    (void) argc;
+    (void) argv;
+    conform_fill(want, sizeof(want), 1);
+    conform_fill(late, sizeof(late), 2);
+    conn_open(&end);
+    if (conn_rank() == 0) {
+        for (i = 0; i < CONN_TAGS + 100; i++) {
+            HG_CHECK_EQ_U64(conn_hear(&end, got, &peer), 1);
+            HG_CHECK_EQ_MEM(got, want, sizeof(got));
+            if (i == CONN_TAGS + 99)
+                conn_send(&end, true, peer, "x", 1, 7);
+            HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+        }
+        HG_CHECK_EQ_U64(conn_hear(&end, got, &peer), 2);
+        HG_CHECK_EQ_MEM(got, late, sizeof(got));
+        conn_send(&end, true, peer, "x", 1, 7);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    } else {
+        conn_open(&slow);
+        slow_peer = conn_look(&slow);
+        conn_send(&slow, false, slow_peer, late, sizeof(late), 2);
+        peer = conn_look(&end);
+        for (i = 0; i < CONN_TAGS + 100; i++)
+            conn_send(&end, false, peer, want, sizeof(want), 1);
+        conn_await(&end, peer);
+        conn_await(&slow, slow_peer);
+        HG_CHECK_OK(NA_Addr_free(slow.na_class, slow_peer));
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+        conform_close(&slow);
+    }
+    conform_close(&end);
+}
+
+HG_TEST_SECONDS(a_body_goes_to_the_receive_that_asked_for_it, 60)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "bodies"), 0);
+}
+
+/* ---- Ends ---- */
+
+/* Rank 1 ends its class, whose last message rank 0 has not taken. */
+HG_TEST_ROLE(untaken)
+{
+    static char bytes[CONN_SIZE];
+    struct conform_end end;
+    struct conform_call call;
+    na_addr_t peer;
+    char byte;
+
+    (void) argc;
+    (void) argv;
+    conn_open(&end);
+    memset(&call, 0, sizeof(call));
+    if (conn_rank() == 0) {
+        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+        HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context,
+            conform_ended, &call, &byte, 1, peer, 9, NA_OP_ID_IGNORE));
+        conn_barrier();
+        HG_CHECK_RET(conform_wait(&end, &call), NA_DISCONNECT);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+        conform_close(&end);
+    } else {
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, bytes, sizeof(bytes), 1);
+        conn_await(&end, peer);
+        (void) usleep(200000); /* rank 0 is in the barrier by then */
+        conn_send(&end, true, peer, bytes, sizeof(bytes), 8);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+        conform_close(&end);
+        conn_barrier();
+    }
+}
+
+HG_TEST(a_class_that_ends_with_a_message_untaken_is_noticed)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "untaken"), 0);
+}
+
+/* Rank 1 ends its class while rank 0 has not answered its HELLO. */
+HG_TEST_ROLE(unanswered)
+{
+    struct conform_end end;
+    struct conform_call call;
+    unsigned ms = 0;
+
+    (void) argc;
+    (void) argv;
+    conn_open(&end);
+    conn_barrier();
+    if (conn_rank() == 0) {
+        HG_Set_log_level("info");
+        hg_test_expect_log("lost the peer mpi+static://1");
+        conn_barrier();
+        while (hg_test_log_count("lost the peer mpi+static://1") == 0) {
+            HG_CHECK(ms++ < CONFORM_PATIENCE);
+            (void) conform_turn(end.na_class, end.context, 1);
+        }
+        conform_close(&end);
+    } else {
+        memset(&call, 0, sizeof(call));
+        HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended,
+            &call, "mpi+static://0", &call.id));
+        HG_CHECK_OK(NA_Cancel(end.na_class, end.context, call.id));
+        HG_CHECK_RET(conform_wait(&end, &call), NA_CANCELED);
+        conform_close(&end);
+        conn_barrier();
+    }
+}
+
+HG_TEST(a_class_that_ends_while_it_connects_is_forgotten)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
+}
