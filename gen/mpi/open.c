@@ -27,8 +27,8 @@ static void na_mpi_prepare(struct na_mpi_class *self)
 }
 
 /* Choose the number of the class: the one in `host`, or the next one, so that
- * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL, NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is
- * held. */
+ * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL,
+ * NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is held. */
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
     const struct na_core *core = self->base.core;
