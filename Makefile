@@ -521,7 +521,7 @@ mpi: $(BUILD)/run $(MPIS:%=all-%-programs) ## all tests under MPI
 	$(Q)$(RUN) $(MPI_CASES)
 
 all-ompi-programs all-mpich-programs: all-%-programs:
-	$(call make_flavour,$*,-O1 -g,CC=$($*_CC) FOUND=mpi ranked)
+	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi ranked)
 
 valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
