@@ -534,6 +534,9 @@ struct na_mpi_channel {
     int tag; /* of our packets */
     unsigned next;
     unsigned batch; /* packets that the next poll may handle */
+    /* The one handled last, or NULL: posted when the next one is looked for, as
+     * its packet should be answered before. */
+    struct na_mpi_slot *used;
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };
@@ -1339,6 +1342,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->tag = tag;
     channel->next = 0;
     channel->batch = 1;
+    channel->used = NULL;
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
@@ -1404,6 +1408,9 @@ static struct na_mpi_slot *na_mpi_channel_take(
     int size = 0;
     int error;
 
+    if (channel->used != NULL)
+        (void) na_mpi_slot_post(self, channel, channel->used);
+    channel->used = NULL;
     if (slot->held) {
         slot->held = false;
         channel->next = (channel->next + 1) % NA_MPI_SLOTS;
@@ -2625,7 +2632,7 @@ static unsigned na_mpi_poll_packets(
             channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
             break;
         }
-        (void) na_mpi_slot_post(self, channel, slot);
+        channel->used = slot;
         n++;
     }
     if (n < channel->batch)

@@ -142,6 +142,9 @@ struct na_mpi_channel {
     int tag; /* of our packets */
     unsigned next;
     unsigned batch; /* packets that the next poll may handle */
+    /* The one handled last, or NULL: posted when the next one is looked for, as
+     * its packet should be answered before. */
+    struct na_mpi_slot *used;
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };

@@ -28,7 +28,7 @@ static unsigned na_mpi_poll_packets(
             channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
             break;
         }
-        (void) na_mpi_slot_post(self, channel, slot);
+        channel->used = slot;
         n++;
     }
     if (n < channel->batch)

@@ -35,6 +35,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->tag = tag;
     channel->next = 0;
     channel->batch = 1;
+    channel->used = NULL;
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
@@ -100,6 +101,9 @@ static struct na_mpi_slot *na_mpi_channel_take(
     int size = 0;
     int error;
 
+    if (channel->used != NULL)
+        (void) na_mpi_slot_post(self, channel, channel->used);
+    channel->used = NULL;
     if (slot->held) {
         slot->held = false;
         channel->next = (channel->next + 1) % NA_MPI_SLOTS;
