@@ -865,8 +865,8 @@ HG_TEST(forged_transfers_are_refused_over_sockets)
 
 /* ---- Providers that do not end what is refused ---- */
 
-/* A put that never ends, which `local` and `remote` are made for: the provider
- * drops it, because the key is wrong. */
+/* Memory that a put to never ends: the provider drops it, because the key is
+ * wrong; shm, which has no keys, because nothing is at the address. */
 static void rma_open_stuck(struct rma_pair *pair, const char *scheme,
     unsigned char *memory, na_size_t size, na_mem_handle_t *mem_p,
     na_mem_handle_t *remote_p)
@@ -878,7 +878,7 @@ static void rma_open_stuck(struct rma_pair *pair, const char *scheme,
     *mem_p = conform_memory(&pair->owner, memory, size, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(pair->owner.na_class, *mem_p));
     length = rma_describe(pair, *mem_p, bytes);
-    bytes[RMA_HEAD + 16] ^= 1;
+    bytes[RMA_HEAD + (strstr(scheme, "shm") != NULL ? 7 : 16)] ^= 1;
     HG_CHECK_OK(NA_Mem_handle_deserialize(
         pair->initiator.na_class, remote_p, bytes, length));
 }
