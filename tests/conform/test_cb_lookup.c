@@ -9,6 +9,7 @@
 
 static hg_id_t lookup_inc_id;
 static hg_id_t lookup_note_id;
+static hg_id_t lookup_blob_id;
 
 /* The values of the calls that arrived, in order. */
 static int32_t lookup_noted[64];
@@ -26,13 +27,23 @@ static hg_return_t lookup_note(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+static hg_return_t lookup_take_blob(hg_handle_t handle)
+{
+    hg_return_t ret = HG_Respond(handle, NULL, NULL, NULL);
+
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_DISCONNECT);
+    return HG_Destroy(handle);
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
+    lookup_blob_id = HG_Register_name(
+        hg_class, "lookup blob", blob_proc, NULL, lookup_take_blob);
     lookup_inc_id =
         MERCURY_REGISTER(hg_class, "lookup inc", cb_one_t, cb_one_t, cb_inc);
     lookup_note_id =
         MERCURY_REGISTER(hg_class, "lookup note", cb_one_t, void, lookup_note);
-    HG_CHECK(lookup_inc_id != 0 && lookup_note_id != 0);
+    HG_CHECK(lookup_inc_id != 0 && lookup_note_id != 0 && lookup_blob_id != 0);
 }
 
 static void lookup_self_name(
@@ -301,6 +312,32 @@ HG_TEST_WHERE(
     HG_CHECK(again != end.target);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     end.target = again;
+    lookup_check(&end, &other);
+    lookup_close(&end, &other);
+}
+
+/* A connection is given up while a message of several kilobytes is on its way,
+ * and its peer does not poll: that message keeps none back that comes by the
+ * next connection. */
+HG_TEST_WHERE(
+    lookup_address_given_up_with_a_message_untaken, hg_test_crosses_processes)
+{
+    static unsigned char bytes[10000];
+    struct blob blob = {sizeof(bytes), bytes};
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    struct cb_call call;
+
+    lookup_open(&end, &other);
+    lookup_self_name(&other, name);
+    lookup_check(&end, &other);
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, lookup_blob_id), &blob));
+    HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+    HG_CHECK_RET(cb_wait(&end, &call), HG_DISCONNECT);
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    lookup_check(&end, &other);
     lookup_check(&end, &other);
     lookup_close(&end, &other);
 }
