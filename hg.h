@@ -360,6 +360,7 @@ HG_EXPORT void HG_Set_log_func(
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *   mpi+static://RANK                   MPI, one job (hg_na_mpi.c)
+ *   mpi+dynamic://                      MPI, several jobs; the library picks
  *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
  *                                       libfabric (hg_na_ofi.c): the README,
  *                                       "Clusters", lists the providers

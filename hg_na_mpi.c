@@ -47,6 +47,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,6 +55,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef HG_NA_PLUGIN_API
@@ -392,7 +394,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #line 1 "gen/mpi/mpi.h"
 #endif
 /*
- * hg_na_mpi: the MPI transport, mpi+static.
+ * hg_na_mpi: the MPI transport, mpi+static and mpi+dynamic.
  *
  *     mpicc -DHG_NA_MPI=1 app.c hg.c hg_na_mpi.c -lpthread
  *
@@ -426,12 +428,15 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * bodies that were offered.
  *
  * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags: class N of a process, counted from 0, receives packets
- * with the tag NA_MPI_TAG + N. The receiver of a body
- * chooses its tag, from NA_MPI_BODY_TAG on.
+ * are told apart by tags. Class N of a process, counted from 0, receives
+ * packets with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag,
+ * from NA_MPI_BODY_TAG on. In dynamic mode each connection is an
+ * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI, so that MPI_THREAD_SERIALIZED is enough. No function of the core that
+ * of MPI but two, so that MPI_THREAD_SERIALIZED is enough. These two block,
+ * MPI_Comm_accept and MPI_Comm_connect: dynamic mode calls them without it, and
+ * needs MPI_THREAD_MULTIPLE. No function of the core that
  * may call a slot is called under the lock, and no release of a frame.
  *
  * Must not know: anything of hg but hg.h.
@@ -450,7 +455,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
 #define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
-#define NA_MPI_SLOTS 16u /* receives posted for packets of a channel */
+#define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
+#define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
 /* The most data in a frame: the counts of MPI are int. */
 #define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
@@ -528,11 +534,17 @@ struct na_mpi_slot {
     unsigned char *bytes;
 };
 
-/* Where packets come from: a communicator and a tag. */
+/* Where packets come from: a communicator and a tag. The class has one; in
+ * dynamic mode that is for the own process, and each connection has another. */
 struct na_mpi_channel {
+    struct na_link link;      /* class->channels, of a connection */
+    struct na_mpi_addr *peer; /* of a connection, or NULL */
+    bool over;                /* nobody uses the connection any more */
+    bool canceled;            /* ... and its receives are canceled */
     MPI_Comm comm;
     int tag; /* of our packets */
     unsigned next;
+    unsigned count; /* of slots in use */
     unsigned batch; /* packets that the next poll may handle */
     /* The one handled last, or NULL: posted when the next one is looked for, as
      * its packet should be answered before. */
@@ -585,11 +597,14 @@ struct na_mpi_addr {
     bool from_peer; /* only peers have given this address */
     bool said_bye;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
-    struct na_mpi_channel *channel;
+    struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
     int rank;
-    unsigned number;              /* which class there */
-    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
-    uint64_t deadline;            /* of dialling or closing */
+    unsigned number;                /* which class there */
+    char *port;                     /* dynamic: to connect to, or NULL */
+    struct na_mpi_connect *connect; /* the thread that does, or NULL */
+    int error;                      /* of MPI, why that failed */
+    _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
+    uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
     struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
@@ -603,10 +618,13 @@ struct na_mpi_class {
     struct na_link link; /* na_mpi_job.classes */
     bool opened;         /* the channel is, and `link` is on the list */
     bool closing;        /* nothing is delivered any more */
+    bool dynamic;
     unsigned number;
     int rank;
     int ranks;
     struct na_mpi_channel channel;
+    struct na_link channels; /* of connections */
+    struct na_link connects;
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
@@ -635,6 +653,13 @@ HG_PRIVATE void na_mpi_dial(
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
+
+/* Dynamic mode; see mpi/dynamic.c. The lock is held. */
+HG_PRIVATE void na_mpi_connect_start(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
+HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr);
+HG_PRIVATE void na_mpi_channel_leave(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
 
 #endif
 
@@ -770,16 +795,27 @@ static na_return_t na_mpi_code(int error)
     }
 }
 
+/* The text of an error of MPI's, which may have several lines, as one. */
+static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
+{
+    int size = 0;
+    char *p;
+
+    text[0] = '\0';
+    (void) MPI_Error_string(error, text, &size);
+    for (p = text; *p != '\0'; p++) {
+        if (*p == '\n')
+            *p = ' ';
+    }
+}
+
 /* Log why a function of MPI failed; the code for it. */
 static na_return_t na_mpi_failed(const struct na_mpi_class *self,
     const char *what, const char *which, int error)
 {
     char text[MPI_MAX_ERROR_STRING];
-    int size = 0;
 
-    text[0] = '\0';
-    (void) MPI_Error_string(error, text, &size);
-    text[strcspn(text, "\n")] = '\0';
+    na_mpi_text(error, text);
     self->base.core->log(
         HG_LOG_LEVEL_ERROR, "mpi", "%s %s: %s", what, which, text);
     return na_mpi_code(error);
@@ -1007,6 +1043,23 @@ static na_return_t na_mpi_control(
     memset(&header, 0, sizeof(header));
     header.kind = (uint8_t) kind;
     return na_mpi_packet_send(self, addr, out, &header, 0);
+}
+
+/* Say HELLO; in dynamic mode with our name, if we listen. */
+static void na_mpi_say_hello(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    const char *name = self->base.self_addr->name;
+    struct na_mpi_out *out = na_mpi_packet(self);
+    struct na_mpi_header header;
+    size_t size = self->dynamic && self->base.listen ? strlen(name) : 0;
+
+    if (out == NULL)
+        return; /* the dial ends in time */
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_MPI_HELLO;
+    memcpy(out->packet + NA_MPI_HEADER, name, size);
+    (void) na_mpi_packet_send(self, addr, out, &header, size);
 }
 
 /* ---- Bodies ---- */
@@ -1343,19 +1396,20 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->next = 0;
     channel->batch = 1;
     channel->used = NULL;
+    assert(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
     channel->bytes = (unsigned char *) self->base.core->alloc(
-        (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
+        (size_t) channel->count * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
         self->base.core->log(
             HG_LOG_LEVEL_ERROR, "mpi", "no memory to receive packets");
         return NA_NOMEM;
     }
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         channel->slots[i].bytes = channel->bytes + (size_t) i * NA_MPI_PACKET;
         channel->slots[i].request = MPI_REQUEST_NULL;
         channel->slots[i].held = false;
     }
-    for (i = 0; i < NA_MPI_SLOTS && ret == NA_SUCCESS; i++)
+    for (i = 0; i < channel->count && ret == NA_SUCCESS; i++)
         ret = na_mpi_slot_post(self, channel, &channel->slots[i]);
     return ret;
 }
@@ -1373,7 +1427,7 @@ static void na_mpi_channel_cancel(struct na_mpi_channel *channel)
 {
     unsigned i;
 
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         if (channel->bytes != NULL &&
             channel->slots[i].request != MPI_REQUEST_NULL)
             (void) MPI_Cancel(&channel->slots[i].request);
@@ -1388,7 +1442,7 @@ static bool na_mpi_channel_free(
 
     if (channel->bytes == NULL)
         return true;
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         if (!na_mpi_is_over(&channel->slots[i].request))
             return false;
     }
@@ -1413,18 +1467,18 @@ static struct na_mpi_slot *na_mpi_channel_take(
     channel->used = NULL;
     if (slot->held) {
         slot->held = false;
-        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        channel->next = (channel->next + 1) % channel->count;
         return slot;
     }
     if (slot->request == MPI_REQUEST_NULL) { /* could not be posted */
         (void) na_mpi_slot_post(self, channel, slot);
-        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        channel->next = (channel->next + 1) % channel->count;
         return NULL;
     }
     error = MPI_Test(&slot->request, &done, &status);
     if (error == MPI_SUCCESS && !done)
         return NULL;
-    channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+    channel->next = (channel->next + 1) % channel->count;
     if (error == MPI_SUCCESS)
         error = MPI_Get_count(&status, MPI_BYTE, &size);
     if (error != MPI_SUCCESS || size < 0) {
@@ -1770,6 +1824,11 @@ static struct na_mpi_addr *na_mpi_find(struct na_mpi_class *self,
     struct na_link *head = na_mpi_bucket(self, rank, number);
     struct na_link *link;
 
+    if (channel != &self->channel)
+        return channel->peer != NULL &&
+                self->base.core->addr_try_ref(&channel->peer->base)
+            ? channel->peer
+            : NULL;
     for (link = head->next; link != head; link = link->next) {
         struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, bucket);
 
@@ -1827,7 +1886,10 @@ static void na_mpi_addr_release(struct na_addr *base)
     assert(na_plug_list_empty(&addr->timed));
     na_mpi_lock();
     na_plug_list_remove(&addr->bucket);
+    na_mpi_channel_leave(na_mpi_of(base->na_class), addr);
     na_mpi_unlock();
+    base->na_class->core->free(addr->port);
+    addr->port = NULL;
 }
 
 /* A class of a process is the same peer for as long as it lives. */
@@ -1871,7 +1933,12 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     addr->said_bye = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    (void) na_mpi_control(self, addr, NA_MPI_HELLO);
+    assert(addr->connect == NULL);
+    addr->error = MPI_SUCCESS;
+    if (addr->channel != NULL)
+        na_mpi_say_hello(self, addr);
+    else
+        na_mpi_connect_start(self, addr);
 }
 
 /* What is to be done without the lock after an address changed its state. */
@@ -1980,6 +2047,8 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    na_mpi_connect_drop(addr);
+    na_mpi_channel_leave(self, addr);
 }
 
 /* The address becomes dead. False: it is already, or was not connected. The
@@ -2048,6 +2117,7 @@ static void na_mpi_unreached(
 {
     const struct na_core *core = self->base.core;
     struct na_mpi_end end;
+    char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
     bool disowned;
 
@@ -2064,11 +2134,15 @@ static void na_mpi_unreached(
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
     disowned = na_mpi_disown(addr);
+    if (addr->error != MPI_SUCCESS)
+        na_mpi_text(addr->error, why);
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: no answer", addr->base.name);
+        "%s cannot be reached: %s%s", addr->base.name, why,
+        self->dynamic ? " (jobs launched apart need Open MPI's ompi-server)"
+                      : "");
     na_mpi_return(self, &end.bodies);
     na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
@@ -2089,6 +2163,11 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_mpi_lock();
     if (addr->state != NA_MPI_CLOSING) {
         na_mpi_unlock();
+        return;
+    }
+    if (addr->channel != &self->channel && addr->port == NULL) {
+        na_mpi_unlock();
+        na_mpi_kill(self, addr); /* it cannot be connected again */
         return;
     }
     na_mpi_clear(self, addr, &end);
@@ -2114,8 +2193,8 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
 #line 1 "gen/mpi/name.c"
 #endif
 /*
- * Address strings of static mode: RANK, or RANK:N for the N-th class of the
- * process from 1 on.
+ * Address strings of static mode: RANK, or RANK:N for class N of the process
+ * from 1 on.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -2159,6 +2238,581 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
     *rank_p = (int) rank;
     *number_p = (unsigned) number;
     return NA_SUCCESS;
+}
+
+/* ==== gen/mpi/dynamic.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/mpi/dynamic.c"
+#endif
+/*
+ * Dynamic mode: a port of the process, threads that connect and accept, and
+ * connections, each an inter-communicator of two processes.
+ *
+ * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. A connect to
+ * the own port, which is to end an accept, hangs in Open MPI 4.1. So a process
+ * has one port and one accepting thread, for all its classes, until
+ * MPI_Finalize. A connect has a thread of its own, which is left behind where
+ * nobody waits for it any more.
+ * A connector sends its HELLO with the tag of the class that it wants: that
+ * class finds it among the accepted connections.
+ *
+ * A connection is not disconnected, which would wait for the peer, but freed.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+/* #include "mpi/mpi.h" */
+
+#define NA_MPI_PREFIX "mpi+dynamic://"
+/* An accept that fails sooner did not run into a time limit of MPI's. */
+#define NA_MPI_ACCEPT_MS ((uint64_t) 10000)
+#define NA_MPI_ACCEPT_TRIES 10u
+#define NA_MPI_ENDS_MS 2000u /* for the accepting thread to end */
+
+/* ---- Threads ---- */
+
+/* A communicator of this process alone, for a thread's own use. */
+static int na_mpi_alone(MPI_Comm *comm_p)
+{
+    int error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN);
+    return error;
+}
+
+/* Start a thread that nobody joins. Signals are for the application's. */
+static bool na_mpi_thread(void *(*run)(void *arg), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
+    int rc;
+
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread, NULL, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0)
+        (void) pthread_detach(thread);
+    return rc == 0;
+}
+
+/* ---- The port ---- */
+
+/* A connection that no class has taken yet. */
+struct na_mpi_accepted {
+    struct na_link link;
+    MPI_Comm comm;
+    uint64_t since;
+};
+
+/* What accepts connections for the process. */
+struct na_mpi_port {
+    const struct na_core *core;
+    char name[MPI_MAX_PORT_NAME]; /* "": not open */
+    MPI_Comm home;                /* between the classes of this process */
+    bool has_home;
+    MPI_Comm alone; /* the accepting thread's */
+    struct na_link accepted;
+    _Atomic bool accepts; /* the accepting thread runs */
+    _Atomic bool ends;    /* MPI_Finalize was called */
+};
+
+static struct na_mpi_port na_mpi_port;
+
+/* Hand a connection to the classes. Without the lock. */
+static void na_mpi_accepted_push(MPI_Comm comm)
+{
+    const struct na_core *core = na_mpi_port.core;
+    struct na_mpi_accepted *accepted =
+        (struct na_mpi_accepted *) core->alloc(sizeof(*accepted));
+    struct na_link *link;
+
+    na_mpi_lock();
+    if (accepted != NULL) {
+        na_plug_list_init(&accepted->link);
+        accepted->comm = comm;
+        accepted->since = core->now_ns();
+        na_plug_list_push(&na_mpi_port.accepted, &accepted->link);
+    } else {
+        (void) MPI_Comm_free(&comm);
+    }
+    for (link = na_mpi_job.classes.next; link != &na_mpi_job.classes;
+         link = link->next)
+        core->wake(&NA_MPI_OF(link, struct na_mpi_class, link)->base);
+    na_mpi_unlock();
+}
+
+static void *na_mpi_accept(void *arg)
+{
+    const struct na_core *core = na_mpi_port.core;
+    const struct timespec pause = {0, 100000000};
+    unsigned failures = 0;
+
+    (void) arg;
+    while (!atomic_load(&na_mpi_port.ends)) {
+        uint64_t begin = core->now_ns();
+        MPI_Comm comm;
+        int error = MPI_Comm_accept(
+            na_mpi_port.name, MPI_INFO_NULL, 0, na_mpi_port.alone, &comm);
+
+        if (error == MPI_SUCCESS) {
+            failures = 0;
+            na_mpi_accepted_push(comm);
+        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS &&
+            !atomic_load(&na_mpi_port.ends)) {
+            if (++failures == NA_MPI_ACCEPT_TRIES) {
+                core->log(HG_LOG_LEVEL_WARNING, "mpi",
+                    "MPI_Comm_accept fails: no more connections are accepted");
+                break;
+            }
+            (void) nanosleep(&pause, NULL);
+        }
+    }
+    atomic_store(&na_mpi_port.accepts, false);
+    return NULL;
+}
+
+/* MPI calls this when it begins to finalize, which must not meet the accepting
+ * thread. In Open MPI an accept waits until somebody publishes the key of a
+ * connect: what is published here makes it fail. */
+static int na_mpi_port_ends(MPI_Comm comm, int key, void *value, void *extra)
+{
+#ifdef OPEN_MPI
+    const struct timespec pause = {0, 1000000};
+    char name[MPI_MAX_PORT_NAME + sizeof(":connect")];
+    unsigned i;
+
+    atomic_store(&na_mpi_port.ends, true);
+    (void) snprintf(name, sizeof(name), "%s:connect", na_mpi_port.name);
+    if (atomic_load(&na_mpi_port.accepts))
+        (void) MPI_Publish_name(name, MPI_INFO_NULL, "closed");
+    for (i = 0; i < NA_MPI_ENDS_MS && atomic_load(&na_mpi_port.accepts); i++)
+        (void) nanosleep(&pause, NULL);
+#else
+    atomic_store(&na_mpi_port.ends, true);
+#endif
+    (void) comm;
+    (void) key;
+    (void) value;
+    (void) extra;
+    return MPI_SUCCESS;
+}
+
+/* MPI_Open_port, whose failure ends the process unless errors return. Which
+ * communicator they belong to depends on the version of MPI. */
+static int na_mpi_open_port(char name[MPI_MAX_PORT_NAME])
+{
+    const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
+    MPI_Errhandler before[2];
+    unsigned i;
+    int error;
+
+    for (i = 0; i < 2; i++) {
+        (void) MPI_Comm_get_errhandler(comms[i], &before[i]);
+        (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+    }
+    error = MPI_Open_port(MPI_INFO_NULL, name);
+    for (i = 0; i < 2; i++) {
+        (void) MPI_Comm_set_errhandler(comms[i], before[i]);
+        (void) MPI_Errhandler_free(&before[i]);
+    }
+    return error;
+}
+
+/* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
+ * has none (logged). The lock is held. */
+static na_return_t na_mpi_port_open(struct na_mpi_class *self)
+{
+    int key = MPI_KEYVAL_INVALID;
+    int error;
+
+    if (na_mpi_port.name[0] != '\0')
+        return NA_SUCCESS;
+    error = na_mpi_open_port(na_mpi_port.name);
+    if (error != MPI_SUCCESS) {
+        na_mpi_port.name[0] = '\0';
+        (void) na_mpi_failed(self,
+            "this MPI cannot accept connections (mpi+static can be used):",
+            "MPI_Open_port", error);
+        return NA_OPNOTSUPPORT;
+    }
+    na_mpi_port.core = self->base.core;
+    error = na_mpi_alone(&na_mpi_port.alone);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_create_keyval(
+            MPI_COMM_NULL_COPY_FN, na_mpi_port_ends, &key, NULL);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    atomic_store(&na_mpi_port.accepts, true);
+    if (error == MPI_SUCCESS && na_mpi_thread(na_mpi_accept, NULL))
+        return NA_SUCCESS;
+    atomic_store(&na_mpi_port.accepts, false);
+    (void) MPI_Close_port(na_mpi_port.name);
+    na_mpi_port.name[0] = '\0';
+    return na_mpi_failed(self, "cannot start", "the accepting thread",
+        error != MPI_SUCCESS ? error : MPI_ERR_NO_MEM);
+}
+
+/* The communicator between the classes of this process. The lock is held. */
+static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
+{
+    int error = MPI_SUCCESS;
+
+    if (na_mpi_job.level < MPI_THREAD_MULTIPLE) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "MPI was initialised with %s: mpi+dynamic needs "
+            "MPI_THREAD_MULTIPLE (MPI_Init_thread)",
+            na_mpi_level_name(na_mpi_job.level));
+        return NA_OPNOTSUPPORT;
+    }
+    if (!na_mpi_port.has_home) {
+        na_plug_list_init(&na_mpi_port.accepted);
+        error = na_mpi_alone(&na_mpi_port.home);
+    }
+    if (error != MPI_SUCCESS)
+        return na_mpi_failed(self, "cannot copy", "MPI_COMM_SELF", error);
+    na_mpi_port.has_home = true;
+    *comm_p = na_mpi_port.home;
+    return self->base.listen ? na_mpi_port_open(self) : NA_SUCCESS;
+}
+
+/* ---- Names: the port, with %XX for most signs, then "/N" ---- */
+
+/* NA_OVERFLOW (logged): longer than an address string may be. */
+static na_return_t na_mpi_port_name(const struct na_mpi_class *self,
+    const char *port, unsigned number, char name[NA_MAX_ADDR_LEN])
+{
+    size_t used = strlen(NA_MPI_PREFIX);
+    char tail[16] = "";
+    const char *p;
+
+    if (number > 0)
+        (void) snprintf(tail, sizeof(tail), "/%u", number);
+    memcpy(name, NA_MPI_PREFIX, used + 1);
+    for (p = port; *p != '\0'; p++) {
+        bool plain = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
+            (*p >= 'A' && *p <= 'Z') || strchr(".:_-", *p) != NULL;
+
+        if (used + 3 + sizeof(tail) >= NA_MAX_ADDR_LEN) {
+            self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "the port of this MPI is too long for an address: %s", port);
+            return NA_OVERFLOW;
+        }
+        used += (size_t) snprintf(name + used, 4, plain ? "%c" : "%%%02X",
+            plain ? *p : (unsigned char) *p);
+    }
+    memcpy(name + used, tail, strlen(tail) + 1);
+    return NA_SUCCESS;
+}
+
+static int na_mpi_hex(char digit)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *at = digit != '\0' ? strchr(digits, digit) : NULL;
+
+    return at != NULL ? (int) (at - digits) : -1;
+}
+
+/* Read what stands behind "://". False: not of that form. */
+static bool na_mpi_port_parse(
+    const char *rest, char port[NA_MAX_ADDR_LEN], unsigned *number_p)
+{
+    unsigned long number = 0;
+    size_t used = 0;
+
+    for (; *rest != '\0' && *rest != '/'; rest++) {
+        if (used + 1 >= NA_MAX_ADDR_LEN || used + 1 >= MPI_MAX_PORT_NAME)
+            return false;
+        if (*rest == '%') {
+            int high = na_mpi_hex(rest[1]);
+            int low = high >= 0 ? na_mpi_hex(rest[2]) : -1;
+
+            if (low < 0 || (high == 0 && low == 0))
+                return false;
+            port[used++] = (char) (high << 4 | low);
+            rest += 2;
+        } else {
+            port[used++] = *rest;
+        }
+    }
+    port[used] = '\0';
+    if (*rest == '/')
+        rest = na_mpi_digits(rest + 1, NA_MPI_CLASSES - 1, &number);
+    *number_p = (unsigned) number;
+    return used > 0 && rest != NULL && *rest == '\0';
+}
+
+/* The name of a class that listens, or of a peer that tells none. */
+static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
+    bool listens, int rank, unsigned number, char name[NA_MAX_ADDR_LEN])
+{
+    if (self->dynamic && listens)
+        return na_mpi_port_name(self, na_mpi_port.name, number, name);
+    if (self->dynamic)
+        (void) snprintf(name, NA_MAX_ADDR_LEN, NA_MPI_PREFIX "peer-%016" PRIx64,
+            self->base.core->random());
+    else
+        na_mpi_name(name, rank, number);
+    return NA_SUCCESS;
+}
+
+/* The name in a HELLO; false: it is none. */
+static bool na_mpi_told_name(
+    const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
+{
+    char port[NA_MAX_ADDR_LEN];
+    unsigned number;
+    size_t i;
+
+    if (size >= NA_MAX_ADDR_LEN || size <= strlen(NA_MPI_PREFIX) ||
+        memcmp(head, NA_MPI_PREFIX, strlen(NA_MPI_PREFIX)) != 0)
+        return false;
+    for (i = 0; i < size; i++) {
+        if (head[i] < 0x21 || head[i] > 0x7e)
+            return false;
+    }
+    memcpy(name, head, size);
+    name[size] = '\0';
+    return na_mpi_port_parse(name + strlen(NA_MPI_PREFIX), port, &number);
+}
+
+/* Remember the port of the address, from its name. Without the lock.
+ * NA_NOMEM. */
+static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
+{
+    char port[NA_MAX_ADDR_LEN];
+    unsigned number;
+
+    if (!na_mpi_port_parse(
+            addr->base.name + strlen(NA_MPI_PREFIX), port, &number))
+        return NA_SUCCESS;
+    addr->port = (char *) addr->base.na_class->core->alloc(strlen(port) + 1);
+    if (addr->port == NULL)
+        return NA_NOMEM;
+    memcpy(addr->port, port, strlen(port) + 1);
+    return NA_SUCCESS;
+}
+
+/* ---- Connecting ---- */
+
+/* A thread that connects. `self` is NULL when nobody waits for it any more:
+ * then it frees this. */
+struct na_mpi_connect {
+    struct na_link link; /* class->connects */
+    struct na_mpi_class *self;
+    struct na_mpi_addr *addr;
+    const struct na_core *core;
+    MPI_Comm alone;
+    MPI_Comm comm;
+    int error;
+    bool done;
+    char port[NA_MAX_ADDR_LEN];
+};
+
+static void na_mpi_connect_free(struct na_mpi_connect *connect)
+{
+    (void) MPI_Comm_free(&connect->alone);
+    connect->core->free(connect);
+}
+
+static void *na_mpi_connect_run(void *arg)
+{
+    struct na_mpi_connect *connect = (struct na_mpi_connect *) arg;
+    MPI_Comm comm;
+    int error = MPI_Comm_connect(
+        connect->port, MPI_INFO_NULL, 0, connect->alone, &comm);
+
+    if (atomic_load(&na_mpi_port.ends))
+        return NULL;
+    na_mpi_lock();
+    connect->error = error;
+    connect->comm = comm;
+    connect->done = true;
+    if (connect->self != NULL) {
+        connect->core->wake(&connect->self->base);
+    } else {
+        if (error == MPI_SUCCESS)
+            (void) MPI_Comm_free(&comm);
+        na_mpi_connect_free(connect);
+    }
+    na_mpi_unlock();
+    return NULL;
+}
+
+/* Begin to connect to the address's port. On failure poll ends the dial. The
+ * lock is held, as below. */
+HG_PRIVATE void na_mpi_connect_start(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_mpi_connect *connect =
+        (struct na_mpi_connect *) core->alloc(sizeof(*connect));
+
+    assert(addr->port != NULL && addr->connect == NULL);
+    addr->error = MPI_ERR_NO_MEM;
+    addr->deadline = 0;
+    if (connect == NULL)
+        return;
+    memset(connect, 0, sizeof(*connect));
+    na_plug_list_init(&connect->link);
+    connect->self = self;
+    connect->addr = addr;
+    connect->core = core;
+    memcpy(connect->port, addr->port, strlen(addr->port) + 1);
+    if (na_mpi_alone(&connect->alone) != MPI_SUCCESS) {
+        core->free(connect);
+        return;
+    }
+    if (!na_mpi_thread(na_mpi_connect_run, connect)) {
+        na_mpi_connect_free(connect);
+        return;
+    }
+    addr->error = MPI_SUCCESS;
+    addr->connect = connect;
+    na_plug_list_push(&self->connects, &connect->link);
+    na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
+}
+
+/* Nobody waits for the connection any more. */
+HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
+{
+    struct na_mpi_connect *connect = addr->connect;
+
+    if (connect == NULL)
+        return;
+    assert(connect->addr == addr && connect->self != NULL);
+    na_plug_list_remove(&connect->link);
+    addr->connect = NULL;
+    connect->self = NULL;
+    if (!connect->done)
+        return;
+    if (connect->error == MPI_SUCCESS)
+        (void) MPI_Comm_free(&connect->comm);
+    na_mpi_connect_free(connect);
+}
+
+/* ---- Connections ---- */
+
+/* A channel for a connection. NULL: no memory (logged). */
+static struct na_mpi_channel *na_mpi_channel_new(
+    struct na_mpi_class *self, MPI_Comm comm)
+{
+    struct na_mpi_channel *channel =
+        (struct na_mpi_channel *) self->base.core->alloc(sizeof(*channel));
+
+    (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (channel == NULL)
+        return NULL;
+    memset(channel, 0, sizeof(*channel));
+    na_plug_list_init(&channel->link);
+    channel->count = NA_MPI_FEW_SLOTS;
+    (void) na_mpi_channel_open(
+        self, channel, comm, NA_MPI_TAG + (int) self->number);
+    na_plug_list_push(&self->channels, &channel->link);
+    return channel;
+}
+
+/* The address no longer uses its connection. */
+HG_PRIVATE void na_mpi_channel_leave(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->channel == NULL || addr->channel == &self->channel)
+        return;
+    assert(self->dynamic);
+    assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    addr->channel->over = true;
+    addr->channel->peer = NULL;
+    addr->channel = NULL;
+}
+
+/* Free connections that no address uses. False: some are left. */
+static bool na_mpi_channels_free(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    for (link = self->channels.next; link != &self->channels; link = next) {
+        struct na_mpi_channel *channel =
+            NA_MPI_OF(link, struct na_mpi_channel, link);
+
+        next = link->next;
+        if (!channel->over)
+            continue;
+        if (!channel->canceled)
+            na_mpi_channel_cancel(channel);
+        channel->canceled = true;
+        if (!na_mpi_channel_free(self, channel))
+            continue;
+        (void) MPI_Comm_free(&channel->comm);
+        na_plug_list_remove(link);
+        self->base.core->free(channel);
+    }
+    return na_plug_list_empty(&self->channels);
+}
+
+/* Take the connections whose HELLO is for this class. Those that bring none are
+ * closed in time. */
+static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t limit = 2 * self->base.info->lookup_ms * NA_MPI_MS;
+    struct na_link *link;
+    struct na_link *next;
+    unsigned n = 0;
+
+    for (link = na_mpi_port.accepted.next; link != &na_mpi_port.accepted;
+         link = next) {
+        struct na_mpi_accepted *accepted =
+            NA_MPI_OF(link, struct na_mpi_accepted, link);
+        int flag = 0;
+
+        next = link->next;
+        if (MPI_Iprobe(0, NA_MPI_TAG + (int) self->number, accepted->comm,
+                &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+            now - accepted->since > limit)
+            (void) MPI_Comm_free(&accepted->comm);
+        else if (!flag || na_mpi_channel_new(self, accepted->comm) == NULL)
+            continue;
+        na_plug_list_remove(link);
+        self->base.core->free(accepted);
+        n++;
+    }
+    return n;
+}
+
+/* Go on with connects that ended. */
+static unsigned na_mpi_take_connected(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+    unsigned n = 0;
+
+    for (link = self->connects.next; link != &self->connects; link = next) {
+        struct na_mpi_connect *connect =
+            NA_MPI_OF(link, struct na_mpi_connect, link);
+        struct na_mpi_addr *addr = connect->addr;
+
+        next = link->next;
+        if (!connect->done)
+            continue;
+        assert(addr->connect == connect && addr->state == NA_MPI_DIALLING);
+        if (connect->error == MPI_SUCCESS)
+            addr->channel = na_mpi_channel_new(self, connect->comm);
+        if (addr->channel != NULL) {
+            addr->channel->peer = addr;
+            connect->error = MPI_ERR_OTHER; /* its communicator was taken */
+            na_mpi_say_hello(self, addr);
+        } else {
+            addr->error =
+                connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;
+            addr->deadline = 0;
+        }
+        na_mpi_connect_drop(addr);
+        n++;
+    }
+    return n;
 }
 
 /* ==== gen/mpi/hear.c ==== */
@@ -2207,15 +2861,24 @@ static const char *na_mpi_hello(
         na_mpi_kill(self, addr); /* its class is gone */
         core->addr_unref(&addr->base);
         addr = NULL;
+        if (packet->channel != &self->channel)
+            return "a second HELLO on this connection";
         na_mpi_lock();
     }
     if (addr == NULL) {
         na_mpi_unlock();
-        na_mpi_name(name, packet->rank, packet->header.number);
+        if (packet->head_size > 0 &&
+            !na_mpi_told_name(packet->head, packet->head_size, name))
+            return "not a name that a listener can have";
+        if (packet->head_size == 0)
+            (void) na_mpi_make_name(
+                self, false, packet->rank, packet->header.number, name);
         fresh = na_mpi_addr_new(self, name, NA_FALSE, packet->channel,
             packet->rank, packet->header.number);
         if (fresh == NULL)
             return NULL; /* the dialler will wait, and give up */
+        if (packet->channel != &self->channel && packet->head_size > 0)
+            (void) na_mpi_set_port(fresh);
         na_mpi_lock();
         addr = na_mpi_find(
             self, packet->channel, packet->rank, packet->header.number);
@@ -2223,6 +2886,8 @@ static const char *na_mpi_hello(
             addr = fresh;
             fresh = NULL;
             addr->from_peer = true;
+            if (packet->channel != &self->channel)
+                packet->channel->peer = addr;
             na_mpi_enter(self, addr);
         }
     }
@@ -2442,7 +3107,8 @@ static const char *na_mpi_hear_packet(
         why = "it has another version of the protocol";
     else if (header->kind != NA_MPI_HELLO)
         why = "there is no such kind";
-    else if (header->from == 0 || header->size != 0 || packet->head_size != 0)
+    else if (header->from == 0 || header->size != 0 ||
+        (packet->head_size != 0 && !self->dynamic))
         why = "its size is wrong";
     else if (!self->closing)
         why = na_mpi_hello(self, packet);
@@ -2488,28 +3154,60 @@ static bool na_mpi_hear(struct na_mpi_class *self,
  */
 /* #include "mpi/mpi.h" */
 
-/* The address of a class of a peer, made if there is none, with a reference.
- * NULL: no memory (logged). Without the lock. */
-static struct na_mpi_addr *na_mpi_obtain(
-    struct na_mpi_class *self, int rank, unsigned number, na_bool_t from_peer)
+/* What an address string names. */
+struct na_mpi_target {
+    int rank;
+    unsigned number;
+    bool apart;                 /* another process, by `port` */
+    char port[NA_MAX_ADDR_LEN]; /* dynamic */
+};
+
+/* The address of the target, with a reference; NULL: none. The lock is held. */
+static struct na_mpi_addr *na_mpi_known(
+    struct na_mpi_class *self, const struct na_mpi_target *target)
+{
+    struct na_link *head = na_mpi_bucket(self, 0, target->number);
+    struct na_link *link;
+
+    if (!target->apart)
+        return na_mpi_find(self, &self->channel, target->rank, target->number);
+    for (link = head->next; link != head; link = link->next) {
+        struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, bucket);
+
+        if (addr->port != NULL && addr->number == target->number &&
+            strcmp(addr->port, target->port) == 0 &&
+            self->base.core->addr_try_ref(&addr->base))
+            return addr;
+    }
+    return NULL;
+}
+
+/* The same, made if there is none. `name` is its address string. NULL: no
+ * memory (logged). Without the lock. */
+static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
+    const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
     struct na_mpi_addr *fresh = NULL;
     struct na_mpi_addr *addr;
-    char name[NA_MAX_ADDR_LEN];
 
     na_mpi_lock();
-    addr = na_mpi_find(self, &self->channel, rank, number);
+    addr = na_mpi_known(self, target);
     na_mpi_unlock();
     if (addr == NULL) {
-        na_mpi_name(name, rank, number);
-        fresh =
-            na_mpi_addr_new(self, name, NA_FALSE, &self->channel, rank, number);
+        fresh = na_mpi_addr_new(self, name, NA_FALSE,
+            target->apart ? NULL : &self->channel, target->rank,
+            target->number);
+        if (fresh != NULL && target->apart &&
+            na_mpi_set_port(fresh) != NA_SUCCESS) {
+            self->base.core->addr_unref(&fresh->base);
+            fresh = NULL;
+        }
         if (fresh == NULL)
             return NULL;
     }
     na_mpi_lock();
     if (addr == NULL)
-        addr = na_mpi_find(self, &self->channel, rank, number);
+        addr = na_mpi_known(self, target);
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
@@ -2524,37 +3222,67 @@ static struct na_mpi_addr *na_mpi_obtain(
     return addr;
 }
 
+/* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
+ * NA_HOSTUNREACH (logged). */
+static na_return_t na_mpi_aim(const struct na_mpi_class *self,
+    na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
+    char name[NA_MAX_ADDR_LEN])
+{
+    na_return_t ret;
+
+    memset(target, 0, sizeof(*target));
+    if (self->dynamic) {
+        if (!na_mpi_port_parse(rest, target->port, &target->number))
+            return na_plug_bad_name(&self->base, "mpi", from_peer, rest,
+                "not the address that a listener has");
+        target->apart = strcmp(target->port, na_mpi_port.name) != 0;
+        return na_mpi_port_name(self, target->port, target->number, name);
+    }
+    ret = na_mpi_parse(self, from_peer, rest, &target->rank, &target->number);
+    if (ret == NA_SUCCESS && target->rank >= self->ranks) {
+        self->base.core->log(
+            from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
+            "mpi+static://%s cannot be reached: the communicator has %d ranks",
+            rest, self->ranks);
+        return NA_HOSTUNREACH;
+    }
+    if (ret == NA_SUCCESS)
+        na_mpi_name(name, target->rank, target->number);
+    return ret;
+}
+
 static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
-    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+    const char *string, na_bool_t from_peer, struct na_addr **addr_p)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
     int level = from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
-    const char *scheme = strncmp(name, "mpi+", 4) == 0 ? name + 4 : name;
+    const char *scheme = strncmp(string, "mpi+", 4) == 0 ? string + 4 : string;
     const char *mark = strstr(scheme, "://");
+    char name[NA_MAX_ADDR_LEN];
+    struct na_mpi_target target;
     struct na_mpi_addr *addr;
-    unsigned number = 0;
-    int rank = 0;
     na_return_t ret;
 
     if (mark == NULL) {
-        na_class->core->log(level, "mpi", "'%s' lacks its \"://RANK\"", name);
+        na_class->core->log(level, "mpi", "'%s' lacks its \"://%s\"", string,
+            self->dynamic ? "port" : "RANK");
         return NA_INVALID_ARG;
     }
     if (strncmp(scheme, na_class->protocol, (size_t) (mark - scheme)) != 0) {
         na_class->core->log(level, "mpi",
-            "'%s': this class was opened for mpi+%s", name, na_class->protocol);
+            "'%s': this class was opened for mpi+%s", string,
+            na_class->protocol);
         return NA_PROTONOSUPPORT;
     }
-    ret = na_mpi_parse(self, from_peer, mark + 3, &rank, &number);
+    if (strcmp(mark, strstr(na_class->self_addr->name, "://")) == 0) {
+        na_class->core->addr_ref(na_class->self_addr);
+        *addr_p = na_class->self_addr;
+        return NA_SUCCESS;
+    }
+    ret = na_mpi_aim(self, from_peer, mark + 3, &target, name);
     if (ret != NA_SUCCESS)
         return ret;
-    if (rank >= self->ranks) {
-        na_class->core->log(level, "mpi",
-            "%s cannot be reached: the communicator has %d ranks", name,
-            self->ranks);
-        return NA_HOSTUNREACH;
-    }
-    addr = na_mpi_obtain(self, rank, number, from_peer);
+    addr = na_mpi_obtain(self, &target, name, from_peer);
     if (addr == NULL)
         return NA_NOMEM;
     *addr_p = &addr->base;
@@ -2629,7 +3357,8 @@ static unsigned na_mpi_poll_packets(
         na_mpi_lock();
         if (!handled) {
             slot->held = true;
-            channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
+            channel->next =
+                (channel->next + channel->count - 1) % channel->count;
             break;
         }
         channel->used = slot;
@@ -2639,6 +3368,30 @@ static unsigned na_mpi_poll_packets(
         channel->batch = 1;
     else if (channel->batch < NA_MPI_BATCH)
         channel->batch *= 2;
+    return n;
+}
+
+/* Progress of connections; the number of things done. The lock is held, but
+ * not while a packet is handled. */
+static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    unsigned n = 0;
+
+    if (!self->dynamic)
+        return 0;
+    n += na_mpi_take_accepted(self);
+    n += na_mpi_take_connected(self);
+    (void) na_mpi_channels_free(self);
+    /* Only the polling thread adds and removes channels. */
+    for (link = self->channels.next; link != &self->channels;
+         link = link->next) {
+        struct na_mpi_channel *channel =
+            NA_MPI_OF(link, struct na_mpi_channel, link);
+
+        if (!channel->over)
+            n += na_mpi_poll_packets(self, channel);
+    }
     return n;
 }
 
@@ -2741,19 +3494,23 @@ static unsigned na_mpi_poll(struct na_context *context)
     struct na_link bodies;
     bool timed;
     bool receiving;
+    bool unplaced;
     unsigned n;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
     n = na_mpi_poll_packets(self, &self->channel);
+    n += na_mpi_poll_connections(self);
     n += na_mpi_reap(self, &bodies);
     timed = !na_plug_list_empty(&self->timed);
     receiving = !na_plug_list_empty(&self->receiving);
     if (!na_plug_list_empty(&self->orphans))
         na_mpi_orphans_free(self);
+    unplaced = !na_plug_list_empty(&self->unplaced);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    na_mpi_unplace_all(self);
+    if (unplaced)
+        na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)
@@ -2891,6 +3648,8 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     unsigned i;
 
     na_plug_list_init(&self->link);
+    na_plug_list_init(&self->channels);
+    na_plug_list_init(&self->connects);
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->timed);
     na_plug_list_init(&self->receiving);
@@ -2908,6 +3667,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
     const struct na_core *core = self->base.core;
+    char port[NA_MAX_ADDR_LEN];
     unsigned number = 0;
     int rank = 0;
 
@@ -2915,6 +3675,14 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
         do
             number = na_mpi_job.numbers++ % NA_MPI_CLASSES;
         while (na_mpi_job_has(number));
+    } else if (self->dynamic) {
+        if (!na_mpi_port_parse(host, port, &number) ||
+            strcmp(port, na_mpi_port.name) != 0) {
+            core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "mpi+dynamic://%s: MPI chooses the port, which is %s", host,
+                na_mpi_port.name);
+            return NA_ADDRNOTAVAIL;
+        }
     } else {
         na_return_t ret = na_mpi_parse(self, NA_FALSE, host, &rank, &number);
 
@@ -2928,8 +3696,8 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     }
     if (na_mpi_job_has(number)) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "mpi+static://%s: another class of this process has that address",
-            host);
+            "mpi+%s://%s: another class of this process has that address",
+            self->base.protocol, host);
         return NA_ADDRINUSE;
     }
     assert(number < NA_MPI_CLASSES);
@@ -2984,6 +3752,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     while (busy) {
         na_mpi_lock();
         (void) na_mpi_poll_packets(self, &self->channel);
+        (void) na_mpi_poll_connections(self);
         (void) na_mpi_reap(self, &bodies);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             na_mpi_inbox_clear(
@@ -3020,7 +3789,10 @@ static void na_mpi_shut(struct na_mpi_class *self)
 
     na_mpi_lock();
     na_mpi_channel_cancel(&self->channel);
-    while (!na_mpi_channel_free(self, &self->channel))
+    for (link = self->channels.next; link != &self->channels; link = link->next)
+        NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
+    while (!na_mpi_channel_free(self, &self->channel) ||
+        !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
     /* What MPI still uses is left to it: a send that nobody receives, and a
@@ -3051,7 +3823,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye) /* it did not answer in time */
+        if (!addr->said_bye && addr->channel != NULL) /* no answer in time */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
@@ -3071,6 +3843,7 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     const struct na_init_info *info = na_class->info;
     char name[NA_MAX_ADDR_LEN];
     struct na_mpi_addr *addr;
+    MPI_Comm comm = MPI_COMM_NULL;
     na_return_t ret;
 
     na_class->max_unexpected_size = info->max_unexpected_size;
@@ -3079,17 +3852,25 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     if (na_mpi_job_is_forked(self))
         return NA_FAULT;
     na_mpi_prepare(self);
+    self->dynamic = na_class->protocol[0] == 'd';
+    self->channel.count = NA_MPI_SLOTS;
     na_mpi_lock();
     ret = na_mpi_job_begin(self);
     if (ret == NA_SUCCESS)
-        ret = na_mpi_enter_comm(
-            self, na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD, host);
+        comm = na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD;
+    if (ret == NA_SUCCESS && self->dynamic)
+        ret = na_mpi_home(self, &comm);
+    if (ret == NA_SUCCESS)
+        ret = na_mpi_enter_comm(self, comm, host);
     if (ret == NA_SUCCESS)
         na_plug_list_push(&na_mpi_job.classes, &self->link);
     na_mpi_unlock();
     if (ret != NA_SUCCESS)
         goto shut;
-    na_mpi_name(name, self->rank, self->number);
+    ret = na_mpi_make_name(
+        self, na_class->listen != NA_FALSE, self->rank, self->number, name);
+    if (ret != NA_SUCCESS)
+        goto shut;
     addr = na_mpi_addr_new(
         self, name, NA_TRUE, &self->channel, self->rank, self->number);
     if (addr == NULL) {
@@ -3109,7 +3890,7 @@ shut:
     return ret;
 }
 
-static const char *const na_mpi_protocols[] = {"static", NULL};
+static const char *const na_mpi_protocols[] = {"static", "dynamic", NULL};
 
 extern const struct na_plugin hg_na_mpi_plugin;
 

@@ -20,6 +20,11 @@ static struct na_mpi_addr *na_mpi_find(struct na_mpi_class *self,
     struct na_link *head = na_mpi_bucket(self, rank, number);
     struct na_link *link;
 
+    if (channel != &self->channel)
+        return channel->peer != NULL &&
+                self->base.core->addr_try_ref(&channel->peer->base)
+            ? channel->peer
+            : NULL;
     for (link = head->next; link != head; link = link->next) {
         struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, bucket);
 
@@ -77,7 +82,10 @@ static void na_mpi_addr_release(struct na_addr *base)
     assert(na_plug_list_empty(&addr->timed));
     na_mpi_lock();
     na_plug_list_remove(&addr->bucket);
+    na_mpi_channel_leave(na_mpi_of(base->na_class), addr);
     na_mpi_unlock();
+    base->na_class->core->free(addr->port);
+    addr->port = NULL;
 }
 
 /* A class of a process is the same peer for as long as it lives. */
@@ -121,7 +129,12 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     addr->said_bye = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    (void) na_mpi_control(self, addr, NA_MPI_HELLO);
+    assert(addr->connect == NULL);
+    addr->error = MPI_SUCCESS;
+    if (addr->channel != NULL)
+        na_mpi_say_hello(self, addr);
+    else
+        na_mpi_connect_start(self, addr);
 }
 
 /* What is to be done without the lock after an address changed its state. */
@@ -230,6 +243,8 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    na_mpi_connect_drop(addr);
+    na_mpi_channel_leave(self, addr);
 }
 
 /* The address becomes dead. False: it is already, or was not connected. The
@@ -298,6 +313,7 @@ static void na_mpi_unreached(
 {
     const struct na_core *core = self->base.core;
     struct na_mpi_end end;
+    char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
     bool disowned;
 
@@ -314,11 +330,15 @@ static void na_mpi_unreached(
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
     disowned = na_mpi_disown(addr);
+    if (addr->error != MPI_SUCCESS)
+        na_mpi_text(addr->error, why);
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: no answer", addr->base.name);
+        "%s cannot be reached: %s%s", addr->base.name, why,
+        self->dynamic ? " (jobs launched apart need Open MPI's ompi-server)"
+                      : "");
     na_mpi_return(self, &end.bodies);
     na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
@@ -339,6 +359,11 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_mpi_lock();
     if (addr->state != NA_MPI_CLOSING) {
         na_mpi_unlock();
+        return;
+    }
+    if (addr->channel != &self->channel && addr->port == NULL) {
+        na_mpi_unlock();
+        na_mpi_kill(self, addr); /* it cannot be connected again */
         return;
     }
     na_mpi_clear(self, addr, &end);

@@ -40,15 +40,24 @@ static const char *na_mpi_hello(
         na_mpi_kill(self, addr); /* its class is gone */
         core->addr_unref(&addr->base);
         addr = NULL;
+        if (packet->channel != &self->channel)
+            return "a second HELLO on this connection";
         na_mpi_lock();
     }
     if (addr == NULL) {
         na_mpi_unlock();
-        na_mpi_name(name, packet->rank, packet->header.number);
+        if (packet->head_size > 0 &&
+            !na_mpi_told_name(packet->head, packet->head_size, name))
+            return "not a name that a listener can have";
+        if (packet->head_size == 0)
+            (void) na_mpi_make_name(
+                self, false, packet->rank, packet->header.number, name);
         fresh = na_mpi_addr_new(self, name, NA_FALSE, packet->channel,
             packet->rank, packet->header.number);
         if (fresh == NULL)
             return NULL; /* the dialler will wait, and give up */
+        if (packet->channel != &self->channel && packet->head_size > 0)
+            (void) na_mpi_set_port(fresh);
         na_mpi_lock();
         addr = na_mpi_find(
             self, packet->channel, packet->rank, packet->header.number);
@@ -56,6 +65,8 @@ static const char *na_mpi_hello(
             addr = fresh;
             fresh = NULL;
             addr->from_peer = true;
+            if (packet->channel != &self->channel)
+                packet->channel->peer = addr;
             na_mpi_enter(self, addr);
         }
     }
@@ -275,7 +286,8 @@ static const char *na_mpi_hear_packet(
         why = "it has another version of the protocol";
     else if (header->kind != NA_MPI_HELLO)
         why = "there is no such kind";
-    else if (header->from == 0 || header->size != 0 || packet->head_size != 0)
+    else if (header->from == 0 || header->size != 0 ||
+        (packet->head_size != 0 && !self->dynamic))
         why = "its size is wrong";
     else if (!self->closing)
         why = na_mpi_hello(self, packet);

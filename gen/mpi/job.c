@@ -59,16 +59,27 @@ static na_return_t na_mpi_code(int error)
     }
 }
 
+/* The text of an error of MPI's, which may have several lines, as one. */
+static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
+{
+    int size = 0;
+    char *p;
+
+    text[0] = '\0';
+    (void) MPI_Error_string(error, text, &size);
+    for (p = text; *p != '\0'; p++) {
+        if (*p == '\n')
+            *p = ' ';
+    }
+}
+
 /* Log why a function of MPI failed; the code for it. */
 static na_return_t na_mpi_failed(const struct na_mpi_class *self,
     const char *what, const char *which, int error)
 {
     char text[MPI_MAX_ERROR_STRING];
-    int size = 0;
 
-    text[0] = '\0';
-    (void) MPI_Error_string(error, text, &size);
-    text[strcspn(text, "\n")] = '\0';
+    na_mpi_text(error, text);
     self->base.core->log(
         HG_LOG_LEVEL_ERROR, "mpi", "%s %s: %s", what, which, text);
     return na_mpi_code(error);

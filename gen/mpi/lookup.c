@@ -6,28 +6,60 @@
  */
 #include "mpi/mpi.h"
 
-/* The address of a class of a peer, made if there is none, with a reference.
- * NULL: no memory (logged). Without the lock. */
-static struct na_mpi_addr *na_mpi_obtain(
-    struct na_mpi_class *self, int rank, unsigned number, na_bool_t from_peer)
+/* What an address string names. */
+struct na_mpi_target {
+    int rank;
+    unsigned number;
+    bool apart;                 /* another process, by `port` */
+    char port[NA_MAX_ADDR_LEN]; /* dynamic */
+};
+
+/* The address of the target, with a reference; NULL: none. The lock is held. */
+static struct na_mpi_addr *na_mpi_known(
+    struct na_mpi_class *self, const struct na_mpi_target *target)
+{
+    struct na_link *head = na_mpi_bucket(self, 0, target->number);
+    struct na_link *link;
+
+    if (!target->apart)
+        return na_mpi_find(self, &self->channel, target->rank, target->number);
+    for (link = head->next; link != head; link = link->next) {
+        struct na_mpi_addr *addr = NA_MPI_OF(link, struct na_mpi_addr, bucket);
+
+        if (addr->port != NULL && addr->number == target->number &&
+            strcmp(addr->port, target->port) == 0 &&
+            self->base.core->addr_try_ref(&addr->base))
+            return addr;
+    }
+    return NULL;
+}
+
+/* The same, made if there is none. `name` is its address string. NULL: no
+ * memory (logged). Without the lock. */
+static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
+    const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
     struct na_mpi_addr *fresh = NULL;
     struct na_mpi_addr *addr;
-    char name[NA_MAX_ADDR_LEN];
 
     na_mpi_lock();
-    addr = na_mpi_find(self, &self->channel, rank, number);
+    addr = na_mpi_known(self, target);
     na_mpi_unlock();
     if (addr == NULL) {
-        na_mpi_name(name, rank, number);
-        fresh =
-            na_mpi_addr_new(self, name, NA_FALSE, &self->channel, rank, number);
+        fresh = na_mpi_addr_new(self, name, NA_FALSE,
+            target->apart ? NULL : &self->channel, target->rank,
+            target->number);
+        if (fresh != NULL && target->apart &&
+            na_mpi_set_port(fresh) != NA_SUCCESS) {
+            self->base.core->addr_unref(&fresh->base);
+            fresh = NULL;
+        }
         if (fresh == NULL)
             return NULL;
     }
     na_mpi_lock();
     if (addr == NULL)
-        addr = na_mpi_find(self, &self->channel, rank, number);
+        addr = na_mpi_known(self, target);
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
@@ -42,37 +74,67 @@ static struct na_mpi_addr *na_mpi_obtain(
     return addr;
 }
 
+/* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
+ * NA_HOSTUNREACH (logged). */
+static na_return_t na_mpi_aim(const struct na_mpi_class *self,
+    na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
+    char name[NA_MAX_ADDR_LEN])
+{
+    na_return_t ret;
+
+    memset(target, 0, sizeof(*target));
+    if (self->dynamic) {
+        if (!na_mpi_port_parse(rest, target->port, &target->number))
+            return na_plug_bad_name(&self->base, "mpi", from_peer, rest,
+                "not the address that a listener has");
+        target->apart = strcmp(target->port, na_mpi_port.name) != 0;
+        return na_mpi_port_name(self, target->port, target->number, name);
+    }
+    ret = na_mpi_parse(self, from_peer, rest, &target->rank, &target->number);
+    if (ret == NA_SUCCESS && target->rank >= self->ranks) {
+        self->base.core->log(
+            from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
+            "mpi+static://%s cannot be reached: the communicator has %d ranks",
+            rest, self->ranks);
+        return NA_HOSTUNREACH;
+    }
+    if (ret == NA_SUCCESS)
+        na_mpi_name(name, target->rank, target->number);
+    return ret;
+}
+
 static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
-    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+    const char *string, na_bool_t from_peer, struct na_addr **addr_p)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
     int level = from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
-    const char *scheme = strncmp(name, "mpi+", 4) == 0 ? name + 4 : name;
+    const char *scheme = strncmp(string, "mpi+", 4) == 0 ? string + 4 : string;
     const char *mark = strstr(scheme, "://");
+    char name[NA_MAX_ADDR_LEN];
+    struct na_mpi_target target;
     struct na_mpi_addr *addr;
-    unsigned number = 0;
-    int rank = 0;
     na_return_t ret;
 
     if (mark == NULL) {
-        na_class->core->log(level, "mpi", "'%s' lacks its \"://RANK\"", name);
+        na_class->core->log(level, "mpi", "'%s' lacks its \"://%s\"", string,
+            self->dynamic ? "port" : "RANK");
         return NA_INVALID_ARG;
     }
     if (strncmp(scheme, na_class->protocol, (size_t) (mark - scheme)) != 0) {
         na_class->core->log(level, "mpi",
-            "'%s': this class was opened for mpi+%s", name, na_class->protocol);
+            "'%s': this class was opened for mpi+%s", string,
+            na_class->protocol);
         return NA_PROTONOSUPPORT;
     }
-    ret = na_mpi_parse(self, from_peer, mark + 3, &rank, &number);
+    if (strcmp(mark, strstr(na_class->self_addr->name, "://")) == 0) {
+        na_class->core->addr_ref(na_class->self_addr);
+        *addr_p = na_class->self_addr;
+        return NA_SUCCESS;
+    }
+    ret = na_mpi_aim(self, from_peer, mark + 3, &target, name);
     if (ret != NA_SUCCESS)
         return ret;
-    if (rank >= self->ranks) {
-        na_class->core->log(level, "mpi",
-            "%s cannot be reached: the communicator has %d ranks", name,
-            self->ranks);
-        return NA_HOSTUNREACH;
-    }
-    addr = na_mpi_obtain(self, rank, number, from_peer);
+    addr = na_mpi_obtain(self, &target, name, from_peer);
     if (addr == NULL)
         return NA_NOMEM;
     *addr_p = &addr->base;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_na_mpi: the MPI transport, mpi+static.
+ * hg_na_mpi: the MPI transport, mpi+static and mpi+dynamic.
  *
  *     mpicc -DHG_NA_MPI=1 app.c hg.c hg_na_mpi.c -lpthread
  *
@@ -34,12 +34,15 @@
  * bodies that were offered.
  *
  * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags: class N of a process, counted from 0, receives packets
- * with the tag NA_MPI_TAG + N. The receiver of a body
- * chooses its tag, from NA_MPI_BODY_TAG on.
+ * are told apart by tags. Class N of a process, counted from 0, receives
+ * packets with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag,
+ * from NA_MPI_BODY_TAG on. In dynamic mode each connection is an
+ * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI, so that MPI_THREAD_SERIALIZED is enough. No function of the core that
+ * of MPI but two, so that MPI_THREAD_SERIALIZED is enough. These two block,
+ * MPI_Comm_accept and MPI_Comm_connect: dynamic mode calls them without it, and
+ * needs MPI_THREAD_MULTIPLE. No function of the core that
  * may call a slot is called under the lock, and no release of a frame.
  *
  * Must not know: anything of hg but hg.h.
@@ -58,7 +61,8 @@
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
 #define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
-#define NA_MPI_SLOTS 16u /* receives posted for packets of a channel */
+#define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
+#define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
 /* The most data in a frame: the counts of MPI are int. */
 #define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
@@ -136,11 +140,17 @@ struct na_mpi_slot {
     unsigned char *bytes;
 };
 
-/* Where packets come from: a communicator and a tag. */
+/* Where packets come from: a communicator and a tag. The class has one; in
+ * dynamic mode that is for the own process, and each connection has another. */
 struct na_mpi_channel {
+    struct na_link link;      /* class->channels, of a connection */
+    struct na_mpi_addr *peer; /* of a connection, or NULL */
+    bool over;                /* nobody uses the connection any more */
+    bool canceled;            /* ... and its receives are canceled */
     MPI_Comm comm;
     int tag; /* of our packets */
     unsigned next;
+    unsigned count; /* of slots in use */
     unsigned batch; /* packets that the next poll may handle */
     /* The one handled last, or NULL: posted when the next one is looked for, as
      * its packet should be answered before. */
@@ -193,11 +203,14 @@ struct na_mpi_addr {
     bool from_peer; /* only peers have given this address */
     bool said_bye;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
-    struct na_mpi_channel *channel;
+    struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
     int rank;
-    unsigned number;              /* which class there */
-    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
-    uint64_t deadline;            /* of dialling or closing */
+    unsigned number;                /* which class there */
+    char *port;                     /* dynamic: to connect to, or NULL */
+    struct na_mpi_connect *connect; /* the thread that does, or NULL */
+    int error;                      /* of MPI, why that failed */
+    _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
+    uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
     struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
@@ -211,10 +224,13 @@ struct na_mpi_class {
     struct na_link link; /* na_mpi_job.classes */
     bool opened;         /* the channel is, and `link` is on the list */
     bool closing;        /* nothing is delivered any more */
+    bool dynamic;
     unsigned number;
     int rank;
     int ranks;
     struct na_mpi_channel channel;
+    struct na_link channels; /* of connections */
+    struct na_link connects;
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
@@ -243,5 +259,12 @@ HG_PRIVATE void na_mpi_dial(
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
+
+/* Dynamic mode; see mpi/dynamic.c. The lock is held. */
+HG_PRIVATE void na_mpi_connect_start(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
+HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr);
+HG_PRIVATE void na_mpi_channel_leave(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address strings of static mode: RANK, or RANK:N for the N-th class of the
- * process from 1 on.
+ * Address strings of static mode: RANK, or RANK:N for class N of the process
+ * from 1 on.
  *
  * Part of the MPI transport; see mpi.h.
  */

@@ -15,6 +15,8 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     unsigned i;
 
     na_plug_list_init(&self->link);
+    na_plug_list_init(&self->channels);
+    na_plug_list_init(&self->connects);
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->timed);
     na_plug_list_init(&self->receiving);
@@ -32,6 +34,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
     const struct na_core *core = self->base.core;
+    char port[NA_MAX_ADDR_LEN];
     unsigned number = 0;
     int rank = 0;
 
@@ -39,6 +42,14 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
         do
             number = na_mpi_job.numbers++ % NA_MPI_CLASSES;
         while (na_mpi_job_has(number));
+    } else if (self->dynamic) {
+        if (!na_mpi_port_parse(host, port, &number) ||
+            strcmp(port, na_mpi_port.name) != 0) {
+            core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "mpi+dynamic://%s: MPI chooses the port, which is %s", host,
+                na_mpi_port.name);
+            return NA_ADDRNOTAVAIL;
+        }
     } else {
         na_return_t ret = na_mpi_parse(self, NA_FALSE, host, &rank, &number);
 
@@ -52,8 +63,8 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     }
     if (na_mpi_job_has(number)) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "mpi+static://%s: another class of this process has that address",
-            host);
+            "mpi+%s://%s: another class of this process has that address",
+            self->base.protocol, host);
         return NA_ADDRINUSE;
     }
     assert(number < NA_MPI_CLASSES);
@@ -108,6 +119,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     while (busy) {
         na_mpi_lock();
         (void) na_mpi_poll_packets(self, &self->channel);
+        (void) na_mpi_poll_connections(self);
         (void) na_mpi_reap(self, &bodies);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             na_mpi_inbox_clear(
@@ -144,7 +156,10 @@ static void na_mpi_shut(struct na_mpi_class *self)
 
     na_mpi_lock();
     na_mpi_channel_cancel(&self->channel);
-    while (!na_mpi_channel_free(self, &self->channel))
+    for (link = self->channels.next; link != &self->channels; link = link->next)
+        NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
+    while (!na_mpi_channel_free(self, &self->channel) ||
+        !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
     /* What MPI still uses is left to it: a send that nobody receives, and a
@@ -175,7 +190,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye) /* it did not answer in time */
+        if (!addr->said_bye && addr->channel != NULL) /* no answer in time */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
@@ -195,6 +210,7 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     const struct na_init_info *info = na_class->info;
     char name[NA_MAX_ADDR_LEN];
     struct na_mpi_addr *addr;
+    MPI_Comm comm = MPI_COMM_NULL;
     na_return_t ret;
 
     na_class->max_unexpected_size = info->max_unexpected_size;
@@ -203,17 +219,25 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     if (na_mpi_job_is_forked(self))
         return NA_FAULT;
     na_mpi_prepare(self);
+    self->dynamic = na_class->protocol[0] == 'd';
+    self->channel.count = NA_MPI_SLOTS;
     na_mpi_lock();
     ret = na_mpi_job_begin(self);
     if (ret == NA_SUCCESS)
-        ret = na_mpi_enter_comm(
-            self, na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD, host);
+        comm = na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD;
+    if (ret == NA_SUCCESS && self->dynamic)
+        ret = na_mpi_home(self, &comm);
+    if (ret == NA_SUCCESS)
+        ret = na_mpi_enter_comm(self, comm, host);
     if (ret == NA_SUCCESS)
         na_plug_list_push(&na_mpi_job.classes, &self->link);
     na_mpi_unlock();
     if (ret != NA_SUCCESS)
         goto shut;
-    na_mpi_name(name, self->rank, self->number);
+    ret = na_mpi_make_name(
+        self, na_class->listen != NA_FALSE, self->rank, self->number, name);
+    if (ret != NA_SUCCESS)
+        goto shut;
     addr = na_mpi_addr_new(
         self, name, NA_TRUE, &self->channel, self->rank, self->number);
     if (addr == NULL) {
@@ -233,7 +257,7 @@ shut:
     return ret;
 }
 
-static const char *const na_mpi_protocols[] = {"static", NULL};
+static const char *const na_mpi_protocols[] = {"static", "dynamic", NULL};
 
 extern const struct na_plugin hg_na_mpi_plugin;
 

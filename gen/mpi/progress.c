@@ -25,7 +25,8 @@ static unsigned na_mpi_poll_packets(
         na_mpi_lock();
         if (!handled) {
             slot->held = true;
-            channel->next = (channel->next + NA_MPI_SLOTS - 1) % NA_MPI_SLOTS;
+            channel->next =
+                (channel->next + channel->count - 1) % channel->count;
             break;
         }
         channel->used = slot;
@@ -35,6 +36,30 @@ static unsigned na_mpi_poll_packets(
         channel->batch = 1;
     else if (channel->batch < NA_MPI_BATCH)
         channel->batch *= 2;
+    return n;
+}
+
+/* Progress of connections; the number of things done. The lock is held, but
+ * not while a packet is handled. */
+static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    unsigned n = 0;
+
+    if (!self->dynamic)
+        return 0;
+    n += na_mpi_take_accepted(self);
+    n += na_mpi_take_connected(self);
+    (void) na_mpi_channels_free(self);
+    /* Only the polling thread adds and removes channels. */
+    for (link = self->channels.next; link != &self->channels;
+         link = link->next) {
+        struct na_mpi_channel *channel =
+            NA_MPI_OF(link, struct na_mpi_channel, link);
+
+        if (!channel->over)
+            n += na_mpi_poll_packets(self, channel);
+    }
     return n;
 }
 
@@ -137,19 +162,23 @@ static unsigned na_mpi_poll(struct na_context *context)
     struct na_link bodies;
     bool timed;
     bool receiving;
+    bool unplaced;
     unsigned n;
 
     na_plug_list_init(&bodies);
     na_mpi_lock();
     n = na_mpi_poll_packets(self, &self->channel);
+    n += na_mpi_poll_connections(self);
     n += na_mpi_reap(self, &bodies);
     timed = !na_plug_list_empty(&self->timed);
     receiving = !na_plug_list_empty(&self->receiving);
     if (!na_plug_list_empty(&self->orphans))
         na_mpi_orphans_free(self);
+    unplaced = !na_plug_list_empty(&self->unplaced);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    na_mpi_unplace_all(self);
+    if (unplaced)
+        na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)

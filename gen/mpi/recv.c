@@ -36,19 +36,20 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->next = 0;
     channel->batch = 1;
     channel->used = NULL;
+    assert(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
     channel->bytes = (unsigned char *) self->base.core->alloc(
-        (size_t) NA_MPI_SLOTS * NA_MPI_PACKET);
+        (size_t) channel->count * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
         self->base.core->log(
             HG_LOG_LEVEL_ERROR, "mpi", "no memory to receive packets");
         return NA_NOMEM;
     }
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         channel->slots[i].bytes = channel->bytes + (size_t) i * NA_MPI_PACKET;
         channel->slots[i].request = MPI_REQUEST_NULL;
         channel->slots[i].held = false;
     }
-    for (i = 0; i < NA_MPI_SLOTS && ret == NA_SUCCESS; i++)
+    for (i = 0; i < channel->count && ret == NA_SUCCESS; i++)
         ret = na_mpi_slot_post(self, channel, &channel->slots[i]);
     return ret;
 }
@@ -66,7 +67,7 @@ static void na_mpi_channel_cancel(struct na_mpi_channel *channel)
 {
     unsigned i;
 
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         if (channel->bytes != NULL &&
             channel->slots[i].request != MPI_REQUEST_NULL)
             (void) MPI_Cancel(&channel->slots[i].request);
@@ -81,7 +82,7 @@ static bool na_mpi_channel_free(
 
     if (channel->bytes == NULL)
         return true;
-    for (i = 0; i < NA_MPI_SLOTS; i++) {
+    for (i = 0; i < channel->count; i++) {
         if (!na_mpi_is_over(&channel->slots[i].request))
             return false;
     }
@@ -106,18 +107,18 @@ static struct na_mpi_slot *na_mpi_channel_take(
     channel->used = NULL;
     if (slot->held) {
         slot->held = false;
-        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        channel->next = (channel->next + 1) % channel->count;
         return slot;
     }
     if (slot->request == MPI_REQUEST_NULL) { /* could not be posted */
         (void) na_mpi_slot_post(self, channel, slot);
-        channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+        channel->next = (channel->next + 1) % channel->count;
         return NULL;
     }
     error = MPI_Test(&slot->request, &done, &status);
     if (error == MPI_SUCCESS && !done)
         return NULL;
-    channel->next = (channel->next + 1) % NA_MPI_SLOTS;
+    channel->next = (channel->next + 1) % channel->count;
     if (error == MPI_SUCCESS)
         error = MPI_Get_count(&status, MPI_BYTE, &size);
     if (error != MPI_SUCCESS || size < 0) {

@@ -102,6 +102,23 @@ static na_return_t na_mpi_control(
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
+/* Say HELLO; in dynamic mode with our name, if we listen. */
+static void na_mpi_say_hello(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    const char *name = self->base.self_addr->name;
+    struct na_mpi_out *out = na_mpi_packet(self);
+    struct na_mpi_header header;
+    size_t size = self->dynamic && self->base.listen ? strlen(name) : 0;
+
+    if (out == NULL)
+        return; /* the dial ends in time */
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_MPI_HELLO;
+    memcpy(out->packet + NA_MPI_HEADER, name, size);
+    (void) na_mpi_packet_send(self, addr, out, &header, size);
+}
+
 /* ---- Bodies ---- */
 
 /* A body to offer. `owned` is freed once it is sent, or `release` called.

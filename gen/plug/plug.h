@@ -36,6 +36,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef HG_NA_PLUGIN_API

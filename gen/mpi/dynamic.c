@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dynamic mode: a port of the process, threads that connect and accept, and
+ * connections, each an inter-communicator of two processes.
+ *
+ * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. A connect to
+ * the own port, which is to end an accept, hangs in Open MPI 4.1. So a process
+ * has one port and one accepting thread, for all its classes, until
+ * MPI_Finalize. A connect has a thread of its own, which is left behind where
+ * nobody waits for it any more.
+ * A connector sends its HELLO with the tag of the class that it wants: that
+ * class finds it among the accepted connections.
+ *
+ * A connection is not disconnected, which would wait for the peer, but freed.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+#include "mpi/mpi.h"
+
+#define NA_MPI_PREFIX "mpi+dynamic://"
+/* An accept that fails sooner did not run into a time limit of MPI's. */
+#define NA_MPI_ACCEPT_MS ((uint64_t) 10000)
+#define NA_MPI_ACCEPT_TRIES 10u
+#define NA_MPI_ENDS_MS 2000u /* for the accepting thread to end */
+
+/* ---- Threads ---- */
+
+/* A communicator of this process alone, for a thread's own use. */
+static int na_mpi_alone(MPI_Comm *comm_p)
+{
+    int error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN);
+    return error;
+}
+
+/* Start a thread that nobody joins. Signals are for the application's. */
+static bool na_mpi_thread(void *(*run)(void *arg), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread;
+    int rc;
+
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread, NULL, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0)
+        (void) pthread_detach(thread);
+    return rc == 0;
+}
+
+/* ---- The port ---- */
+
+/* A connection that no class has taken yet. */
+struct na_mpi_accepted {
+    struct na_link link;
+    MPI_Comm comm;
+    uint64_t since;
+};
+
+/* What accepts connections for the process. */
+struct na_mpi_port {
+    const struct na_core *core;
+    char name[MPI_MAX_PORT_NAME]; /* "": not open */
+    MPI_Comm home;                /* between the classes of this process */
+    bool has_home;
+    MPI_Comm alone; /* the accepting thread's */
+    struct na_link accepted;
+    _Atomic bool accepts; /* the accepting thread runs */
+    _Atomic bool ends;    /* MPI_Finalize was called */
+};
+
+static struct na_mpi_port na_mpi_port;
+
+/* Hand a connection to the classes. Without the lock. */
+static void na_mpi_accepted_push(MPI_Comm comm)
+{
+    const struct na_core *core = na_mpi_port.core;
+    struct na_mpi_accepted *accepted =
+        (struct na_mpi_accepted *) core->alloc(sizeof(*accepted));
+    struct na_link *link;
+
+    na_mpi_lock();
+    if (accepted != NULL) {
+        na_plug_list_init(&accepted->link);
+        accepted->comm = comm;
+        accepted->since = core->now_ns();
+        na_plug_list_push(&na_mpi_port.accepted, &accepted->link);
+    } else {
+        (void) MPI_Comm_free(&comm);
+    }
+    for (link = na_mpi_job.classes.next; link != &na_mpi_job.classes;
+         link = link->next)
+        core->wake(&NA_MPI_OF(link, struct na_mpi_class, link)->base);
+    na_mpi_unlock();
+}
+
+static void *na_mpi_accept(void *arg)
+{
+    const struct na_core *core = na_mpi_port.core;
+    const struct timespec pause = {0, 100000000};
+    unsigned failures = 0;
+
+    (void) arg;
+    while (!atomic_load(&na_mpi_port.ends)) {
+        uint64_t begin = core->now_ns();
+        MPI_Comm comm;
+        int error = MPI_Comm_accept(
+            na_mpi_port.name, MPI_INFO_NULL, 0, na_mpi_port.alone, &comm);
+
+        if (error == MPI_SUCCESS) {
+            failures = 0;
+            na_mpi_accepted_push(comm);
+        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS &&
+            !atomic_load(&na_mpi_port.ends)) {
+            if (++failures == NA_MPI_ACCEPT_TRIES) {
+                core->log(HG_LOG_LEVEL_WARNING, "mpi",
+                    "MPI_Comm_accept fails: no more connections are accepted");
+                break;
+            }
+            (void) nanosleep(&pause, NULL);
+        }
+    }
+    atomic_store(&na_mpi_port.accepts, false);
+    return NULL;
+}
+
+/* MPI calls this when it begins to finalize, which must not meet the accepting
+ * thread. In Open MPI an accept waits until somebody publishes the key of a
+ * connect: what is published here makes it fail. */
+static int na_mpi_port_ends(MPI_Comm comm, int key, void *value, void *extra)
+{
+#ifdef OPEN_MPI
+    const struct timespec pause = {0, 1000000};
+    char name[MPI_MAX_PORT_NAME + sizeof(":connect")];
+    unsigned i;
+
+    atomic_store(&na_mpi_port.ends, true);
+    (void) snprintf(name, sizeof(name), "%s:connect", na_mpi_port.name);
+    if (atomic_load(&na_mpi_port.accepts))
+        (void) MPI_Publish_name(name, MPI_INFO_NULL, "closed");
+    for (i = 0; i < NA_MPI_ENDS_MS && atomic_load(&na_mpi_port.accepts); i++)
+        (void) nanosleep(&pause, NULL);
+#else
+    atomic_store(&na_mpi_port.ends, true);
+#endif
+    (void) comm;
+    (void) key;
+    (void) value;
+    (void) extra;
+    return MPI_SUCCESS;
+}
+
+/* MPI_Open_port, whose failure ends the process unless errors return. Which
+ * communicator they belong to depends on the version of MPI. */
+static int na_mpi_open_port(char name[MPI_MAX_PORT_NAME])
+{
+    const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
+    MPI_Errhandler before[2];
+    unsigned i;
+    int error;
+
+    for (i = 0; i < 2; i++) {
+        (void) MPI_Comm_get_errhandler(comms[i], &before[i]);
+        (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+    }
+    error = MPI_Open_port(MPI_INFO_NULL, name);
+    for (i = 0; i < 2; i++) {
+        (void) MPI_Comm_set_errhandler(comms[i], before[i]);
+        (void) MPI_Errhandler_free(&before[i]);
+    }
+    return error;
+}
+
+/* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
+ * has none (logged). The lock is held. */
+static na_return_t na_mpi_port_open(struct na_mpi_class *self)
+{
+    int key = MPI_KEYVAL_INVALID;
+    int error;
+
+    if (na_mpi_port.name[0] != '\0')
+        return NA_SUCCESS;
+    error = na_mpi_open_port(na_mpi_port.name);
+    if (error != MPI_SUCCESS) {
+        na_mpi_port.name[0] = '\0';
+        (void) na_mpi_failed(self,
+            "this MPI cannot accept connections (mpi+static can be used):",
+            "MPI_Open_port", error);
+        return NA_OPNOTSUPPORT;
+    }
+    na_mpi_port.core = self->base.core;
+    error = na_mpi_alone(&na_mpi_port.alone);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_create_keyval(
+            MPI_COMM_NULL_COPY_FN, na_mpi_port_ends, &key, NULL);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    atomic_store(&na_mpi_port.accepts, true);
+    if (error == MPI_SUCCESS && na_mpi_thread(na_mpi_accept, NULL))
+        return NA_SUCCESS;
+    atomic_store(&na_mpi_port.accepts, false);
+    (void) MPI_Close_port(na_mpi_port.name);
+    na_mpi_port.name[0] = '\0';
+    return na_mpi_failed(self, "cannot start", "the accepting thread",
+        error != MPI_SUCCESS ? error : MPI_ERR_NO_MEM);
+}
+
+/* The communicator between the classes of this process. The lock is held. */
+static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
+{
+    int error = MPI_SUCCESS;
+
+    if (na_mpi_job.level < MPI_THREAD_MULTIPLE) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+            "MPI was initialised with %s: mpi+dynamic needs "
+            "MPI_THREAD_MULTIPLE (MPI_Init_thread)",
+            na_mpi_level_name(na_mpi_job.level));
+        return NA_OPNOTSUPPORT;
+    }
+    if (!na_mpi_port.has_home) {
+        na_plug_list_init(&na_mpi_port.accepted);
+        error = na_mpi_alone(&na_mpi_port.home);
+    }
+    if (error != MPI_SUCCESS)
+        return na_mpi_failed(self, "cannot copy", "MPI_COMM_SELF", error);
+    na_mpi_port.has_home = true;
+    *comm_p = na_mpi_port.home;
+    return self->base.listen ? na_mpi_port_open(self) : NA_SUCCESS;
+}
+
+/* ---- Names: the port, with %XX for most signs, then "/N" ---- */
+
+/* NA_OVERFLOW (logged): longer than an address string may be. */
+static na_return_t na_mpi_port_name(const struct na_mpi_class *self,
+    const char *port, unsigned number, char name[NA_MAX_ADDR_LEN])
+{
+    size_t used = strlen(NA_MPI_PREFIX);
+    char tail[16] = "";
+    const char *p;
+
+    if (number > 0)
+        (void) snprintf(tail, sizeof(tail), "/%u", number);
+    memcpy(name, NA_MPI_PREFIX, used + 1);
+    for (p = port; *p != '\0'; p++) {
+        bool plain = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
+            (*p >= 'A' && *p <= 'Z') || strchr(".:_-", *p) != NULL;
+
+        if (used + 3 + sizeof(tail) >= NA_MAX_ADDR_LEN) {
+            self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
+                "the port of this MPI is too long for an address: %s", port);
+            return NA_OVERFLOW;
+        }
+        used += (size_t) snprintf(name + used, 4, plain ? "%c" : "%%%02X",
+            plain ? *p : (unsigned char) *p);
+    }
+    memcpy(name + used, tail, strlen(tail) + 1);
+    return NA_SUCCESS;
+}
+
+static int na_mpi_hex(char digit)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *at = digit != '\0' ? strchr(digits, digit) : NULL;
+
+    return at != NULL ? (int) (at - digits) : -1;
+}
+
+/* Read what stands behind "://". False: not of that form. */
+static bool na_mpi_port_parse(
+    const char *rest, char port[NA_MAX_ADDR_LEN], unsigned *number_p)
+{
+    unsigned long number = 0;
+    size_t used = 0;
+
+    for (; *rest != '\0' && *rest != '/'; rest++) {
+        if (used + 1 >= NA_MAX_ADDR_LEN || used + 1 >= MPI_MAX_PORT_NAME)
+            return false;
+        if (*rest == '%') {
+            int high = na_mpi_hex(rest[1]);
+            int low = high >= 0 ? na_mpi_hex(rest[2]) : -1;
+
+            if (low < 0 || (high == 0 && low == 0))
+                return false;
+            port[used++] = (char) (high << 4 | low);
+            rest += 2;
+        } else {
+            port[used++] = *rest;
+        }
+    }
+    port[used] = '\0';
+    if (*rest == '/')
+        rest = na_mpi_digits(rest + 1, NA_MPI_CLASSES - 1, &number);
+    *number_p = (unsigned) number;
+    return used > 0 && rest != NULL && *rest == '\0';
+}
+
+/* The name of a class that listens, or of a peer that tells none. */
+static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
+    bool listens, int rank, unsigned number, char name[NA_MAX_ADDR_LEN])
+{
+    if (self->dynamic && listens)
+        return na_mpi_port_name(self, na_mpi_port.name, number, name);
+    if (self->dynamic)
+        (void) snprintf(name, NA_MAX_ADDR_LEN, NA_MPI_PREFIX "peer-%016" PRIx64,
+            self->base.core->random());
+    else
+        na_mpi_name(name, rank, number);
+    return NA_SUCCESS;
+}
+
+/* The name in a HELLO; false: it is none. */
+static bool na_mpi_told_name(
+    const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
+{
+    char port[NA_MAX_ADDR_LEN];
+    unsigned number;
+    size_t i;
+
+    if (size >= NA_MAX_ADDR_LEN || size <= strlen(NA_MPI_PREFIX) ||
+        memcmp(head, NA_MPI_PREFIX, strlen(NA_MPI_PREFIX)) != 0)
+        return false;
+    for (i = 0; i < size; i++) {
+        if (head[i] < 0x21 || head[i] > 0x7e)
+            return false;
+    }
+    memcpy(name, head, size);
+    name[size] = '\0';
+    return na_mpi_port_parse(name + strlen(NA_MPI_PREFIX), port, &number);
+}
+
+/* Remember the port of the address, from its name. Without the lock.
+ * NA_NOMEM. */
+static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
+{
+    char port[NA_MAX_ADDR_LEN];
+    unsigned number;
+
+    if (!na_mpi_port_parse(
+            addr->base.name + strlen(NA_MPI_PREFIX), port, &number))
+        return NA_SUCCESS;
+    addr->port = (char *) addr->base.na_class->core->alloc(strlen(port) + 1);
+    if (addr->port == NULL)
+        return NA_NOMEM;
+    memcpy(addr->port, port, strlen(port) + 1);
+    return NA_SUCCESS;
+}
+
+/* ---- Connecting ---- */
+
+/* A thread that connects. `self` is NULL when nobody waits for it any more:
+ * then it frees this. */
+struct na_mpi_connect {
+    struct na_link link; /* class->connects */
+    struct na_mpi_class *self;
+    struct na_mpi_addr *addr;
+    const struct na_core *core;
+    MPI_Comm alone;
+    MPI_Comm comm;
+    int error;
+    bool done;
+    char port[NA_MAX_ADDR_LEN];
+};
+
+static void na_mpi_connect_free(struct na_mpi_connect *connect)
+{
+    (void) MPI_Comm_free(&connect->alone);
+    connect->core->free(connect);
+}
+
+static void *na_mpi_connect_run(void *arg)
+{
+    struct na_mpi_connect *connect = (struct na_mpi_connect *) arg;
+    MPI_Comm comm;
+    int error = MPI_Comm_connect(
+        connect->port, MPI_INFO_NULL, 0, connect->alone, &comm);
+
+    if (atomic_load(&na_mpi_port.ends))
+        return NULL;
+    na_mpi_lock();
+    connect->error = error;
+    connect->comm = comm;
+    connect->done = true;
+    if (connect->self != NULL) {
+        connect->core->wake(&connect->self->base);
+    } else {
+        if (error == MPI_SUCCESS)
+            (void) MPI_Comm_free(&comm);
+        na_mpi_connect_free(connect);
+    }
+    na_mpi_unlock();
+    return NULL;
+}
+
+/* Begin to connect to the address's port. On failure poll ends the dial. The
+ * lock is held, as below. */
+HG_PRIVATE void na_mpi_connect_start(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_mpi_connect *connect =
+        (struct na_mpi_connect *) core->alloc(sizeof(*connect));
+
+    assert(addr->port != NULL && addr->connect == NULL);
+    addr->error = MPI_ERR_NO_MEM;
+    addr->deadline = 0;
+    if (connect == NULL)
+        return;
+    memset(connect, 0, sizeof(*connect));
+    na_plug_list_init(&connect->link);
+    connect->self = self;
+    connect->addr = addr;
+    connect->core = core;
+    memcpy(connect->port, addr->port, strlen(addr->port) + 1);
+    if (na_mpi_alone(&connect->alone) != MPI_SUCCESS) {
+        core->free(connect);
+        return;
+    }
+    if (!na_mpi_thread(na_mpi_connect_run, connect)) {
+        na_mpi_connect_free(connect);
+        return;
+    }
+    addr->error = MPI_SUCCESS;
+    addr->connect = connect;
+    na_plug_list_push(&self->connects, &connect->link);
+    na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
+}
+
+/* Nobody waits for the connection any more. */
+HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
+{
+    struct na_mpi_connect *connect = addr->connect;
+
+    if (connect == NULL)
+        return;
+    assert(connect->addr == addr && connect->self != NULL);
+    na_plug_list_remove(&connect->link);
+    addr->connect = NULL;
+    connect->self = NULL;
+    if (!connect->done)
+        return;
+    if (connect->error == MPI_SUCCESS)
+        (void) MPI_Comm_free(&connect->comm);
+    na_mpi_connect_free(connect);
+}
+
+/* ---- Connections ---- */
+
+/* A channel for a connection. NULL: no memory (logged). */
+static struct na_mpi_channel *na_mpi_channel_new(
+    struct na_mpi_class *self, MPI_Comm comm)
+{
+    struct na_mpi_channel *channel =
+        (struct na_mpi_channel *) self->base.core->alloc(sizeof(*channel));
+
+    (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (channel == NULL)
+        return NULL;
+    memset(channel, 0, sizeof(*channel));
+    na_plug_list_init(&channel->link);
+    channel->count = NA_MPI_FEW_SLOTS;
+    (void) na_mpi_channel_open(
+        self, channel, comm, NA_MPI_TAG + (int) self->number);
+    na_plug_list_push(&self->channels, &channel->link);
+    return channel;
+}
+
+/* The address no longer uses its connection. */
+HG_PRIVATE void na_mpi_channel_leave(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    if (addr->channel == NULL || addr->channel == &self->channel)
+        return;
+    assert(self->dynamic);
+    assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    addr->channel->over = true;
+    addr->channel->peer = NULL;
+    addr->channel = NULL;
+}
+
+/* Free connections that no address uses. False: some are left. */
+static bool na_mpi_channels_free(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    for (link = self->channels.next; link != &self->channels; link = next) {
+        struct na_mpi_channel *channel =
+            NA_MPI_OF(link, struct na_mpi_channel, link);
+
+        next = link->next;
+        if (!channel->over)
+            continue;
+        if (!channel->canceled)
+            na_mpi_channel_cancel(channel);
+        channel->canceled = true;
+        if (!na_mpi_channel_free(self, channel))
+            continue;
+        (void) MPI_Comm_free(&channel->comm);
+        na_plug_list_remove(link);
+        self->base.core->free(channel);
+    }
+    return na_plug_list_empty(&self->channels);
+}
+
+/* Take the connections whose HELLO is for this class. Those that bring none are
+ * closed in time. */
+static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t limit = 2 * self->base.info->lookup_ms * NA_MPI_MS;
+    struct na_link *link;
+    struct na_link *next;
+    unsigned n = 0;
+
+    for (link = na_mpi_port.accepted.next; link != &na_mpi_port.accepted;
+         link = next) {
+        struct na_mpi_accepted *accepted =
+            NA_MPI_OF(link, struct na_mpi_accepted, link);
+        int flag = 0;
+
+        next = link->next;
+        if (MPI_Iprobe(0, NA_MPI_TAG + (int) self->number, accepted->comm,
+                &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+            now - accepted->since > limit)
+            (void) MPI_Comm_free(&accepted->comm);
+        else if (!flag || na_mpi_channel_new(self, accepted->comm) == NULL)
+            continue;
+        na_plug_list_remove(link);
+        self->base.core->free(accepted);
+        n++;
+    }
+    return n;
+}
+
+/* Go on with connects that ended. */
+static unsigned na_mpi_take_connected(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+    unsigned n = 0;
+
+    for (link = self->connects.next; link != &self->connects; link = next) {
+        struct na_mpi_connect *connect =
+            NA_MPI_OF(link, struct na_mpi_connect, link);
+        struct na_mpi_addr *addr = connect->addr;
+
+        next = link->next;
+        if (!connect->done)
+            continue;
+        assert(addr->connect == connect && addr->state == NA_MPI_DIALLING);
+        if (connect->error == MPI_SUCCESS)
+            addr->channel = na_mpi_channel_new(self, connect->comm);
+        if (addr->channel != NULL) {
+            addr->channel->peer = addr;
+            connect->error = MPI_ERR_OTHER; /* its communicator was taken */
+            na_mpi_say_hello(self, addr);
+        } else {
+            addr->error =
+                connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;
+            addr->deadline = 0;
+        }
+        na_mpi_connect_drop(addr);
+        n++;
+    }
+    return n;
+}
