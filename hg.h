@@ -1055,7 +1055,7 @@ typedef struct hg_bulk_segment {
  *
  * A bulk handle carries its owner's address on the bulk class, and the peer
  * connects to that. So the owner's bulk class listens. It need not over
- * libfabric and MPI. It need not over sm:// either, if it has looked up the
+ * libfabric and mpi+static. It need not over sm:// either, if it looked up the
  * peer's bulk class (NA_Addr_lookup_wait): the peer then uses that connection.
  *
  * HG_EXIST: done already; HG_INVALID_ARG: NULL. After HG_Bulk_init call
