@@ -222,8 +222,8 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
-# Three times as many as there are processors: many cases wait.
-RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 3) $(if $(Q),,-v) $(RUNFLAGS)
+# Four times as many as there are processors: many cases wait.
+RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 4) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)

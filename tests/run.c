@@ -384,16 +384,31 @@ static void run_finish_one(void)
             run_report(&run_slots[i], status);
 }
 
+/* Neighbours in the list often all compute, or all wait. Steps of about 0.618
+ * of the list, the golden section, mix them evenly. */
+static size_t run_stride(void)
+{
+    size_t stride = run_case_count * 618 / 1000 + 1, a, b, rest;
+
+    for (;; stride++) {
+        for (a = run_case_count, b = stride; b != 0; a = b, b = rest)
+            rest = a % b;
+        if (a <= 1)
+            return stride; /* each case comes once */
+    }
+}
+
 static void run_all(void)
 {
-    size_t next = 0;
+    size_t next = 0, stride = run_stride();
     unsigned i, busy;
 
     do {
         busy = 0;
         for (i = 0; i < run_options.jobs; i++) {
             if (run_slots[i].entry == NULL && next < run_case_count)
-                run_start(&run_slots[i], &run_cases[next++]);
+                run_start(&run_slots[i],
+                    &run_cases[next++ * stride % run_case_count]);
             if (run_slots[i].entry != NULL)
                 busy++;
         }
