@@ -605,10 +605,12 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
 /* Open mpi+static:// in a communicator of one group; NULL: MPI_COMM_WORLD. No
- * other process is waited for. The communicator must stay until NA_Finalize,
- * and its tags from 16384 on are not for the application. `flags` is 0 or
- * NA_MPI_LISTEN. For programs that include mpi.h before hg.h, and are built
- * with hg_na_mpi.c. From the design of 2013 (na_mpi_init). */
+ * other process is waited for. The communicator must stay until NA_Finalize.
+ * In it, and in MPI_COMM_WORLD if mpi+static:// is opened by other functions,
+ * the application uses no tags from 16384 on, and does not receive with
+ * MPI_ANY_TAG. `flags` is 0 or NA_MPI_LISTEN. For programs that include mpi.h
+ * before hg.h, and are built with hg_na_mpi.c. From the design of 2013
+ * (na_mpi_init). */
 #define NA_MPI_LISTEN 0x01
 #ifdef MPI_VERSION
 NA_EXPORT na_class_t *NA_MPI_Init(
