@@ -667,7 +667,7 @@ HG_TEST_WHERE(lookup_of_a_bad_name_by_both, lookup_has_peers)
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 1);
     HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached"), 0);
     HG_CHECK_RET(
-        NA_Addr_lookup_wait(end.na_class, name, 5000, &none), NA_HOSTUNREACH);
+        NA_Addr_lookup_wait(end.na_class, name, 60000, &none), NA_HOSTUNREACH);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 1);
     HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached"), 1);
     HG_CHECK_OK(HG_Bulk_free(remote));
@@ -718,7 +718,7 @@ HG_TEST_WHERE(lookup_of_a_server_that_starts_later, hg_test_crosses_processes)
         HG_CHECK_RET(cb_call(&end, lookup_inc_id, &one, &one), HG_HOSTUNREACH);
         HG_CHECK_RET(
             lookup_pull(&end, NULL, end.target, remote), HG_HOSTUNREACH);
-        HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, name, 5000, &none),
+        HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, name, 60000, &none),
             NA_HOSTUNREACH);
     }
     lookup_start_at(&other, name);
