@@ -3758,12 +3758,12 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             na_mpi_inbox_clear(
                 self, &na_mpi_addr_of(self->base.self_addr)->inboxes[lane]);
         na_mpi_orphans_free(self);
-        busy = !na_plug_list_empty(&self->sending) ||
-            !na_plug_list_empty(&self->orphans);
+        busy = false;
         for (link = self->addrs.next; link != &self->addrs; link = link->next) {
             struct na_mpi_addr *addr =
                 NA_MPI_OF(link, struct na_mpi_addr, link);
 
+            na_mpi_divert_all(self, addr);
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
             if (addr->state != NA_MPI_READY && addr->state != NA_MPI_CLOSING)
@@ -3771,6 +3771,8 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             na_mpi_say_bye(self, addr);
             busy = busy || !addr->said_bye;
         }
+        busy = busy || !na_plug_list_empty(&self->sending) ||
+            !na_plug_list_empty(&self->orphans);
         na_mpi_unlock();
         na_mpi_return(self, &bodies);
         na_mpi_unplace_all(self);
@@ -3785,8 +3787,10 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 static void na_mpi_shut(struct na_mpi_class *self)
 {
     const struct na_core *core = self->base.core;
+    struct na_link bodies;
     struct na_link *link;
 
+    na_plug_list_init(&bodies);
     na_mpi_lock();
     na_mpi_channel_cancel(&self->channel);
     for (link = self->channels.next; link != &self->channels; link = link->next)
@@ -3796,11 +3800,20 @@ static void na_mpi_shut(struct na_mpi_class *self)
         continue;
     na_plug_list_remove(&self->link);
     /* What MPI still uses is left to it: a send that nobody receives, and a
-     * receive that a peer was told of. */
-    while (na_plug_list_pop(&self->sending) != NULL ||
-        na_plug_list_pop(&self->orphans) != NULL)
-        continue;
+     * receive that a peer was told of. Frames go back to the core. */
+    while ((link = na_plug_list_pop(&self->sending)) != NULL) {
+        struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
+
+        if (out->packet == NULL && out->release != NULL)
+            na_plug_list_push(&bodies, link);
+    }
+    while ((link = na_plug_list_pop(&self->orphans)) != NULL) {
+        if (NA_MPI_OF(link, struct na_mpi_in, link)->place != NULL)
+            na_plug_list_push(&self->unplaced, link);
+    }
     na_mpi_unlock();
+    na_mpi_return(self, &bodies);
+    na_mpi_unplace_all(self);
     while ((link = na_plug_list_pop(&self->spare)) != NULL)
         core->free(NA_MPI_OF(link, struct na_mpi_out, link));
 }
