@@ -664,8 +664,9 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* For event loops. A descriptor that is readable when there is something to do;
- * -1 where the transport has none (ofi with NA_WAIT_SPIN, or over a provider
- * without), or the system no epoll; the context's.
+ * -1 where the transport has none (MPI; ofi with NA_WAIT_SPIN, or over a
+ * provider without), or the system no epoll: then call HG_Event_progress every
+ * millisecond. The context's.
  * Before each sleep on it, HG_Event_ready: true says that there is something to
  * do now. Then HG_Event_progress, which never waits and tells how much waits
  * for HG_Event_trigger (count_p may be NULL), and that, which runs it and

@@ -128,30 +128,25 @@ static void *na_mpi_accept(void *arg)
     return NULL;
 }
 
-/* MPI calls this when it begins to finalize, which must not meet the accepting
- * thread. In Open MPI an accept waits until somebody publishes the key of a
- * connect: what is published here makes it fail. */
-static int na_mpi_port_ends(MPI_Comm comm, int key, void *value, void *extra)
+/* MPI_Finalize must not meet the accepting thread. In Open MPI an accept waits
+ * until somebody publishes the key of a connect: what is published here makes
+ * it fail. */
+HG_PRIVATE void na_mpi_port_end(void)
 {
 #ifdef OPEN_MPI
     const struct timespec pause = {0, 1000000};
     char name[MPI_MAX_PORT_NAME + sizeof(":connect")];
     unsigned i;
+#endif
 
     atomic_store(&na_mpi_port.ends, true);
+#ifdef OPEN_MPI
     (void) snprintf(name, sizeof(name), "%s:connect", na_mpi_port.name);
     if (atomic_load(&na_mpi_port.accepts))
         (void) MPI_Publish_name(name, MPI_INFO_NULL, "closed");
     for (i = 0; i < NA_MPI_ENDS_MS && atomic_load(&na_mpi_port.accepts); i++)
         (void) nanosleep(&pause, NULL);
-#else
-    atomic_store(&na_mpi_port.ends, true);
 #endif
-    (void) comm;
-    (void) key;
-    (void) value;
-    (void) extra;
-    return MPI_SUCCESS;
 }
 
 /* MPI_Open_port, whose failure ends the process unless errors return. Which
@@ -179,7 +174,6 @@ static int na_mpi_open_port(char name[MPI_MAX_PORT_NAME])
  * has none (logged). The lock is held. */
 static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 {
-    int key = MPI_KEYVAL_INVALID;
     int error;
 
     if (na_mpi_port.name[0] != '\0')
@@ -194,11 +188,6 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
     }
     na_mpi_port.core = self->base.core;
     error = na_mpi_alone(&na_mpi_port.alone);
-    if (error == MPI_SUCCESS)
-        error = MPI_Comm_create_keyval(
-            MPI_COMM_NULL_COPY_FN, na_mpi_port_ends, &key, NULL);
-    if (error == MPI_SUCCESS)
-        error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
     atomic_store(&na_mpi_port.accepts, true);
     if (error == MPI_SUCCESS && na_mpi_thread(na_mpi_accept, NULL))
         return NA_SUCCESS;

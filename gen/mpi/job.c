@@ -11,6 +11,8 @@ struct na_mpi_job {
     pthread_mutex_t lock;
     struct na_link classes;      /* na_mpi_class */
     bool begun;                  /* `classes` is initialised */
+    bool watched;                /* na_mpi_job_ends will be called */
+    bool ended;                  /* this file has called MPI_Finalize */
     _Atomic pid_t pid;           /* the process that uses MPI; 0: none yet */
     int level;                   /* MPI_THREAD_... */
     unsigned numbers;            /* given to classes */
@@ -95,6 +97,58 @@ static const char *na_mpi_level_name(int level)
                                          : "MPI_THREAD_MULTIPLE";
 }
 
+/* Name the classes that MPI_Finalize finds open. The lock is held. */
+static void na_mpi_job_name_open(int level)
+{
+    struct na_link *link;
+
+    for (link = na_mpi_job.classes.next; link != &na_mpi_job.classes;
+         link = link->next) {
+        const struct na_class *na_class =
+            &NA_MPI_OF(link, struct na_mpi_class, link)->base;
+
+        na_class->core->log(level, "mpi",
+            "MPI_Finalize is called while %s is open: what uses that class "
+            "from now on ends the process. Call NA_Finalize first",
+            na_class->self_addr != NULL ? na_class->self_addr->name
+                                        : "a class");
+    }
+}
+
+/* MPI calls this when MPI_Finalize begins. */
+static int na_mpi_job_ends(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) value;
+    (void) extra;
+    if (!na_mpi_job.ended) {
+        na_mpi_lock();
+        na_mpi_job_name_open(HG_LOG_LEVEL_ERROR);
+        na_mpi_unlock();
+    }
+    na_mpi_port_end();
+    return MPI_SUCCESS;
+}
+
+/* The lock is held. */
+static na_return_t na_mpi_job_watch(const struct na_mpi_class *self)
+{
+    int key = MPI_KEYVAL_INVALID;
+    int error;
+
+    if (na_mpi_job.watched)
+        return NA_SUCCESS;
+    error = MPI_Comm_create_keyval(
+        MPI_COMM_NULL_COPY_FN, na_mpi_job_ends, &key, NULL);
+    if (error == MPI_SUCCESS)
+        error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    if (error != MPI_SUCCESS)
+        return na_mpi_failed(self, "cannot watch for", "MPI_Finalize", error);
+    na_mpi_job.watched = true;
+    return NA_SUCCESS;
+}
+
 /* The process ends. MPI_Finalize waits for the other processes of the job, so
  * a process that failed leaves without it: MPI then ends the job. */
 static void na_mpi_job_end(int status)
@@ -105,8 +159,11 @@ static void na_mpi_job_end(int status)
         return;
     na_mpi_lock(); /* for good: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
-    if (!finalized)
-        (void) MPI_Finalize();
+    if (finalized)
+        return;
+    na_mpi_job_name_open(HG_LOG_LEVEL_WARNING);
+    na_mpi_job.ended = true;
+    (void) MPI_Finalize();
 }
 
 #ifdef __GLIBC__
@@ -185,7 +242,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
     }
-    return ret;
+    return ret == NA_SUCCESS ? na_mpi_job_watch(self) : ret;
 }
 
 /* Whether a class of the process has this number. The lock is held. */

@@ -267,4 +267,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr);
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr);
 
+/* MPI_Finalize begins: end the accepting thread of dynamic mode. */
+HG_PRIVATE void na_mpi_port_end(void);
+
 #endif

@@ -182,6 +182,27 @@ HG_TEST(a_class_may_be_left_open)
     HG_CHECK_EQ_INT(ranks_run(2, "careless"), 0);
 }
 
+/* An application that calls MPI_Finalize too early is told which class MPI's
+ * own errors are about to come from. */
+HG_TEST_ROLE(hasty)
+{
+    static char line[96];
+
+    (void) argc;
+    (void) argv;
+    job_init(MPI_THREAD_MULTIPLE);
+    (void) job_open("mpi+static://", NA_TRUE);
+    (void) snprintf(line, sizeof(line),
+        "MPI_Finalize is called while mpi+static://%d is open", job_rank());
+    hg_test_expect_log(line);
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST(mpi_that_ends_before_a_class_is_told)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "hasty"), 0);
+}
+
 /* Fewer threads are refused. */
 HG_TEST_ROLE(funneled)
 {
