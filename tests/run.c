@@ -29,6 +29,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,7 +305,7 @@ static bool run_read_output(FILE *output, bool show, char *reason, size_t size)
     return error;
 }
 
-static void run_report(struct run_slot *slot, int status)
+static void run_report(struct run_slot *slot, int status, double cpu)
 {
     const struct run_case *entry = slot->entry;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -323,10 +325,10 @@ static void run_report(struct run_slot *slot, int status)
     } else
         run_failed++;
     if (code != 0 || run_options.verbose)
-        printf("%-4s %s%s%s %s (%.2f s)%s%s\n", verdict, entry->program,
-            entry->transport != NULL ? "@" : "",
+        printf("%-4s %s%s%s %s (%.2f s, CPU %.2f s)%s%s\n", verdict,
+            entry->program, entry->transport != NULL ? "@" : "",
             entry->transport != NULL ? entry->transport : "", entry->name,
-            run_now() - slot->started, code == RUN_SKIPPED ? ": " : "",
+            run_now() - slot->started, cpu, code == RUN_SKIPPED ? ": " : "",
             code == RUN_SKIPPED ? reason : "");
     if (code != 0 && code != RUN_SKIPPED)
         run_read_output(slot->output, true, reason, sizeof reason);
@@ -370,18 +372,25 @@ static void run_start(struct run_slot *slot, const struct run_case *entry)
     _exit(run_supervise(entry));
 }
 
+static double run_seconds(const struct timeval *time)
+{
+    return (double) time->tv_sec + (double) time->tv_usec / 1e6;
+}
+
 /* Waits for one supervisor and reports its case. */
 static void run_finish_one(void)
 {
     unsigned i;
+    struct rusage used; /* of the case and of what it waited for */
     int status;
-    pid_t pid = wait(&status);
+    pid_t pid = wait4(-1, &status, 0, &used);
 
     if (pid < 0 && errno != EINTR)
         run_die("wait");
     for (i = 0; i < run_options.jobs; i++)
         if (run_slots[i].entry != NULL && run_slots[i].supervisor == pid)
-            run_report(&run_slots[i], status);
+            run_report(&run_slots[i], status,
+                run_seconds(&used.ru_utime) + run_seconds(&used.ru_stime));
 }
 
 /* Neighbours in the list often all compute, or all wait. Steps of about 0.618
