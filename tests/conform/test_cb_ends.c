@@ -402,7 +402,12 @@ HG_TEST(cancel_of_many_calls_of_one_handle)
             ends_turn(&end, 0);
         HG_CHECK_OK(HG_Cancel(call.handle));
         ret = ends_wait(&end, &call);
-        HG_CHECK(ret == HG_CANCELED || (i % 2 == 0 && ret == HG_SUCCESS));
+        /* The answer may be here already: where it was polled for, and on
+         * libfabric, whose transport has a thread that polls. */
+        if (i % 2 == 0 || hg_test_is_ofi())
+            HG_CHECK(ret == HG_CANCELED || ret == HG_SUCCESS);
+        else
+            HG_CHECK_RET(ret, HG_CANCELED);
     }
     HG_CHECK(ends_ask(&end, &call) == HG_NO_DEADLINE);
     HG_CHECK_OK(HG_Destroy(call.handle));
