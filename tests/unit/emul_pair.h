@@ -512,6 +512,7 @@ static na_return_t emul_mem_make(struct emul_mem *mem, struct emul_side *side,
     struct na_segment *segments =
         (struct na_segment *) calloc(count, sizeof(*segments));
     uint64_t *random = &side->pair->random;
+    uint64_t bytes = 0;
     size_t at = 0;
     size_t i;
     na_return_t ret;
@@ -531,8 +532,11 @@ static na_return_t emul_mem_make(struct emul_mem *mem, struct emul_side *side,
     mem->want = (unsigned char *) malloc(mem->store_size);
     mem->place = (size_t *) calloc(mem->size + 1, sizeof(*mem->place));
     HG_CHECK(mem->store && mem->want && mem->place);
-    for (i = 0; i < mem->store_size; i++)
-        mem->store[i] = (unsigned char) (hg_test_random(random) >> 24);
+    for (i = 0; i < mem->store_size; i++) {
+        if (i % 8 == 0)
+            bytes = hg_test_random(random);
+        mem->store[i] = (unsigned char) (bytes >> i % 8 * 8);
+    }
     memcpy(mem->want, mem->store, mem->store_size);
     for (i = 0; i < count; i++) { /* laid out from either end */
         at += (size_t) hg_test_random(random) % 16;
