@@ -2059,7 +2059,7 @@ static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
 }
 
 #if FI_MAJOR_VERSION > 1 || FI_MINOR_VERSION >= 12
-static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+static int na_ofi_find_epoll(struct fid_cq *cq, int timeout, int *fd_p)
 {
     struct pollfd fds[8];
     struct fi_wait_pollfd wait;
@@ -2070,7 +2070,7 @@ static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
     int rc;
 
     /* The new queue is empty. To wait for it enters the descriptors. */
-    (void) fi_cq_sread(cq, &none, 1, NULL, 1);
+    (void) fi_cq_sread(cq, &none, 1, NULL, timeout);
     memset(&wait, 0, sizeof(wait));
     wait.nfds = sizeof(fds) / sizeof(fds[0]);
     wait.fd = fds;
@@ -2083,6 +2083,20 @@ static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
     return size == 22 && memcmp(what, "anon_inode:[eventpoll]", 22) == 0
         ? 0
         : -FI_ENODATA;
+}
+
+/* A wait whose time is over before it began, on a busy machine, enters
+ * nothing. */
+static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
+{
+    int timeout = 1;
+    int rc;
+
+    do {
+        rc = na_ofi_find_epoll(cq, timeout, fd_p);
+        timeout *= 2;
+    } while (rc != 0 && timeout <= 128);
+    return rc;
 }
 #define NA_OFI_WAIT_POLLFD FI_WAIT_POLLFD
 #else
