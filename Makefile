@@ -75,7 +75,7 @@ all: lib ## the library (the default)
 
 PAIR := hg.h hg.c
 
-amalgamate: ## write hg.h, hg.c and hg_na_zmq.c from gen/
+amalgamate: ## write hg.h, hg.c and hg_na_*.c from gen/
 	$(Q)mkdir -p $(BUILD)
 	$(Q)for t in h:hg.h c:hg.c zmq:hg_na_zmq.c ofi:hg_na_ofi.c \
 	    mpi:hg_na_mpi.c; do \
@@ -417,8 +417,9 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory. Of
 # libfabric's the native tcp runs messages, memory, peers and calls, also with
-# bulk data on another transport; other providers run messages, and the decorated ones (HOOKED) run memory. Death,
-# which libfabric tells only by silence, and strangers take minutes: check-full.
+# bulk data on another transport; other providers run messages, and the
+# decorated ones (HOOKED) run memory. Death, which libfabric tells only by
+# silence, and strangers take minutes: check-full.
 conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))

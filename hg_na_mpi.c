@@ -579,7 +579,7 @@ struct na_mpi_in {
     unsigned char head[]; /* what came in the packet */
 };
 
-/* What arrives in order: packets behind one whose body is not here. */
+/* Packets kept in order, behind one whose body has not arrived. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
@@ -616,7 +616,6 @@ struct na_mpi_addr {
 struct na_mpi_class {
     struct na_class base;
     struct na_link link; /* na_mpi_job.classes */
-    bool opened;         /* the channel is, and `link` is on the list */
     bool closing;        /* nothing is delivered any more */
     bool dynamic;
     unsigned number;
@@ -739,8 +738,8 @@ static const char *na_mpi_get_header(
 #line 1 "gen/mpi/job.c"
 #endif
 /*
- * What the classes of a process share: the lock, MPI's beginning and end, and
- * errors of MPI as codes.
+ * State that the classes of a process share: the lock, MPI's beginning and end,
+ * and errors of MPI as codes.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -1003,7 +1002,7 @@ static bool na_mpi_job_has(unsigned number)
 #line 1 "gen/mpi/send.c"
 #endif
 /*
- * What goes out: packets, and the bodies that peers ask for.
+ * Sends: packets, and the bodies that peers ask for.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -1420,7 +1419,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
 #line 1 "gen/mpi/recv.c"
 #endif
 /*
- * Receives: slots for packets, and inboxes of what waits for its body.
+ * Receives: slots for packets, and inboxes of packets that wait for a body.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -1555,7 +1554,7 @@ static struct na_mpi_slot *na_mpi_channel_take(
 /* ---- Inboxes ---- */
 
 /* A tag for a body, which no receive of the process has that may still be
- * posted: a peer's process sends bodies of all its classes. 0: there is none.
+ * posted: a peer's process sends bodies of all its classes. 0: all are in use.
  * The lock is held. */
 static int na_mpi_body_tag(void)
 {
@@ -1591,8 +1590,8 @@ static unsigned char *na_mpi_body_memory(
     return memory;
 }
 
-/* Ask for bodies, as many as may be on their way at a time. What there is no
- * memory or no tag for is asked for later. */
+/* Ask for bodies, as many as may be on their way at a time. A body is asked for
+ * later if there is no memory or no tag for it. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1702,7 +1701,7 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
     in->body = NULL;
 }
 
-/* The same for all that ended under the lock. Without it. */
+/* Give back the memory of all packets that ended under the lock. Without it. */
 static void na_mpi_unplace_all(struct na_mpi_class *self)
 {
     for (;;) {
@@ -1721,8 +1720,9 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. What is on its
- * way already stays where it is, and ends soon. The lock is held. */
+ * core gets its memory back though the peer does not send yet. A
+ * body that is on its way already arrives where it was to go, soon. The lock is
+ * held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -2001,7 +2001,8 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
         na_mpi_connect_start(self, addr);
 }
 
-/* What is to be done without the lock after an address changed its state. */
+/* Operations and bodies to be ended without the lock, after an address changed
+ * its state. */
 struct na_mpi_end {
     struct na_link lookups;
     struct na_link sent; /* sends that left */
@@ -2367,7 +2368,7 @@ struct na_mpi_accepted {
     uint64_t since;
 };
 
-/* What accepts connections for the process. */
+/* The port of the process, and its accepting thread. */
 struct na_mpi_port {
     const struct na_core *core;
     char name[MPI_MAX_PORT_NAME]; /* "": not open */
@@ -2870,7 +2871,8 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
 #line 1 "gen/mpi/hear.c"
 #endif
 /*
- * What packets say. The polling thread calls all of this, without the lock.
+ * Packets: checked, and handed to their receivers. The polling thread calls all
+ * of this, without the lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -3016,7 +3018,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     }
 }
 
-/* What no correct peer sends in a packet that has a lane. */
+/* Check the sizes and the plane of a packet that has a lane. */
 static const char *na_mpi_check(
     const struct na_mpi_class *self, const struct na_mpi_packet *packet)
 {
@@ -3203,7 +3205,7 @@ static bool na_mpi_hear(struct na_mpi_class *self,
  */
 /* #include "mpi/mpi.h" */
 
-/* What an address string names. */
+/* The peer that an address string names. */
 struct na_mpi_target {
     int rank;
     unsigned number;
@@ -3231,7 +3233,8 @@ static struct na_mpi_addr *na_mpi_known(
     return NULL;
 }
 
-/* The same, made if there is none. `name` is its address string. NULL: no
+/* The address of the target, which is made if there is none, with a reference.
+ * `name` is its address string. NULL: no
  * memory (logged). Without the lock. */
 static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
@@ -3639,7 +3642,7 @@ static na_return_t na_mpi_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* Nobody believes in the peer any more. It is told, should it live. */
+/* End the connection as if the peer had died, and tell the peer so. */
 static void na_mpi_addr_abandon(struct na_addr *base)
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);
@@ -3848,8 +3851,8 @@ static void na_mpi_shut(struct na_mpi_class *self)
         !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
-    /* What MPI still uses is left to it: a send that nobody receives, and a
-     * receive that a peer was told of. Frames go back to the core. */
+    /* Memory that MPI still uses is not freed: of a send that nobody receives,
+     * and of a receive that a peer was told of. Frames go back to the core. */
     while ((link = na_plug_list_pop(&self->sending)) != NULL) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
 

@@ -2854,9 +2854,8 @@ static na_return_t na_ofi_mem_deserialize(
 /* #include "ofi/ofi.h" */
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
-#define NA_OFI_RMA_RETRY \
-    (5 * NA_OFI_MS) /* pause after the second try; 5 ms
-                                            more after each later one */
+/* The pause after the second try; it is as much longer after each later one. */
+#define NA_OFI_RMA_RETRY (5 * NA_OFI_MS)
 #define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
 #define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)

@@ -440,9 +440,12 @@ char *hg_test_listen_string(void)
     static _Atomic unsigned serial;
     const char *transport = hg_test_transport();
     size_t length = strlen(transport);
+    struct timespec now; /* names of killed processes, whose ids come again,
+                            may be in use: files of libfabric's shm */
     char *string = NULL;
     int n;
 
+    clock_gettime(CLOCK_REALTIME, &now);
     if (length >= 3 && !strcmp(transport + length - 3, "ipc"))
         n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
             (long) getpid(), atomic_fetch_add(&serial, 1));
@@ -452,8 +455,8 @@ char *hg_test_listen_string(void)
     else if (!strcmp(transport, "self") || hg_test_is_mpi())
         n = asprintf(&string, "%s://", transport); /* takes no name */
     else
-        n = asprintf(&string, "%s://hg-test-%ld-%u", transport, (long) getpid(),
-            atomic_fetch_add(&serial, 1));
+        n = asprintf(&string, "%s://hg-test-%ld-%u-%lx", transport,
+            (long) getpid(), atomic_fetch_add(&serial, 1), now.tv_nsec);
     HG_CHECK(n > 0);
     return string;
 }

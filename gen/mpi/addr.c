@@ -137,7 +137,8 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
         na_mpi_connect_start(self, addr);
 }
 
-/* What is to be done without the lock after an address changed its state. */
+/* Operations and bodies to be ended without the lock, after an address changed
+ * its state. */
 struct na_mpi_end {
     struct na_link lookups;
     struct na_link sent; /* sends that left */

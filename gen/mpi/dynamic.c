@@ -61,7 +61,7 @@ struct na_mpi_accepted {
     uint64_t since;
 };
 
-/* What accepts connections for the process. */
+/* The port of the process, and its accepting thread. */
 struct na_mpi_port {
     const struct na_core *core;
     char name[MPI_MAX_PORT_NAME]; /* "": not open */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What packets say. The polling thread calls all of this, without the lock.
+ * Packets: checked, and handed to their receivers. The polling thread calls all
+ * of this, without the lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -146,7 +147,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     }
 }
 
-/* What no correct peer sends in a packet that has a lane. */
+/* Check the sizes and the plane of a packet that has a lane. */
 static const char *na_mpi_check(
     const struct na_mpi_class *self, const struct na_mpi_packet *packet)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the classes of a process share: the lock, MPI's beginning and end, and
- * errors of MPI as codes.
+ * State that the classes of a process share: the lock, MPI's beginning and end,
+ * and errors of MPI as codes.
  *
  * Part of the MPI transport; see mpi.h.
  */

@@ -6,7 +6,7 @@
  */
 #include "mpi/mpi.h"
 
-/* What an address string names. */
+/* The peer that an address string names. */
 struct na_mpi_target {
     int rank;
     unsigned number;
@@ -34,7 +34,8 @@ static struct na_mpi_addr *na_mpi_known(
     return NULL;
 }
 
-/* The same, made if there is none. `name` is its address string. NULL: no
+/* The address of the target, which is made if there is none, with a reference.
+ * `name` is its address string. NULL: no
  * memory (logged). Without the lock. */
 static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)

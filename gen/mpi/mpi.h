@@ -185,7 +185,7 @@ struct na_mpi_in {
     unsigned char head[]; /* what came in the packet */
 };
 
-/* What arrives in order: packets behind one whose body is not here. */
+/* Packets kept in order, behind one whose body has not arrived. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
@@ -222,7 +222,6 @@ struct na_mpi_addr {
 struct na_mpi_class {
     struct na_class base;
     struct na_link link; /* na_mpi_job.classes */
-    bool opened;         /* the channel is, and `link` is on the list */
     bool closing;        /* nothing is delivered any more */
     bool dynamic;
     unsigned number;

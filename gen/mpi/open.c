@@ -166,8 +166,8 @@ static void na_mpi_shut(struct na_mpi_class *self)
         !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
-    /* What MPI still uses is left to it: a send that nobody receives, and a
-     * receive that a peer was told of. Frames go back to the core. */
+    /* Memory that MPI still uses is not freed: of a send that nobody receives,
+     * and of a receive that a peer was told of. Frames go back to the core. */
     while ((link = na_plug_list_pop(&self->sending)) != NULL) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
 

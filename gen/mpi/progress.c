@@ -258,7 +258,7 @@ static na_return_t na_mpi_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* Nobody believes in the peer any more. It is told, should it live. */
+/* End the connection as if the peer had died, and tell the peer so. */
 static void na_mpi_addr_abandon(struct na_addr *base)
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);

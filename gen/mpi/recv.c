@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives: slots for packets, and inboxes of what waits for its body.
+ * Receives: slots for packets, and inboxes of packets that wait for a body.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -135,7 +135,7 @@ static struct na_mpi_slot *na_mpi_channel_take(
 /* ---- Inboxes ---- */
 
 /* A tag for a body, which no receive of the process has that may still be
- * posted: a peer's process sends bodies of all its classes. 0: there is none.
+ * posted: a peer's process sends bodies of all its classes. 0: all are in use.
  * The lock is held. */
 static int na_mpi_body_tag(void)
 {
@@ -171,8 +171,8 @@ static unsigned char *na_mpi_body_memory(
     return memory;
 }
 
-/* Ask for bodies, as many as may be on their way at a time. What there is no
- * memory or no tag for is asked for later. */
+/* Ask for bodies, as many as may be on their way at a time. A body is asked for
+ * later if there is no memory or no tag for it. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -282,7 +282,7 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
     in->body = NULL;
 }
 
-/* The same for all that ended under the lock. Without it. */
+/* Give back the memory of all packets that ended under the lock. Without it. */
 static void na_mpi_unplace_all(struct na_mpi_class *self)
 {
     for (;;) {
@@ -301,8 +301,9 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. What is on its
- * way already stays where it is, and ends soon. The lock is held. */
+ * core gets its memory back though the peer does not send yet. A
+ * body that is on its way already arrives where it was to go, soon. The lock is
+ * held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes out: packets, and the bodies that peers ask for.
+ * Sends: packets, and the bodies that peers ask for.
  *
  * Part of the MPI transport; see mpi.h.
  */

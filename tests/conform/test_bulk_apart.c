@@ -88,7 +88,7 @@ HG_TEST_ROLE(apart_server)
     struct rpc_end end;
 
     HG_CHECK_EQ_INT(argc, 1);
-    hg_test_allow_log(""); /* the client judges by what it is told */
+    hg_test_allow_log(""); /* the client checks the codes */
     apart_open(&end, strcmp(argv[0], "bulk_sm") == 0, true);
     apart_say_address(end.bulk_class);
     rpc_serve(&end);

@@ -68,7 +68,7 @@ static void job_serve(na_class_t *na_class, int clients)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Make so many calls, `pause_us` apart, and say goodbye. */
+/* Make so many calls, `pause_us` apart, then one that ends the service. */
 static void job_call(na_class_t *na_class, int32_t calls, unsigned pause_us)
 {
     struct rpc_end end;
@@ -182,8 +182,8 @@ HG_TEST(a_class_may_be_left_open)
     HG_CHECK_EQ_INT(ranks_run(2, "careless"), 0);
 }
 
-/* An application that calls MPI_Finalize too early is told which class MPI's
- * own errors are about to come from. */
+/* An application that calls MPI_Finalize too early gets a line that names the
+ * class that is still open. */
 HG_TEST_ROLE(hasty)
 {
     static char line[96];

@@ -364,7 +364,7 @@ enum perf_clients_kind {
     PERF_CLIENTS_KINDS
 };
 
-/* What `count` clients are to do at a time. */
+/* The work of `count` clients at a time. */
 struct perf_clients_order {
     const struct perf_options *options;
     enum perf_clients_kind kind;
@@ -402,7 +402,7 @@ typedef int perf_clients_run_t(
 int perf_clients_figures(const char *url, const struct perf_options *options,
     unsigned max, perf_clients_run_t *run, void *arg);
 
-/* The same with forked clients and a forked server. Without a class. */
+/* The table with forked clients and a forked server. Without a class. */
 int perf_clients(
     const char *url, const struct perf_options *options, unsigned max);
 

@@ -180,7 +180,7 @@ int perf_clients_fork(const struct perf_clients_order *order, const char *url,
 static struct perf_series perf_clients_series[PERF_CLIENTS_KINDS]
                                              [PERF_CLIENTS_LINES];
 
-/* What series hold is the time of a call, or of a byte. */
+/* A series holds the time of a call, or of a byte. */
 static double perf_clients_line(unsigned kind, unsigned line)
 {
     return 1 / perf_series_median(&perf_clients_series[kind][line]);

@@ -99,7 +99,7 @@ HG_TEST(emul_receives_where_the_data_belongs)
 }
 
 /* A transfer that is canceled ends when the transport has let go of its
- * memory, and frames that are out of order are placed nowhere. */
+ * memory, and no memory is placed for frames that are out of order. */
 HG_TEST(emul_keeps_memory_until_it_is_unplaced)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
