@@ -3108,19 +3108,23 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     return why;
 }
 
-/* Whether a packet is of this life of both ends. A class that is closed before
- * its HELLO was answered does not know the receiver. */
+/* Whether a packet is of this life of both ends, and of their connection unless
+ * it makes one. A class that is closed before its HELLO was answered does not
+ * know the receiver. */
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
-    uint64_t known =
-        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+    bool connected =
+        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
 
     if (header->to != self->base.incarnation &&
         !(header->kind == NA_MPI_RESET && header->to == 0))
         return false;
-    return header->from == known ||
-        (header->kind == NA_MPI_WELCOME && header->from != 0);
+    if (header->kind == NA_MPI_WELCOME)
+        return header->from != 0;
+    return connected &&
+        header->from ==
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 }
 
 /* Handle a packet, but HELLO. */
