@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets that no correct peer sends. Rank 0 has a class of hg; rank 1 speaks
+ * to it by MPI alone, as gen/mpi/wire.c lays the packets out, and sends one
+ * wrong thing on each connection. Rank 2 sends some of it in the place of rank
+ * 1. In half of the cases rank 0 has called, in the others it was called.
+ */
+#define _GNU_SOURCE 1
+#define HG_NA_PLUGIN_API 1
+#include <mpi.h>
+
+#include "conform/conform.h"
+#include "mpi/ranks.h"
+
+#include <ctype.h>
+#include <limits.h>
+
+#define HEADER 40u
+#define PACKET 4000u
+#define TAG 16384
+#define BODY_TAG 24576
+#define MIB ((uint32_t) 1 << 20)
+#define BODY 5000        /* bytes of a message that has a body */
+#define GREETING 1000000 /* tag of the first message of a caller */
+#define GO 1             /* tags between the ranks, beside hg */
+#define PORT 2
+#define FORWARD 3
+#define ANY UINT_MAX
+
+enum { HELLO = 1, WELCOME, MESSAGE, FRAME, PULL, BYE, BYE_ACK, GONE, RESET };
+
+/* What the fields of a header are; of those that end in _xor, what is added to
+ * the correct value. */
+struct packet {
+    uint8_t magic_xor[2];
+    uint8_t version_xor;
+    uint8_t kind;
+    uint8_t plane;
+    uint16_t number;
+    uint32_t tag;
+    uint32_t size;
+    uint32_t id;
+    uint64_t to_xor;
+    uint64_t from_xor;
+    bool to_nobody; /* incarnation 0 */
+    bool from_nobody;
+    unsigned cut; /* bytes of the header that are missing */
+    size_t head;
+    const char *text; /* the head begins with it */
+};
+
+struct raw {
+    MPI_Comm comm; /* to hg */
+    bool apart;    /* dynamic mode */
+    bool calls;
+    uint64_t to;
+    uint64_t from;
+    char port[MPI_MAX_PORT_NAME]; /* dynamic: hg's, or ours */
+};
+
+/* How a connection goes on after the wrong packet. */
+enum after {
+    GOES_ON,    /* as if that had not come */
+    IS_RESET,   /* hg ends it, and says so */
+    ENDS,       /* hg ends it */
+    BEGINS_ANEW /* it ended, and there is another one */
+};
+
+enum where { EVERYWHERE, IN_STATIC, IN_DYNAMIC, CALLING_IN_DYNAMIC };
+
+struct wrong {
+    const char *what;
+    const char *why; /* the line that it is refused with; NULL: it is not */
+    struct packet packet;
+    void (*act)(struct raw *raw); /* instead of one packet */
+    unsigned stale;               /* packets that are dropped, as of no peer */
+    bool early;                   /* before the connection is made */
+    bool offered;                 /* hg has a body for us */
+    bool other;                   /* rank 2 sends it */
+    enum after after;
+    enum where where;
+};
+
+/* ---- Rank 1 ---- */
+
+static void put(unsigned char *p, uint64_t value, unsigned count)
+{
+    while (count-- > 0) {
+        *p++ = (unsigned char) value;
+        value >>= 8;
+    }
+}
+
+static uint64_t get(const unsigned char *p, unsigned count)
+{
+    uint64_t value = 0;
+
+    while (count-- > 0)
+        value = value << 8 | p[count];
+    return value;
+}
+
+static size_t raw_make(const struct raw *raw, const struct packet *packet,
+    unsigned char bytes[2 * PACKET])
+{
+    memset(bytes, 'a', 2 * PACKET);
+    memset(bytes, 0, HEADER);
+    bytes[0] = 'h' ^ packet->magic_xor[0];
+    bytes[1] = 'm' ^ packet->magic_xor[1];
+    bytes[2] = 1 ^ packet->version_xor;
+    bytes[3] = packet->kind;
+    bytes[4] = packet->plane;
+    put(bytes + 6, packet->number, 2);
+    put(bytes + 8, packet->tag, 4);
+    put(bytes + 12, packet->size, 4);
+    put(bytes + 16, packet->id, 4);
+    put(bytes + 24, packet->to_nobody ? 0 : raw->to ^ packet->to_xor, 8);
+    put(bytes + 32, packet->from_nobody ? 0 : raw->from ^ packet->from_xor, 8);
+    if (packet->text != NULL)
+        memcpy(bytes + HEADER, packet->text, strlen(packet->text));
+    return HEADER - packet->cut + packet->head;
+}
+
+static void raw_send(struct raw *raw, const struct packet *packet)
+{
+    unsigned char bytes[2 * PACKET];
+    size_t size = raw_make(raw, packet, bytes);
+
+    HG_CHECK_EQ_INT(
+        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw->comm), MPI_SUCCESS);
+}
+
+static void raw_say(struct raw *raw, uint8_t kind, uint32_t tag)
+{
+    const struct packet packet = {.kind = kind, .tag = tag};
+
+    raw_send(raw, &packet);
+}
+
+/* The next packet of this kind; its tag. Others are passed over. */
+static int raw_await(struct raw *raw, uint8_t kind)
+{
+    unsigned char bytes[PACKET];
+
+    do {
+        HG_CHECK_EQ_INT(MPI_Recv(bytes, PACKET, MPI_BYTE, 0, TAG, raw->comm,
+                            MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+    } while (bytes[3] != kind);
+    raw->to = get(bytes + 32, 8);
+    return (int) get(bytes + 8, 4);
+}
+
+/* Until rank 0 has said so. */
+static void raw_wait(void)
+{
+    HG_CHECK_EQ_INT(
+        MPI_Recv(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+}
+
+static void raw_send_body(struct raw *raw, int tag, size_t size)
+{
+    void *bytes = calloc(1, size);
+
+    HG_CHECK(bytes != NULL);
+    HG_CHECK_EQ_INT(
+        MPI_Send(bytes, (int) size, MPI_BYTE, 0, tag, raw->comm), MPI_SUCCESS);
+    free(bytes);
+}
+
+static void raw_forward(struct raw *raw, const struct packet *packet)
+{
+    unsigned char bytes[2 * PACKET];
+    size_t size = raw_make(raw, packet, bytes);
+
+    HG_CHECK_EQ_INT(
+        MPI_Send(bytes, (int) size, MPI_BYTE, 2, FORWARD, MPI_COMM_WORLD),
+        MPI_SUCCESS);
+}
+
+static void raw_connect(struct raw *raw, const struct wrong *wrong)
+{
+    if (raw->apart)
+        HG_CHECK_EQ_INT(
+            (raw->calls ? MPI_Comm_connect : MPI_Comm_accept)(
+                raw->port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &raw->comm),
+            MPI_SUCCESS);
+    if (!raw->calls)
+        (void) raw_await(raw, HELLO);
+    if (wrong->early)
+        raw_send(raw, &wrong->packet);
+    if (raw->calls) {
+        raw_say(raw, HELLO, 0);
+        (void) raw_await(raw, WELCOME);
+        raw_say(raw, MESSAGE, GREETING);
+    } else {
+        raw_say(raw, WELCOME, 0);
+    }
+}
+
+static void raw_row(struct raw *raw, const struct wrong *wrong, unsigned index)
+{
+    raw->from += 2;
+    raw_connect(raw, wrong);
+    if (wrong->offered)
+        (void) raw_await(raw, MESSAGE);
+    raw_wait();
+    if (wrong->act != NULL)
+        wrong->act(raw);
+    else if (wrong->other)
+        raw_forward(raw, &wrong->packet);
+    else if (!wrong->early)
+        raw_send(raw, &wrong->packet);
+    if (wrong->after == IS_RESET)
+        (void) raw_await(raw, RESET);
+    if (wrong->after == GOES_ON || wrong->after == BEGINS_ANEW) {
+        raw_say(raw, MESSAGE, index);
+        raw_wait();
+        raw_say(raw, RESET, 0);
+    }
+}
+
+/* ---- Wrong things of more than one packet ---- */
+
+static const struct packet with_body = {
+    .kind = MESSAGE, .size = BODY, .id = 1, .tag = 77};
+
+/* A body is promised, and does not come. */
+static void flood(struct raw *raw)
+{
+    const struct packet full = {.kind = MESSAGE, .head = PACKET - HEADER};
+    unsigned i;
+    int tag;
+
+    raw_send(raw, &with_body);
+    tag = raw_await(raw, PULL);
+    for (i = 0; i < MIB / (PACKET - HEADER) + 1; i++)
+        raw_send(raw, &full);
+    (void) raw_await(raw, RESET);
+    raw_send_body(raw, tag, BODY);
+}
+
+/* The largest body that there may be, for a message and for a frame. The
+ * connection ends before it comes. */
+static void largest(struct raw *raw)
+{
+    struct packet packet = {.kind = MESSAGE, .size = 16 * MIB};
+    int tags[2];
+
+    raw_send(raw, &packet);
+    tags[0] = raw_await(raw, PULL);
+    packet.kind = FRAME;
+    raw_send(raw, &packet);
+    tags[1] = raw_await(raw, PULL);
+    raw_say(raw, RESET, 0);
+    raw_send_body(raw, tags[0], 16 * MIB);
+    raw_send_body(raw, tags[1], 16 * MIB);
+}
+
+static void pull(struct raw *raw)
+{
+    const struct packet packet = {.kind = PULL, .tag = BODY_TAG, .id = 1};
+    unsigned char bytes[BODY];
+    MPI_Status status;
+    int size;
+
+    raw_send(raw, &packet);
+    HG_CHECK_EQ_INT(
+        MPI_Recv(bytes, BODY, MPI_BYTE, 0, BODY_TAG, raw->comm, &status),
+        MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Get_count(&status, MPI_BYTE, &size), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(size, BODY);
+}
+
+static void pull_twice(struct raw *raw)
+{
+    pull(raw);
+    raw_send(raw, &(struct packet){.kind = PULL, .tag = BODY_TAG, .id = 1});
+}
+
+/* Another class of rank 1, with the number of the former one. */
+static void begin_anew(struct raw *raw)
+{
+    raw->from++;
+    raw_say(raw, HELLO, 0);
+    (void) raw_await(raw, WELCOME);
+}
+
+/* ---- The table ---- */
+
+#define PREFIX "mpi+dynamic://"
+
+#define SHORT "it is shorter than a header"
+#define MAGIC "it does not begin with"
+#define VERSION "it has another version"
+#define KIND "there is no such kind"
+#define CLASS "there is no such class"
+#define SECOND "a second HELLO on this connection"
+#define PLANE "there is no such plane"
+#define OFFER "no body was offered"
+#define OTHER_BODY "it asks for another body than the next one"
+#define BEHIND "too much waits behind a body"
+#define SIZE "its size is wrong"
+#define TAGS "it names no lane or no tag for a body"
+#define NAME "not a name that a listener can have"
+
+/* Rows: refused, and the connection is reset; refused, and it goes on; and
+ * dropped as of no peer. */
+#define RESETS(what_, why_, ...) \
+    { \
+        .what = what_, .why = why_, .after = IS_RESET, .packet = { \
+            __VA_ARGS__ \
+        } \
+    }
+#define REFUSED(what_, why_, ...) \
+    { \
+        .what = what_, .why = why_, .packet = { __VA_ARGS__ } \
+    }
+#define STALE(what_, ...) \
+    { \
+        .what = what_, .stale = 1, .packet = { __VA_ARGS__ } \
+    }
+#define EARLY(what_, ...) \
+    { \
+        .what = what_, .stale = 1, .early = true, .packet = { __VA_ARGS__ } \
+    }
+#define OTHER(what_, ...) \
+    { \
+        .what = what_, .stale = 1, .other = true, .where = IN_STATIC, \
+        .packet = { \
+            __VA_ARGS__ \
+        } \
+    }
+#define MISNAMED(what_, text_, head_) \
+    { \
+        .what = what_, .why = NAME, .early = true, \
+        .where = CALLING_IN_DYNAMIC, .packet = { \
+            .kind = HELLO, \
+            .text = text_, \
+            .head = head_ \
+        } \
+    }
+
+/* clang-format off */
+static const struct wrong wrongs[] = {
+    {.what = "nothing", .packet = {.kind = MESSAGE, .plane = 1}},
+    /* Headers. */
+    REFUSED("no byte", SHORT,
+        .kind = MESSAGE, .cut = HEADER),
+    REFUSED("a byte too few", SHORT,
+        .kind = MESSAGE, .cut = 1),
+    REFUSED("another first byte", MAGIC,
+        .kind = BYE, .magic_xor = {1, 0}),
+    REFUSED("another second byte", MAGIC,
+        .kind = BYE, .magic_xor = {0, 1}),
+    REFUSED("an older version", VERSION,
+        .kind = BYE, .version_xor = 1),
+    REFUSED("a newer version", VERSION,
+        .kind = HELLO, .version_xor = 3, .number = 5),
+    REFUSED("kind 0", KIND, .kind = 0),
+    REFUSED("the next kind", KIND, .kind = RESET + 1),
+    REFUSED("the last kind", KIND, .kind = 255),
+    REFUSED("a class that cannot be", CLASS,
+        .kind = HELLO, .number = 8192),
+    REFUSED("the last class", CLASS,
+        .kind = HELLO, .number = 65535),
+    /* HELLO. */
+    REFUSED("a HELLO of no class", SIZE, .kind = HELLO, .number = 5,
+        .from_nobody = true),
+    REFUSED("a HELLO with a body", SIZE, .kind = HELLO, .number = 5,
+        .size = 1),
+    {.what = "a HELLO with a name", .why = SIZE, .where = IN_STATIC,
+        .packet = {.kind = HELLO, .number = 5, .head = 1}},
+    {.what = "a HELLO that crosses ours", .early = true,
+        .packet = {.kind = HELLO}},
+    {.what = "a HELLO again", .packet = {.kind = HELLO}},
+    {.what = "a HELLO of a new class", .act = begin_anew,
+        .after = BEGINS_ANEW, .where = IN_STATIC},
+    {.what = "a HELLO of another class", .after = ENDS, .where = IN_DYNAMIC,
+        .why = SECOND,
+        .packet = {.kind = HELLO, .from_xor = 1}},
+    {.what = "a long name", .early = true, .where = CALLING_IN_DYNAMIC,
+        .packet = {.kind = HELLO, .text = PREFIX, .head = 255}},
+    MISNAMED("a name that is too long", PREFIX, 256),
+    MISNAMED("a name of nothing", PREFIX, sizeof(PREFIX) - 1),
+    MISNAMED("a name of static mode", "mpi+static://1", 20),
+    MISNAMED("a name with a space", PREFIX "a b", 30),
+    MISNAMED("a name with a sign of no letter", PREFIX "a\x7f", 30),
+    MISNAMED("a name that is no port", PREFIX "%zz", 30),
+    MISNAMED("a name without its number", PREFIX "a/", 30),
+    /* Other incarnations, and no connection. */
+    STALE("a message to another class", .kind = MESSAGE, .to_xor = 1),
+    STALE("a message of another class", .kind = MESSAGE, .from_xor = 1),
+    STALE("a message of no class", .kind = MESSAGE, .from_nobody = true),
+    STALE("a BYE to another class", .kind = BYE, .to_xor = 1),
+    STALE("a BYE of another class", .kind = BYE, .from_xor = 1),
+    STALE("a RESET to another class", .kind = RESET, .to_xor = 1),
+    STALE("a RESET of another class", .kind = RESET, .from_xor = 1),
+    STALE("a RESET of another class to none", .kind = RESET,
+        .to_nobody = true, .from_xor = 1),
+    STALE("a BYE to none", .kind = BYE, .to_nobody = true),
+    STALE("a WELCOME to another class", .kind = WELCOME, .to_xor = 1),
+    STALE("a WELCOME of no class", .kind = WELCOME, .from_nobody = true),
+    {.what = "a WELCOME again", .packet = {.kind = WELCOME, .from_xor = 1}},
+    EARLY("a WELCOME to another class, early", .kind = WELCOME, .to_xor = 1),
+    EARLY("a WELCOME of no class, early", .kind = WELCOME,
+        .from_nobody = true),
+    EARLY("a message, early", .kind = MESSAGE),
+    EARLY("a message of no class, early", .kind = MESSAGE,
+        .from_nobody = true),
+    EARLY("a body of no class, early", .kind = MESSAGE, .size = BODY,
+        .from_nobody = true),
+    EARLY("a BYE of no class, early", .kind = BYE, .from_nobody = true),
+    EARLY("a PULL of no class, early", .kind = PULL, .from_nobody = true),
+    EARLY("a RESET of no class, early", .kind = RESET, .to_nobody = true,
+        .from_nobody = true),
+    {.what = "a message of a class that said no HELLO", .stale = 1,
+        .where = IN_STATIC, .packet = {.kind = MESSAGE, .number = 5}},
+    OTHER("a message of another rank", .kind = MESSAGE),
+    OTHER("a BYE of another rank", .kind = BYE),
+    OTHER("a RESET of another rank", .kind = RESET),
+    /* Sizes. */
+    RESETS("a message of no plane", PLANE,
+        .kind = MESSAGE, .plane = 3),
+    RESETS("a message of the last plane", PLANE,
+        .kind = MESSAGE, .plane = 255),
+    RESETS("a body of 16 MiB and 1", SIZE, .kind = MESSAGE,
+        .size = 16 * MIB + 1),
+    RESETS("a body of 4 GiB", SIZE, .kind = MESSAGE, .size = UINT32_MAX),
+    RESETS("a body and bytes", SIZE, .kind = MESSAGE, .size = BODY,
+        .head = 1),
+    RESETS("a frame of 16 MiB and 1", SIZE, .kind = FRAME,
+        .size = 16 * MIB + 1),
+    RESETS("a frame of 4 GiB", SIZE, .kind = FRAME, .size = UINT32_MAX),
+    RESETS("a frame shorter than its header", SIZE, .kind = FRAME,
+        .tag = 11, .head = 10),
+    RESETS("a frame and part of its data", SIZE, .kind = FRAME,
+        .size = BODY, .tag = 9, .head = 10),
+    RESETS("a frame and part of its header", SIZE, .kind = FRAME,
+        .size = BODY, .tag = 11, .head = 10),
+    {.what = "the largest bodies", .act = largest, .after = ENDS},
+    RESETS("a BYE with a body", SIZE, .kind = BYE, .size = 1),
+    RESETS("a BYE with bytes", SIZE, .kind = BYE, .head = 1),
+    /* Bodies. */
+    {.what = "the body that was offered", .act = pull, .offered = true},
+    {.what = "a body twice", .act = pull_twice, .offered = true,
+        .why = OFFER, .after = IS_RESET},
+    RESETS("a body of nothing", OFFER, .kind = PULL,
+        .tag = BODY_TAG, .id = 1),
+    {.what = "another body", .offered = true, .after = IS_RESET,
+        .why = OTHER_BODY,
+        .packet = {.kind = PULL, .tag = BODY_TAG, .id = 2}},
+    {.what = "a body of a frame", .offered = true, .after = IS_RESET,
+        .why = OFFER,
+        .packet = {.kind = PULL, .plane = 1, .tag = BODY_TAG, .id = 1}},
+    {.what = "a body of no lane", .offered = true, .after = IS_RESET,
+        .why = TAGS,
+        .packet = {.kind = PULL, .plane = 2, .tag = BODY_TAG, .id = 1}},
+    {.what = "a tag below those", .offered = true, .after = IS_RESET,
+        .why = TAGS, .packet = {.kind = PULL, .tag = BODY_TAG - 1, .id = 1}},
+    {.what = "a tag above those", .offered = true, .after = IS_RESET,
+        .why = TAGS, .packet = {.kind = PULL, .tag = 32768, .id = 1}},
+    {.what = "another rank asks", .offered = true, .other = true, .stale = 1,
+        .where = IN_STATIC,
+        .packet = {.kind = PULL, .tag = BODY_TAG, .id = 1}},
+    /* Ends. */
+    {.what = "a BYE", .after = ENDS, .packet = {.kind = BYE}},
+    {.what = "a RESET of a class that was not answered", .after = ENDS,
+        .packet = {.kind = RESET, .to_nobody = true}},
+    /* The last, as more packets are under way when it is refused. */
+    {.what = "messages behind a body", .act = flood, .stale = ANY,
+        .why = BEHIND, .after = ENDS},
+};
+/* clang-format on */
+
+#define WRONGS (sizeof(wrongs) / sizeof(wrongs[0]))
+
+static bool wrong_applies(const struct wrong *wrong, bool apart, bool calls)
+{
+    switch (wrong->where) {
+    case IN_STATIC: return !apart;
+    case IN_DYNAMIC: return apart;
+    case CALLING_IN_DYNAMIC: return apart && calls;
+    default: return true;
+    }
+}
+
+/* ---- Rank 0 ---- */
+
+struct siege {
+    struct conform_end end;
+    bool apart;
+    bool called;
+    char name[NA_MAX_ADDR_LEN]; /* of rank 1, which was not called */
+    char byte;
+};
+
+static void siege_go(void)
+{
+    HG_CHECK_EQ_INT(
+        MPI_Send(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
+/* A receive that ends with the connection. */
+static void siege_watch(
+    struct siege *siege, struct conform_call *call, na_addr_t addr)
+{
+    memset(call, 0, sizeof(*call));
+    HG_CHECK_OK(NA_Msg_recv_expected(siege->end.na_class, siege->end.context,
+        conform_ended, call, &siege->byte, 1, addr, 9, NA_OP_ID_IGNORE));
+}
+
+static na_addr_t siege_hear(struct siege *siege, na_tag_t tag)
+{
+    static char bytes[BODY];
+    struct conform_call call;
+
+    HG_CHECK_OK(
+        conform_recv(&siege->end, &call, false, bytes, sizeof(bytes), 0));
+    HG_CHECK_OK(conform_wait(&siege->end, &call));
+    HG_CHECK_EQ_U64(call.tag, tag);
+    return call.addr;
+}
+
+static na_addr_t siege_connect(struct siege *siege)
+{
+    struct conform_call call;
+
+    if (siege->called)
+        return siege_hear(siege, GREETING);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(siege->end.na_class, siege->end.context,
+        conform_ended, &call, siege->name, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(&siege->end, &call));
+    return call.addr;
+}
+
+static void siege_offer(struct siege *siege, na_addr_t addr)
+{
+    static char bytes[BODY];
+    struct conform_call call;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Msg_send_expected(siege->end.na_class, siege->end.context,
+        conform_ended, &call, bytes, BODY, addr, 8, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(&siege->end, &call));
+}
+
+static void siege_row(
+    struct siege *siege, const struct wrong *wrong, unsigned index)
+{
+    na_class_t *na_class = siege->end.na_class;
+    uint64_t malformed = NA_Get_counter(na_class, "mpi_malformed");
+    uint64_t stale = NA_Get_counter(na_class, "mpi_stale") + wrong->stale;
+    unsigned lines = wrong->why != NULL ? hg_test_log_count(wrong->why) : 0;
+    struct conform_call first, second;
+    na_addr_t addr, again;
+    unsigned ms = 0;
+
+    siege_go();
+    addr = siege_connect(siege);
+    siege_watch(siege, &first, addr);
+    if (wrong->offered)
+        siege_offer(siege, addr);
+    siege_go();
+    if (wrong->after == GOES_ON || wrong->after == BEGINS_ANEW) {
+        again = siege_hear(siege, index);
+        HG_CHECK_EQ_INT(first.ends, wrong->after == BEGINS_ANEW);
+        HG_CHECK(
+            NA_Addr_cmp(na_class, addr, again) == (wrong->after == GOES_ON));
+        siege_watch(siege, &second, again);
+        siege_go();
+        HG_CHECK_RET(conform_wait(&siege->end, &second), NA_DISCONNECT);
+        HG_CHECK_OK(NA_Addr_free(na_class, again));
+    }
+    HG_CHECK_RET(conform_wait(&siege->end, &first), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(na_class, addr));
+    while (wrong->other && NA_Get_counter(na_class, "mpi_stale") < stale) {
+        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        (void) conform_turn(na_class, siege->end.context, 1);
+    }
+    if (wrong->why != NULL)
+        HG_CHECK_EQ_INT(hg_test_log_count(wrong->why), lines + 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "mpi_malformed"),
+        malformed + (wrong->why != NULL));
+    if (wrong->stale != ANY)
+        HG_CHECK_EQ_U64(NA_Get_counter(na_class, "mpi_stale"), stale);
+}
+
+/* Signs that need it are written as %XX. */
+static void siege_name(struct siege *siege, const char *port)
+{
+    size_t used = strlen(PREFIX);
+
+    memcpy(siege->name, PREFIX, used);
+    for (; *port != '\0'; port++)
+        used +=
+            (size_t) snprintf(siege->name + used, sizeof(siege->name) - used,
+                isalnum(*port) ? "%c" : "%%%02X", *port);
+    HG_CHECK(used < sizeof(siege->name));
+}
+
+static void siege_open(struct siege *siege)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char port[MPI_MAX_PORT_NAME];
+
+    info.max_queue_bytes = 1;
+    siege->end.na_class = NA_Initialize_opt(
+        siege->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
+    HG_CHECK(siege->end.na_class != NULL);
+    siege->end.context = NA_Context_create(siege->end.na_class);
+    HG_CHECK(siege->end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(siege->end.na_class, &siege->end.self));
+    (void) snprintf(siege->name, sizeof(siege->name), "mpi+static://1");
+    if (siege->apart && siege->called) {
+        HG_CHECK_OK(NA_Addr_to_string(siege->end.na_class, siege->name,
+            sizeof(siege->name), siege->end.self));
+        HG_CHECK_EQ_INT(MPI_Send(siege->name, sizeof(siege->name), MPI_BYTE, 1,
+                            PORT, MPI_COMM_WORLD),
+            MPI_SUCCESS);
+    } else if (siege->apart) {
+        HG_CHECK_EQ_INT(MPI_Recv(port, sizeof(port), MPI_BYTE, 1, PORT,
+                            MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+        siege_name(siege, port);
+    }
+}
+
+/* ---- The ranks ---- */
+
+static void rank_1_open(struct raw *raw)
+{
+    char name[NA_MAX_ADDR_LEN];
+    char *port = raw->port;
+    const char *p;
+
+    raw->comm = MPI_COMM_WORLD;
+    if (raw->apart && raw->calls) {
+        HG_CHECK_EQ_INT(MPI_Recv(name, sizeof(name), MPI_BYTE, 0, PORT,
+                            MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+        for (p = name + strlen(PREFIX); *p != '\0'; p++) {
+            unsigned value = (unsigned char) *p;
+
+            if (*p == '%') {
+                HG_CHECK(sscanf(p + 1, "%2X", &value) == 1);
+                p += 2;
+            }
+            *port++ = (char) value;
+        }
+    } else if (raw->apart) {
+        HG_CHECK_EQ_INT(MPI_Open_port(MPI_INFO_NULL, raw->port), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(MPI_Send(raw->port, sizeof(raw->port), MPI_BYTE, 0,
+                            PORT, MPI_COMM_WORLD),
+            MPI_SUCCESS);
+    }
+}
+
+static void rank_1(bool apart, bool calls)
+{
+    struct raw raw = {.apart = apart, .calls = calls, .from = 1000};
+    unsigned i;
+
+    rank_1_open(&raw);
+    for (i = 0; i < WRONGS; i++) {
+        if (!wrong_applies(&wrongs[i], apart, calls))
+            continue;
+        raw_wait();
+        hg_test_at(wrongs[i].what);
+        raw_row(&raw, &wrongs[i], i);
+    }
+    HG_CHECK_EQ_INT(
+        MPI_Send(NULL, 0, MPI_BYTE, 2, FORWARD, MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
+/* Sends to hg what rank 1 has made. */
+static void rank_2(void)
+{
+    unsigned char bytes[PACKET];
+    MPI_Status status;
+    int size;
+
+    for (;;) {
+        HG_CHECK_EQ_INT(MPI_Recv(bytes, PACKET, MPI_BYTE, 1, FORWARD,
+                            MPI_COMM_WORLD, &status),
+            MPI_SUCCESS);
+        HG_CHECK_EQ_INT(MPI_Get_count(&status, MPI_BYTE, &size), MPI_SUCCESS);
+        if (size == 0)
+            return;
+        HG_CHECK_EQ_INT(MPI_Send(bytes, size, MPI_BYTE, 0, TAG, MPI_COMM_WORLD),
+            MPI_SUCCESS);
+    }
+}
+
+static void rank_0(bool apart, bool calls)
+{
+    static const char *const lines[] = {SHORT, MAGIC, VERSION, KIND, CLASS,
+        SIZE, NAME, SECOND, PLANE, TAGS, OFFER, OTHER_BODY, BEHIND};
+    struct siege siege = {.apart = apart, .called = calls};
+    unsigned i;
+
+    HG_Set_log_level("debug"); /* all lines */
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        hg_test_allow_log(lines[i]);
+    siege_open(&siege);
+    for (i = 0; i < WRONGS; i++) {
+        if (!wrong_applies(&wrongs[i], apart, calls))
+            continue;
+        fprintf(stderr, "%s\n", wrongs[i].what);
+        siege_row(&siege, &wrongs[i], i);
+    }
+    conform_close(&siege.end);
+}
+
+static void rank_all(bool apart, bool calls)
+{
+    int level, rank;
+
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    switch (rank) {
+    case 0: rank_0(apart, calls); break;
+    case 1: rank_1(apart, calls); break;
+    default: rank_2(); break;
+    }
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST_ROLE(caller)
+{
+    (void) argc;
+    (void) argv;
+    rank_all(false, true);
+}
+
+HG_TEST(packets_of_a_caller_are_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(3, "caller"), 0);
+}
+
+HG_TEST_ROLE(listener)
+{
+    (void) argc;
+    (void) argv;
+    rank_all(false, false);
+}
+
+HG_TEST(packets_of_a_listener_are_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(3, "listener"), 0);
+}
+
+#ifdef OPEN_MPI
+HG_TEST_ROLE(caller_apart)
+{
+    (void) argc;
+    (void) argv;
+    rank_all(true, true);
+}
+
+HG_TEST(packets_of_a_dynamic_caller_are_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(3, "caller_apart"), 0);
+}
+
+HG_TEST_ROLE(listener_apart)
+{
+    (void) argc;
+    (void) argv;
+    rank_all(true, false);
+}
+
+HG_TEST(packets_of_a_dynamic_listener_are_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(3, "listener_apart"), 0);
+}
+#endif
