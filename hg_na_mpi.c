@@ -457,9 +457,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
+/* The most bytes of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* The most data in a frame: the counts of MPI are int. */
-#define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
 /* Bytes that may wait behind a body at least: more than a correct peer sends
  * before it hears that the body is asked for. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)
@@ -813,16 +812,21 @@ static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
     }
 }
 
-/* Log why a function of MPI failed; the code for it. */
-static na_return_t na_mpi_failed(const struct na_mpi_class *self,
-    const char *what, const char *which, int error)
+/* Log why a function of MPI failed; the code for it. What is longer than it may
+ * be came from a peer. */
+static na_return_t na_mpi_failed(
+    struct na_mpi_class *self, const char *what, const char *which, int error)
 {
     char text[MPI_MAX_ERROR_STRING];
+    na_return_t ret = na_mpi_code(error);
+    bool too_long = ret == NA_MSGSIZE;
 
     na_mpi_text(error, text);
-    self->base.core->log(
-        HG_LOG_LEVEL_ERROR, "mpi", "%s %s: %s", what, which, text);
-    return na_mpi_code(error);
+    if (too_long)
+        self->base.core->count(&self->base, "mpi_malformed", 1);
+    self->base.core->log(too_long ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "mpi", "%s %s: %s", what, which, text);
+    return ret;
 }
 
 /* ---- The beginning and the end of MPI ---- */
@@ -870,7 +874,7 @@ static int na_mpi_job_ends(MPI_Comm comm, int key, void *value, void *extra)
 }
 
 /* The lock is held. */
-static na_return_t na_mpi_job_watch(const struct na_mpi_class *self)
+static na_return_t na_mpi_job_watch(struct na_mpi_class *self)
 {
     int key = MPI_KEYVAL_INVALID;
     int error;
@@ -1381,7 +1385,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_FRAME_MAX);
+    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)
@@ -3019,15 +3023,11 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
 }
 
 /* Check the sizes and the plane of a packet that has a lane. */
-static const char *na_mpi_check(
-    const struct na_mpi_class *self, const struct na_mpi_packet *packet)
+static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
-    na_size_t frame_max = self->base.info->rma_frame_size;
     bool fits;
 
-    if (frame_max < NA_MPI_MSG_MAX)
-        frame_max = NA_MPI_MSG_MAX;
     switch (header->kind) {
     case NA_MPI_MESSAGE:
         if (header->plane >= NA_MSG_PLANE_MAX)
@@ -3036,7 +3036,7 @@ static const char *na_mpi_check(
             (header->size == 0 || packet->head_size == 0);
         break;
     case NA_MPI_FRAME:
-        fits = header->size <= frame_max &&
+        fits = header->size <= NA_MPI_MSG_MAX &&
             (header->size == 0 ? header->tag <= packet->head_size
                                : header->tag == packet->head_size);
         break;
@@ -3055,7 +3055,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     const struct na_mpi_header *header = &packet->header;
     enum na_mpi_lane lane =
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
-    const char *why = na_mpi_check(self, packet);
+    const char *why = na_mpi_check(packet);
     na_return_t ret = NA_SUCCESS;
     bool waits;
 
@@ -3984,7 +3984,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .cancel = na_mpi_cancel,
     .reclaim = na_mpi_reclaim,
     .addr_resolve = na_mpi_addr_resolve,
-    .max_frame_size = NA_MPI_FRAME_MAX,
+    .max_frame_size = NA_MPI_MSG_MAX,
 };
 
 na_class_t *NA_MPI_Init(MPI_Comm *intra_comm, int flags)

@@ -258,7 +258,8 @@ struct na_init_info {
                                   libfabric only by this silence. Over sm
                                   nothing is said to tell the living: a peer
                                   lives as long as its process */
-    size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
+    size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB.
+                                  Over MPI at most 16 MiB */
     size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
                                   8 frames */
     na_bool_t force_rma_emulation; /* also where the transport has RMA */

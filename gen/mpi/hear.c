@@ -148,15 +148,11 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
 }
 
 /* Check the sizes and the plane of a packet that has a lane. */
-static const char *na_mpi_check(
-    const struct na_mpi_class *self, const struct na_mpi_packet *packet)
+static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
-    na_size_t frame_max = self->base.info->rma_frame_size;
     bool fits;
 
-    if (frame_max < NA_MPI_MSG_MAX)
-        frame_max = NA_MPI_MSG_MAX;
     switch (header->kind) {
     case NA_MPI_MESSAGE:
         if (header->plane >= NA_MSG_PLANE_MAX)
@@ -165,7 +161,7 @@ static const char *na_mpi_check(
             (header->size == 0 || packet->head_size == 0);
         break;
     case NA_MPI_FRAME:
-        fits = header->size <= frame_max &&
+        fits = header->size <= NA_MPI_MSG_MAX &&
             (header->size == 0 ? header->tag <= packet->head_size
                                : header->tag == packet->head_size);
         break;
@@ -184,7 +180,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     const struct na_mpi_header *header = &packet->header;
     enum na_mpi_lane lane =
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
-    const char *why = na_mpi_check(self, packet);
+    const char *why = na_mpi_check(packet);
     na_return_t ret = NA_SUCCESS;
     bool waits;
 

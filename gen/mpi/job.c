@@ -75,16 +75,21 @@ static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
     }
 }
 
-/* Log why a function of MPI failed; the code for it. */
-static na_return_t na_mpi_failed(const struct na_mpi_class *self,
-    const char *what, const char *which, int error)
+/* Log why a function of MPI failed; the code for it. What is longer than it may
+ * be came from a peer. */
+static na_return_t na_mpi_failed(
+    struct na_mpi_class *self, const char *what, const char *which, int error)
 {
     char text[MPI_MAX_ERROR_STRING];
+    na_return_t ret = na_mpi_code(error);
+    bool too_long = ret == NA_MSGSIZE;
 
     na_mpi_text(error, text);
-    self->base.core->log(
-        HG_LOG_LEVEL_ERROR, "mpi", "%s %s: %s", what, which, text);
-    return na_mpi_code(error);
+    if (too_long)
+        self->base.core->count(&self->base, "mpi_malformed", 1);
+    self->base.core->log(too_long ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "mpi", "%s %s: %s", what, which, text);
+    return ret;
 }
 
 /* ---- The beginning and the end of MPI ---- */
@@ -132,7 +137,7 @@ static int na_mpi_job_ends(MPI_Comm comm, int key, void *value, void *extra)
 }
 
 /* The lock is held. */
-static na_return_t na_mpi_job_watch(const struct na_mpi_class *self)
+static na_return_t na_mpi_job_watch(struct na_mpi_class *self)
 {
     int key = MPI_KEYVAL_INVALID;
     int error;

@@ -63,9 +63,8 @@
 #define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
+/* The most bytes of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* The most data in a frame: the counts of MPI are int. */
-#define NA_MPI_FRAME_MAX ((size_t) 1 << 30)
 /* Bytes that may wait behind a body at least: more than a correct peer sends
  * before it hears that the body is asked for. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)

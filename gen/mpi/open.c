@@ -295,7 +295,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .cancel = na_mpi_cancel,
     .reclaim = na_mpi_reclaim,
     .addr_resolve = na_mpi_addr_resolve,
-    .max_frame_size = NA_MPI_FRAME_MAX,
+    .max_frame_size = NA_MPI_MSG_MAX,
 };
 
 na_class_t *NA_MPI_Init(MPI_Comm *intra_comm, int flags)

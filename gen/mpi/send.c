@@ -379,7 +379,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_FRAME_MAX);
+    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)

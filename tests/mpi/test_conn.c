@@ -8,6 +8,8 @@
 #define _GNU_SOURCE 1
 #include <mpi.h>
 
+#define HG_NA_PLUGIN_API 1
+
 #include "conform/conform.h"
 #include "mpi/ranks.h"
 
@@ -15,6 +17,8 @@
 
 #define CONN_SIZE 5000u /* of a message with a body */
 #define CONN_TAGS 8192u /* that bodies have */
+#define CONN_BIG ((size_t) 4 << 20)
+#define CONN_PACKETS 16384 /* the tag of packets of the first class */
 
 static int conn_rank(void)
 {
@@ -29,15 +33,22 @@ static void conn_barrier(void)
     HG_CHECK_EQ_INT(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
-static void conn_open(struct conform_end *end)
+static void conn_open_as(struct conform_end *end, na_bool_t listen)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
-    end->na_class = NA_Initialize_opt("mpi+static://", NA_TRUE, &info);
+    info.max_unexpected_size = CONN_BIG;
+    info.lookup_ms = 1000;
+    end->na_class = NA_Initialize_opt("mpi+static://", listen, &info);
     HG_CHECK(end->na_class != NULL);
     end->context = NA_Context_create(end->na_class);
     HG_CHECK(end->context != NULL);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static void conn_open(struct conform_end *end)
+{
+    conn_open_as(end, NA_TRUE);
 }
 
 static void conn_send(struct conform_end *end, bool expected, na_addr_t dest,
@@ -76,13 +87,18 @@ static void conn_await(struct conform_end *end, na_addr_t peer)
     HG_CHECK_OK(conform_wait(end, &call));
 }
 
-static na_addr_t conn_look(struct conform_end *end)
+static na_addr_t conn_look_for(struct conform_end *end, const char *name)
 {
     na_addr_t addr;
 
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, "mpi+static://0", CONFORM_PATIENCE, &addr));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, name, CONFORM_PATIENCE, &addr));
     return addr;
+}
+
+static na_addr_t conn_look(struct conform_end *end)
+{
+    return conn_look_for(end, "mpi+static://0");
 }
 
 /* ---- Tags of bodies ---- */
@@ -209,4 +225,37 @@ HG_TEST_ROLE(unanswered)
 HG_TEST(a_class_that_ends_while_it_connects_is_forgotten)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
+}
+
+/* ---- Packets that are too long ---- */
+
+HG_TEST_ROLE(too_long)
+{
+    static char bytes[CONN_SIZE];
+    struct conform_end end;
+    na_addr_t peer;
+
+    (void) argc;
+    (void) argv;
+    conn_open(&end);
+    if (conn_rank() == 0) {
+        hg_test_expect_log("cannot receive a packet");
+        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "mpi_malformed"), 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+    } else {
+        HG_CHECK_EQ_INT(MPI_Send(bytes, CONN_SIZE, MPI_BYTE, 0, CONN_PACKETS,
+                            MPI_COMM_WORLD),
+            MPI_SUCCESS);
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, bytes, sizeof(bytes), 1);
+        conn_await(&end, peer);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(a_packet_that_is_too_long_is_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "too_long"), 0);
 }
