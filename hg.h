@@ -611,11 +611,14 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
  * the application uses no tags from 16384 on, and does not receive with
  * MPI_ANY_TAG. `flags` is 0 or NA_MPI_LISTEN. For programs that include mpi.h
  * before hg.h, and are built with hg_na_mpi.c. From the design of 2013
- * (na_mpi_init). */
+ * (na_mpi_init). NA_MPI_Init_opt takes options, as NA_Initialize_opt does; in
+ * the callback model struct hg_init_info takes the class. */
 #define NA_MPI_LISTEN 0x01
 #ifdef MPI_VERSION
 NA_EXPORT na_class_t *NA_MPI_Init(
     MPI_Comm *intra_comm, int flags) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
+    const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 #endif
 
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC

@@ -298,13 +298,19 @@ const struct na_plugin hg_na_mpi_plugin = {
     .max_frame_size = NA_MPI_MSG_MAX,
 };
 
-na_class_t *NA_MPI_Init(MPI_Comm *intra_comm, int flags)
+na_class_t *NA_MPI_Init_opt(
+    MPI_Comm *intra_comm, int flags, const struct na_init_info *info)
 {
     na_class_t *na_class;
 
     na_mpi_given = intra_comm;
-    na_class = NA_Initialize(
-        "mpi+static://", (flags & NA_MPI_LISTEN) != 0 ? NA_TRUE : NA_FALSE);
+    na_class = NA_Initialize_opt("mpi+static://",
+        (flags & NA_MPI_LISTEN) != 0 ? NA_TRUE : NA_FALSE, info);
     na_mpi_given = NULL;
     return na_class;
+}
+
+na_class_t *NA_MPI_Init(MPI_Comm *intra_comm, int flags)
+{
+    return NA_MPI_Init_opt(intra_comm, flags, NULL);
 }

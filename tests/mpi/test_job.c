@@ -250,6 +250,7 @@ HG_TEST(a_child_of_fork_is_refused)
 /* Of ranks 2, 1 and 0 of four, in this order; the fourth looks on. */
 HG_TEST_ROLE(reversed)
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
     char name[NA_MAX_ADDR_LEN];
     MPI_Comm comm;
@@ -263,8 +264,14 @@ HG_TEST_ROLE(reversed)
                         -rank, &comm),
         MPI_SUCCESS);
     if (rank < 3) {
-        na_class = NA_MPI_Init(&comm, rank == 2 ? NA_MPI_LISTEN : 0);
+        info.max_unexpected_size = 5000;
+        if (rank == 2)
+            na_class = NA_MPI_Init(&comm, NA_MPI_LISTEN);
+        else
+            na_class = NA_MPI_Init_opt(&comm, 0, &info);
         HG_CHECK(na_class != NULL);
+        HG_CHECK(
+            (NA_Msg_get_max_unexpected_size(na_class) == 5000) == (rank != 2));
         HG_CHECK(NA_Is_listening(na_class) == (rank == 2));
         (void) snprintf(name, sizeof(name), "mpi+static://%d", 2 - rank);
         job_check_name(na_class, name);
