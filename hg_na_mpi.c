@@ -421,6 +421,10 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *     HELLO   incarnation of the sender --->
  *     <--- WELCOME   incarnations of both
  *
+ * HELLO names the lane that is needed. A class that does not listen answers
+ * strangers only if that is the lane of frames: RMA finds memory by the address
+ * of its owner, who may not listen.
+ *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
  * answered by BYE_ACK. A class that is closed says GONE to all. These keep
@@ -644,10 +648,10 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
     return (struct na_mpi_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
- * is held. */
+/* Begin to connect an idle address, which keeps its sends meanwhile. `lane` is
+ * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
-    struct na_mpi_class *self, struct na_mpi_addr *addr);
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
@@ -1110,7 +1114,7 @@ static na_return_t na_mpi_control(
 
 /* Say HELLO; in dynamic mode with our name, if we listen. */
 static void na_mpi_say_hello(
-    struct na_mpi_class *self, struct na_mpi_addr *addr)
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     const char *name = self->base.self_addr->name;
     struct na_mpi_out *out = na_mpi_packet(self);
@@ -1121,6 +1125,7 @@ static void na_mpi_say_hello(
         return; /* the dial ends in time */
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_HELLO;
+    header.plane = (uint8_t) lane;
     memcpy(out->packet + NA_MPI_HEADER, name, size);
     (void) na_mpi_packet_send(self, addr, out, &header, size);
 }
@@ -1332,10 +1337,10 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
 
 /* How an address that is not ready answers a send. Wanting it dials. */
 static na_return_t na_mpi_unready(
-    struct na_mpi_class *self, struct na_mpi_addr *addr)
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     if (addr->state == NA_MPI_IDLE)
-        na_mpi_dial(self, addr);
+        na_mpi_dial(self, addr, lane);
     return addr->state == NA_MPI_DEAD ? NA_DISCONNECT : NA_AGAIN;
 }
 
@@ -1354,7 +1359,7 @@ static na_return_t na_mpi_msg_send(
     if (addr->state == NA_MPI_READY)
         ret = na_mpi_transmit(self, addr, msg, body);
     else
-        ret = na_mpi_unready(self, addr);
+        ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
@@ -1397,7 +1402,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     na_mpi_lock();
     ret = NA_SUCCESS;
     if (addr->state != NA_MPI_READY)
-        ret = na_mpi_unready(self, addr);
+        ret = na_mpi_unready(self, addr, NA_MPI_FRAMES);
     if (ret == NA_SUCCESS) {
         packet = na_mpi_packet(self);
         ret = packet != NULL ? NA_SUCCESS : NA_NOMEM;
@@ -1989,7 +1994,8 @@ static void na_mpi_set_deadline(
         na_plug_list_push(&self->timed, &addr->timed);
 }
 
-static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_dial(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     assert(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
@@ -2000,7 +2006,7 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     if (addr->channel != NULL)
-        na_mpi_say_hello(self, addr);
+        na_mpi_say_hello(self, addr, lane);
     else
         na_mpi_connect_start(self, addr);
 }
@@ -2240,7 +2246,7 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_plug_list_move(&end.closers, &addr->closers);
     if (!na_plug_list_empty(&addr->lookups) ||
         !na_plug_list_empty(&addr->sends))
-        na_mpi_dial(self, addr);
+        na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     else
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();
@@ -2857,7 +2863,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         if (addr->channel != NULL) {
             addr->channel->peer = addr;
             connect->error = MPI_ERR_OTHER; /* its communicator was taken */
-            na_mpi_say_hello(self, addr);
+            na_mpi_say_hello(self, addr, NA_MPI_MESSAGES);
         } else {
             addr->error =
                 connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;
@@ -2919,6 +2925,11 @@ static const char *na_mpi_hello(
         if (packet->channel != &self->channel)
             return "a second HELLO on this connection";
         na_mpi_lock();
+    }
+    if (addr == NULL && !self->base.listen &&
+        packet->header.plane != NA_MPI_FRAMES) {
+        na_mpi_unlock();
+        return "it looks up a class that does not listen";
     }
     if (addr == NULL) {
         na_mpi_unlock();
@@ -3369,7 +3380,7 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
     } else if (waits) {
         na_plug_list_push(&addr->lookups, &op->link);
         if (addr->state == NA_MPI_IDLE)
-            na_mpi_dial(self, addr);
+            na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     }
     na_mpi_unlock();
     if (!waits) {

@@ -121,7 +121,8 @@ static void na_mpi_set_deadline(
         na_plug_list_push(&self->timed, &addr->timed);
 }
 
-static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_dial(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     assert(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
@@ -132,7 +133,7 @@ static void na_mpi_dial(struct na_mpi_class *self, struct na_mpi_addr *addr)
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     if (addr->channel != NULL)
-        na_mpi_say_hello(self, addr);
+        na_mpi_say_hello(self, addr, lane);
     else
         na_mpi_connect_start(self, addr);
 }
@@ -372,7 +373,7 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_plug_list_move(&end.closers, &addr->closers);
     if (!na_plug_list_empty(&addr->lookups) ||
         !na_plug_list_empty(&addr->sends))
-        na_mpi_dial(self, addr);
+        na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     else
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();

@@ -546,7 +546,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         if (addr->channel != NULL) {
             addr->channel->peer = addr;
             connect->error = MPI_ERR_OTHER; /* its communicator was taken */
-            na_mpi_say_hello(self, addr);
+            na_mpi_say_hello(self, addr, NA_MPI_MESSAGES);
         } else {
             addr->error =
                 connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;

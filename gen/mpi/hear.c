@@ -45,6 +45,11 @@ static const char *na_mpi_hello(
             return "a second HELLO on this connection";
         na_mpi_lock();
     }
+    if (addr == NULL && !self->base.listen &&
+        packet->header.plane != NA_MPI_FRAMES) {
+        na_mpi_unlock();
+        return "it looks up a class that does not listen";
+    }
     if (addr == NULL) {
         na_mpi_unlock();
         if (packet->head_size > 0 &&

@@ -166,7 +166,7 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
     } else if (waits) {
         na_plug_list_push(&addr->lookups, &op->link);
         if (addr->state == NA_MPI_IDLE)
-            na_mpi_dial(self, addr);
+            na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     }
     na_mpi_unlock();
     if (!waits) {

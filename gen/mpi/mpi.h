@@ -27,6 +27,10 @@
  *     HELLO   incarnation of the sender --->
  *     <--- WELCOME   incarnations of both
  *
+ * HELLO names the lane that is needed. A class that does not listen answers
+ * strangers only if that is the lane of frames: RMA finds memory by the address
+ * of its owner, who may not listen.
+ *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
  * answered by BYE_ACK. A class that is closed says GONE to all. These keep
@@ -250,10 +254,10 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
     return (struct na_mpi_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
- * is held. */
+/* Begin to connect an idle address, which keeps its sends meanwhile. `lane` is
+ * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
-    struct na_mpi_class *self, struct na_mpi_addr *addr);
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);

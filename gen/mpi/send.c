@@ -104,7 +104,7 @@ static na_return_t na_mpi_control(
 
 /* Say HELLO; in dynamic mode with our name, if we listen. */
 static void na_mpi_say_hello(
-    struct na_mpi_class *self, struct na_mpi_addr *addr)
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     const char *name = self->base.self_addr->name;
     struct na_mpi_out *out = na_mpi_packet(self);
@@ -115,6 +115,7 @@ static void na_mpi_say_hello(
         return; /* the dial ends in time */
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_HELLO;
+    header.plane = (uint8_t) lane;
     memcpy(out->packet + NA_MPI_HEADER, name, size);
     (void) na_mpi_packet_send(self, addr, out, &header, size);
 }
@@ -326,10 +327,10 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
 
 /* How an address that is not ready answers a send. Wanting it dials. */
 static na_return_t na_mpi_unready(
-    struct na_mpi_class *self, struct na_mpi_addr *addr)
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     if (addr->state == NA_MPI_IDLE)
-        na_mpi_dial(self, addr);
+        na_mpi_dial(self, addr, lane);
     return addr->state == NA_MPI_DEAD ? NA_DISCONNECT : NA_AGAIN;
 }
 
@@ -348,7 +349,7 @@ static na_return_t na_mpi_msg_send(
     if (addr->state == NA_MPI_READY)
         ret = na_mpi_transmit(self, addr, msg, body);
     else
-        ret = na_mpi_unready(self, addr);
+        ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
@@ -391,7 +392,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     na_mpi_lock();
     ret = NA_SUCCESS;
     if (addr->state != NA_MPI_READY)
-        ret = na_mpi_unready(self, addr);
+        ret = na_mpi_unready(self, addr, NA_MPI_FRAMES);
     if (ret == NA_SUCCESS) {
         packet = na_mpi_packet(self);
         ret = packet != NULL ? NA_SUCCESS : NA_NOMEM;

@@ -51,6 +51,22 @@ static void conn_open(struct conform_end *end)
     conn_open_as(end, NA_TRUE);
 }
 
+/* Wait for the other rank, and make progress. */
+static void conn_meet(struct conform_end *end)
+{
+    MPI_Request request;
+    unsigned ms = 0;
+    int done = 0;
+
+    HG_CHECK_EQ_INT(MPI_Ibarrier(MPI_COMM_WORLD, &request), MPI_SUCCESS);
+    while (!done) {
+        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        (void) conform_turn(end->na_class, end->context, 1);
+        HG_CHECK_EQ_INT(
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    }
+}
+
 static void conn_send(struct conform_end *end, bool expected, na_addr_t dest,
     const void *buf, na_size_t size, na_tag_t tag)
 {
@@ -225,6 +241,49 @@ HG_TEST_ROLE(unanswered)
 HG_TEST(a_class_that_ends_while_it_connects_is_forgotten)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
+}
+
+/* ---- Classes that do not listen ---- */
+
+/* Rank 0 does not listen: rank 1 finds it once it has called. */
+HG_TEST_ROLE(deaf)
+{
+    static char bytes[CONN_SIZE];
+    struct conform_end end;
+    na_addr_t peer, found;
+    int level;
+
+    (void) argc;
+    (void) argv;
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    conn_open_as(&end, conn_rank() == 1 ? NA_TRUE : NA_FALSE);
+    if (conn_rank() == 0) {
+        conn_meet(&end);
+        HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "mpi_malformed"), 1);
+        peer = conn_look_for(&end, "mpi+static://1");
+        conn_send(&end, false, peer, bytes, sizeof(bytes), 1);
+        conn_meet(&end);
+    } else {
+        hg_test_expect_log("mpi+static://0 cannot be reached");
+        HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, "mpi+static://0",
+                         CONFORM_PATIENCE, &peer),
+            NA_HOSTUNREACH);
+        conn_meet(&end);
+        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        found = conn_look(&end);
+        HG_CHECK(found == peer);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, found));
+        conn_meet(&end);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST(a_class_that_does_not_listen_is_found_by_those_it_called)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
 }
 
 /* ---- Packets that are too long ---- */
