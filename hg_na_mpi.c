@@ -427,9 +427,11 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE_ACK. A class that is closed says GONE to all. These keep
- * their place behind messages. RESET does not: it ends a connection without the
- * bodies that were offered.
+ * answered by BYE. A class that is closed says GONE to all, which nobody
+ * answers. These keep their place behind messages. RESET does not: it ends a
+ * connection without the bodies that were offered. All three name the last body
+ * of each lane that was sent, so that the receiver of a packet whose body does
+ * not come ends its receive.
  *
  * Static mode uses one communicator for all. No call is collective: classes
  * are told apart by tags. Class N of a process, counted from 0, receives
@@ -485,13 +487,11 @@ enum na_mpi_kind {
     NA_MPI_HELLO = 1,
     NA_MPI_WELCOME,
     NA_MPI_MESSAGE,
-    NA_MPI_FRAME,   /* of emulated RMA: its header, then its data */
-    NA_MPI_PULL,    /* "send me the body with this id" */
-    NA_MPI_BYE,     /* "I close this connection" ... */
-    NA_MPI_BYE_ACK, /* "... and I sent nothing behind this" */
-    NA_MPI_GONE,    /* "My class is closed": without an answer */
-    NA_MPI_RESET,   /* "The connection is over, and what I offered does not
-                       come": waits for nothing */
+    NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
+    NA_MPI_PULL,  /* "send me the body with this id" */
+    NA_MPI_BYE,   /* "I close this connection", and the answer to that */
+    NA_MPI_GONE,  /* "My class is closed": without an answer */
+    NA_MPI_RESET, /* "The connection is over": waits for nothing */
     NA_MPI_KIND_MAX
 };
 
@@ -521,9 +521,11 @@ struct na_mpi_header {
     uint8_t target;
     uint16_t number; /* which class of the sending process */
     uint32_t tag;    /* MESSAGE: its tag; FRAME: size of the frame's header;
-                        PULL: the tag to send the body with */
-    uint32_t size;   /* of the body, or 0: MESSAGE, FRAME, PULL */
-    uint32_t id;     /* of the body: MESSAGE, FRAME, PULL */
+                        PULL: the tag to send the body with; BYE, GONE, RESET:
+                        the last body of a MESSAGE that was sent */
+    uint32_t size;   /* of the body, or 0: MESSAGE, FRAME */
+    uint32_t id;     /* of the body: MESSAGE, FRAME, PULL; BYE, GONE, RESET: the
+                        last body of a FRAME that was sent */
     uint64_t to;     /* incarnation of the receiver, 0: unknown */
     uint64_t from;   /* incarnation of the sender */
 };
@@ -609,6 +611,7 @@ struct na_mpi_addr {
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
+    uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
     struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
@@ -641,6 +644,11 @@ struct na_mpi_class {
 static struct na_mpi_class *na_mpi_of(const struct na_class *na_class)
 {
     return (struct na_mpi_class *) (uintptr_t) na_class;
+}
+
+static bool na_mpi_is_connected(const struct na_mpi_addr *addr)
+{
+    return addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
 }
 
 static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
@@ -1109,6 +1117,8 @@ static na_return_t na_mpi_control(
     }
     memset(&header, 0, sizeof(header));
     header.kind = (uint8_t) kind;
+    header.tag = addr->last_sent[NA_MPI_MESSAGES];
+    header.id = addr->last_sent[NA_MPI_FRAMES];
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
@@ -1193,7 +1203,8 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
     return ret;
 }
 
-/* Say BYE or GONE once the messages that were accepted have been taken. */
+/* Say BYE or GONE once the messages that were accepted have been taken. No body
+ * is sent after that. */
 static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->said_bye || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
@@ -1207,7 +1218,7 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 static void na_mpi_say_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+    if (na_mpi_is_connected(addr))
         (void) na_mpi_control(self, addr, NA_MPI_RESET);
 }
 
@@ -1223,6 +1234,8 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     if (lane >= NA_MPI_LANES || header->tag < (uint32_t) NA_MPI_BODY_TAG ||
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
+    if (addr->said_bye)
+        return NULL; /* it ends the receive when it reads that */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
     out = NA_MPI_OF(addr->offers[lane].next, struct na_mpi_out, link);
@@ -1235,6 +1248,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         na_mpi_break(self, addr);
         return NULL;
     }
+    addr->last_sent[lane] = out->id;
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)
@@ -1729,9 +1743,9 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. A
- * body that is on its way already arrives where it was to go, soon. The lock is
- * held. */
+ * core gets its memory back though the peer does not send yet. A receive that
+ * is not canceled at once has matched a body, which arrives where it was to go,
+ * soon. The lock is held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -1780,6 +1794,30 @@ static void na_mpi_divert_all(
 
     for (link = head->next; link != head; link = link->next)
         na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
+}
+
+/* The peer ends the connection, and says which bodies it sent: end the receives
+ * of others, whose tags no body of it has. The lock is held. */
+static void na_mpi_unpull(
+    struct na_mpi_addr *addr, const struct na_mpi_header *header)
+{
+    const uint32_t sent[NA_MPI_LANES] = {header->tag, header->id};
+    unsigned lane;
+
+    for (lane = 0; lane < NA_MPI_LANES; lane++) {
+        struct na_link *head = &addr->inboxes[lane].ins;
+        struct na_link *link;
+
+        for (link = head->next; link != head; link = link->next) {
+            struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+
+            if (in->request == MPI_REQUEST_NULL ||
+                (int32_t) (in->header.id - sent[lane]) <= 0)
+                continue;
+            (void) MPI_Cancel(&in->request);
+            (void) na_mpi_is_over(&in->request);
+        }
+    }
 }
 
 /* The first packet of an inbox, if it is complete: taken out, the caller's to
@@ -2915,8 +2953,7 @@ static const char *na_mpi_hello(
     na_mpi_lock();
     addr =
         na_mpi_find(self, packet->channel, packet->rank, packet->header.number);
-    if (addr != NULL && !addr->base.self &&
-        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING) &&
+    if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
         na_mpi_kill(self, addr); /* its class is gone */
@@ -2986,23 +3023,25 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_reached(self, addr, &end);
 }
 
-/* The peer closes the connection, after all that it sent; `kind` is BYE or
- * GONE. */
-static void na_mpi_bye(
-    struct na_mpi_class *self, struct na_mpi_addr *addr, uint8_t kind)
+/* BYE or GONE: the peer closes the connection, after all that it sent, or
+ * answers that we do. */
+static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    const struct na_mpi_header *header)
 {
+    bool connected;
     bool closing;
 
     na_mpi_lock();
+    connected = na_mpi_is_connected(addr);
     closing = addr->state == NA_MPI_CLOSING;
-    if (kind == NA_MPI_BYE && closing && !addr->said_bye)
+    if (connected)
+        na_mpi_unpull(addr, header);
+    if (connected && header->kind == NA_MPI_BYE && !addr->said_bye)
         (void) na_mpi_control(self, addr, NA_MPI_BYE);
-    else if (kind == NA_MPI_BYE && addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE_ACK);
     na_mpi_unlock();
-    if (closing) /* both do: neither waits for BYE_ACK */
+    if (closing)
         na_mpi_parted(self, addr);
-    else
+    else if (connected)
         na_mpi_kill(self, addr);
 }
 
@@ -3014,9 +3053,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_core *core = self->base.core;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
-        na_mpi_bye(self, addr, header->kind);
-    } else if (header->kind == NA_MPI_BYE_ACK) {
-        na_mpi_parted(self, addr);
+        na_mpi_bye(self, addr, header);
     } else if (self->closing) {
         return;
     } else if (header->kind == NA_MPI_FRAME) {
@@ -3075,8 +3112,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
         return why;
     }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
-    if (waits && !self->closing &&
-        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
+    if (waits && !self->closing && na_mpi_is_connected(addr))
         ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);
     packet->held = ret == NA_NOMEM;
@@ -3094,11 +3130,12 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
-    bool connected =
-        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
+    bool connected = na_mpi_is_connected(addr);
 
     switch (packet->header.kind) {
     case NA_MPI_RESET:
+        if (connected)
+            na_mpi_unpull(addr, &packet->header);
         na_mpi_unlock();
         if (connected)
             na_mpi_kill(self, addr);
@@ -3478,7 +3515,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
         struct na_mpi_in *in = NULL;
         unsigned lane;
 
-        assert(addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING);
+        assert(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
         for (lane = 0; lane < NA_MPI_LANES; lane++) {
             while ((in = na_mpi_inbox_take(
@@ -3833,7 +3870,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             na_mpi_divert_all(self, addr);
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
-            if (addr->state != NA_MPI_READY && addr->state != NA_MPI_CLOSING)
+            if (!na_mpi_is_connected(addr))
                 continue;
             na_mpi_say_bye(self, addr);
             busy = busy || !addr->said_bye;
@@ -3862,6 +3899,7 @@ static void na_mpi_shut(struct na_mpi_class *self)
     na_mpi_channel_cancel(&self->channel);
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
+    /* A canceled receive ends, whatever the peers do (MPI 3.1, 3.8.4). */
     while (!na_mpi_channel_free(self, &self->channel) ||
         !na_mpi_channels_free(self))
         continue;

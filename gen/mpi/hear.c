@@ -34,8 +34,7 @@ static const char *na_mpi_hello(
     na_mpi_lock();
     addr =
         na_mpi_find(self, packet->channel, packet->rank, packet->header.number);
-    if (addr != NULL && !addr->base.self &&
-        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING) &&
+    if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
         na_mpi_kill(self, addr); /* its class is gone */
@@ -105,23 +104,25 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_reached(self, addr, &end);
 }
 
-/* The peer closes the connection, after all that it sent; `kind` is BYE or
- * GONE. */
-static void na_mpi_bye(
-    struct na_mpi_class *self, struct na_mpi_addr *addr, uint8_t kind)
+/* BYE or GONE: the peer closes the connection, after all that it sent, or
+ * answers that we do. */
+static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    const struct na_mpi_header *header)
 {
+    bool connected;
     bool closing;
 
     na_mpi_lock();
+    connected = na_mpi_is_connected(addr);
     closing = addr->state == NA_MPI_CLOSING;
-    if (kind == NA_MPI_BYE && closing && !addr->said_bye)
+    if (connected)
+        na_mpi_unpull(addr, header);
+    if (connected && header->kind == NA_MPI_BYE && !addr->said_bye)
         (void) na_mpi_control(self, addr, NA_MPI_BYE);
-    else if (kind == NA_MPI_BYE && addr->state == NA_MPI_READY)
-        (void) na_mpi_control(self, addr, NA_MPI_BYE_ACK);
     na_mpi_unlock();
-    if (closing) /* both do: neither waits for BYE_ACK */
+    if (closing)
         na_mpi_parted(self, addr);
-    else
+    else if (connected)
         na_mpi_kill(self, addr);
 }
 
@@ -133,9 +134,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_core *core = self->base.core;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
-        na_mpi_bye(self, addr, header->kind);
-    } else if (header->kind == NA_MPI_BYE_ACK) {
-        na_mpi_parted(self, addr);
+        na_mpi_bye(self, addr, header);
     } else if (self->closing) {
         return;
     } else if (header->kind == NA_MPI_FRAME) {
@@ -194,8 +193,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
         return why;
     }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
-    if (waits && !self->closing &&
-        (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING))
+    if (waits && !self->closing && na_mpi_is_connected(addr))
         ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);
     packet->held = ret == NA_NOMEM;
@@ -213,11 +211,12 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
-    bool connected =
-        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
+    bool connected = na_mpi_is_connected(addr);
 
     switch (packet->header.kind) {
     case NA_MPI_RESET:
+        if (connected)
+            na_mpi_unpull(addr, &packet->header);
         na_mpi_unlock();
         if (connected)
             na_mpi_kill(self, addr);

@@ -33,9 +33,11 @@
  *
  * Every packet carries both incarnations. What a closed class left behind is
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE_ACK. A class that is closed says GONE to all. These keep
- * their place behind messages. RESET does not: it ends a connection without the
- * bodies that were offered.
+ * answered by BYE. A class that is closed says GONE to all, which nobody
+ * answers. These keep their place behind messages. RESET does not: it ends a
+ * connection without the bodies that were offered. All three name the last body
+ * of each lane that was sent, so that the receiver of a packet whose body does
+ * not come ends its receive.
  *
  * Static mode uses one communicator for all. No call is collective: classes
  * are told apart by tags. Class N of a process, counted from 0, receives
@@ -91,13 +93,11 @@ enum na_mpi_kind {
     NA_MPI_HELLO = 1,
     NA_MPI_WELCOME,
     NA_MPI_MESSAGE,
-    NA_MPI_FRAME,   /* of emulated RMA: its header, then its data */
-    NA_MPI_PULL,    /* "send me the body with this id" */
-    NA_MPI_BYE,     /* "I close this connection" ... */
-    NA_MPI_BYE_ACK, /* "... and I sent nothing behind this" */
-    NA_MPI_GONE,    /* "My class is closed": without an answer */
-    NA_MPI_RESET,   /* "The connection is over, and what I offered does not
-                       come": waits for nothing */
+    NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
+    NA_MPI_PULL,  /* "send me the body with this id" */
+    NA_MPI_BYE,   /* "I close this connection", and the answer to that */
+    NA_MPI_GONE,  /* "My class is closed": without an answer */
+    NA_MPI_RESET, /* "The connection is over": waits for nothing */
     NA_MPI_KIND_MAX
 };
 
@@ -127,9 +127,11 @@ struct na_mpi_header {
     uint8_t target;
     uint16_t number; /* which class of the sending process */
     uint32_t tag;    /* MESSAGE: its tag; FRAME: size of the frame's header;
-                        PULL: the tag to send the body with */
-    uint32_t size;   /* of the body, or 0: MESSAGE, FRAME, PULL */
-    uint32_t id;     /* of the body: MESSAGE, FRAME, PULL */
+                        PULL: the tag to send the body with; BYE, GONE, RESET:
+                        the last body of a MESSAGE that was sent */
+    uint32_t size;   /* of the body, or 0: MESSAGE, FRAME */
+    uint32_t id;     /* of the body: MESSAGE, FRAME, PULL; BYE, GONE, RESET: the
+                        last body of a FRAME that was sent */
     uint64_t to;     /* incarnation of the receiver, 0: unknown */
     uint64_t from;   /* incarnation of the sender */
 };
@@ -215,6 +217,7 @@ struct na_mpi_addr {
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
+    uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
     struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
@@ -247,6 +250,11 @@ struct na_mpi_class {
 static struct na_mpi_class *na_mpi_of(const struct na_class *na_class)
 {
     return (struct na_mpi_class *) (uintptr_t) na_class;
+}
+
+static bool na_mpi_is_connected(const struct na_mpi_addr *addr)
+{
+    return addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
 }
 
 static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)

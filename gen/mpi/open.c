@@ -133,7 +133,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             na_mpi_divert_all(self, addr);
             for (lane = 0; lane < NA_MPI_LANES; lane++)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
-            if (addr->state != NA_MPI_READY && addr->state != NA_MPI_CLOSING)
+            if (!na_mpi_is_connected(addr))
                 continue;
             na_mpi_say_bye(self, addr);
             busy = busy || !addr->said_bye;
@@ -162,6 +162,7 @@ static void na_mpi_shut(struct na_mpi_class *self)
     na_mpi_channel_cancel(&self->channel);
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
+    /* A canceled receive ends, whatever the peers do (MPI 3.1, 3.8.4). */
     while (!na_mpi_channel_free(self, &self->channel) ||
         !na_mpi_channels_free(self))
         continue;

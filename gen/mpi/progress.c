@@ -79,7 +79,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
         struct na_mpi_in *in = NULL;
         unsigned lane;
 
-        assert(addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING);
+        assert(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
         for (lane = 0; lane < NA_MPI_LANES; lane++) {
             while ((in = na_mpi_inbox_take(

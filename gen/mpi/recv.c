@@ -301,9 +301,9 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. A
- * body that is on its way already arrives where it was to go, soon. The lock is
- * held. */
+ * core gets its memory back though the peer does not send yet. A receive that
+ * is not canceled at once has matched a body, which arrives where it was to go,
+ * soon. The lock is held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -352,6 +352,30 @@ static void na_mpi_divert_all(
 
     for (link = head->next; link != head; link = link->next)
         na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
+}
+
+/* The peer ends the connection, and says which bodies it sent: end the receives
+ * of others, whose tags no body of it has. The lock is held. */
+static void na_mpi_unpull(
+    struct na_mpi_addr *addr, const struct na_mpi_header *header)
+{
+    const uint32_t sent[NA_MPI_LANES] = {header->tag, header->id};
+    unsigned lane;
+
+    for (lane = 0; lane < NA_MPI_LANES; lane++) {
+        struct na_link *head = &addr->inboxes[lane].ins;
+        struct na_link *link;
+
+        for (link = head->next; link != head; link = link->next) {
+            struct na_mpi_in *in = NA_MPI_OF(link, struct na_mpi_in, link);
+
+            if (in->request == MPI_REQUEST_NULL ||
+                (int32_t) (in->header.id - sent[lane]) <= 0)
+                continue;
+            (void) MPI_Cancel(&in->request);
+            (void) na_mpi_is_over(&in->request);
+        }
+    }
 }
 
 /* The first packet of an inbox, if it is complete: taken out, the caller's to

@@ -99,6 +99,8 @@ static na_return_t na_mpi_control(
     }
     memset(&header, 0, sizeof(header));
     header.kind = (uint8_t) kind;
+    header.tag = addr->last_sent[NA_MPI_MESSAGES];
+    header.id = addr->last_sent[NA_MPI_FRAMES];
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
@@ -183,7 +185,8 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
     return ret;
 }
 
-/* Say BYE or GONE once the messages that were accepted have been taken. */
+/* Say BYE or GONE once the messages that were accepted have been taken. No body
+ * is sent after that. */
 static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->said_bye || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
@@ -197,7 +200,7 @@ static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 static void na_mpi_say_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    if (addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING)
+    if (na_mpi_is_connected(addr))
         (void) na_mpi_control(self, addr, NA_MPI_RESET);
 }
 
@@ -213,6 +216,8 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     if (lane >= NA_MPI_LANES || header->tag < (uint32_t) NA_MPI_BODY_TAG ||
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
+    if (addr->said_bye)
+        return NULL; /* it ends the receive when it reads that */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
     out = NA_MPI_OF(addr->offers[lane].next, struct na_mpi_out, link);
@@ -225,6 +230,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         na_mpi_break(self, addr);
         return NULL;
     }
+    addr->last_sent[lane] = out->id;
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)

@@ -243,6 +243,87 @@ HG_TEST(a_class_that_ends_while_it_connects_is_forgotten)
     HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
 }
 
+/* Rank 1 ends its class, and does not send the bodies that it has offered to
+ * rank 0: of a message, or of the frames of a get. Rank 0 then asks for them.
+ */
+static void conn_withdraw(bool frames)
+{
+    static char bytes[CONN_BIG];
+    na_mem_handle_t mem = NA_MEM_HANDLE_NULL, remote = NA_MEM_HANDLE_NULL;
+    struct conform_end end;
+    struct conform_call call;
+    char described[CONN_SIZE];
+    na_size_t size;
+    unsigned ms = 0;
+    na_addr_t peer;
+
+    hg_test_alloc_install();
+    conn_open(&end);
+    memset(&call, 0, sizeof(call));
+    memset(described, 0, sizeof(described));
+    mem = conform_memory(&end, bytes, sizeof(bytes), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    if (conn_rank() == 0) {
+        HG_CHECK_EQ_U64(conn_hear(&end, described, &peer), 1);
+        HG_CHECK_OK(NA_Mem_handle_deserialize(
+            end.na_class, &remote, described + 1, (na_size_t) described[0]));
+        conn_send(&end, true, peer, "x", 1, 7);
+        if (frames)
+            HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call,
+                mem, 0, remote, 0, sizeof(bytes), peer, &call.id));
+        else
+            HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context,
+                conform_ended, &call, bytes, 1, peer, 9, &call.id));
+        conn_barrier();
+        conn_barrier();
+        HG_CHECK_RET(conform_wait(&end, &call), NA_DISCONNECT);
+        while (hg_test_alloc_bytes() > (int64_t) CONN_BIG / 8) {
+            HG_CHECK(ms++ < CONFORM_PATIENCE / 2);
+            (void) conform_turn(end.na_class, end.context, 1);
+        }
+        HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+        HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    } else {
+        size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+        HG_CHECK(size < 128);
+        described[0] = (char) size;
+        HG_CHECK_OK(
+            NA_Mem_handle_serialize(end.na_class, described + 1, size, mem));
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, described, sizeof(described), 1);
+        conn_await(&end, peer);
+        conn_barrier();
+        if (!frames)
+            conn_send(&end, false, peer, bytes, sizeof(bytes), 1);
+        conform_idle(&end); /* reads the get */
+        HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+    if (conn_rank() == 1)
+        conn_barrier();
+}
+
+HG_TEST_ROLE(withdrawn_message)
+{
+    (void) argc;
+    (void) argv;
+    conn_withdraw(false);
+}
+
+HG_TEST_ROLE(withdrawn_frames)
+{
+    (void) argc;
+    (void) argv;
+    conn_withdraw(true);
+}
+
+HG_TEST(a_body_that_does_not_come_is_not_waited_for)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "withdrawn_message"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "withdrawn_frames"), 0);
+}
+
 /* ---- Classes that do not listen ---- */
 
 /* Rank 0 does not listen: rank 1 finds it once it has called. */
