@@ -4,12 +4,15 @@
  * with the first call. Debian's libfabric is linked with libraries that take
  * 0.2 s when a process loads them, and most cases need none of them.
  */
+#define _GNU_SOURCE 1
 #if defined(__has_include)
 #if __has_include(<rdma/fabric.h>)
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fabric.h>
 
@@ -82,6 +85,13 @@ int fi_fabric(
 
     fabric_find("fi_fabric", (void *) &function);
     return function(attr, fabric, arg);
+}
+
+/* The provider verbs reads all names of the kernel, twice, to learn what a card
+ * can do. There is no card, and it takes 0.1 s in each process. */
+FILE *fopen(const char *path, const char *mode)
+{
+    return strcmp(path, "/proc/kallsyms") != 0 ? fopen64(path, mode) : NULL;
 }
 
 #endif
