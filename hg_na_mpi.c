@@ -3112,7 +3112,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
         return why;
     }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
-    if (waits && !self->closing && na_mpi_is_connected(addr))
+    if (waits && !self->closing)
         ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);
     packet->held = ret == NA_NOMEM;
@@ -3130,23 +3130,19 @@ static const char *na_mpi_said(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
-    bool connected = na_mpi_is_connected(addr);
 
     switch (packet->header.kind) {
     case NA_MPI_RESET:
-        if (connected)
-            na_mpi_unpull(addr, &packet->header);
+        na_mpi_unpull(addr, &packet->header);
         na_mpi_unlock();
-        if (connected)
-            na_mpi_kill(self, addr);
+        na_mpi_kill(self, addr);
         break;
     case NA_MPI_WELCOME:
         na_mpi_unlock();
         na_mpi_welcome(self, addr, &packet->header);
         break;
     case NA_MPI_PULL:
-        if (connected)
-            why = na_mpi_pulled(self, addr, &packet->header);
+        why = na_mpi_pulled(self, addr, &packet->header);
         na_mpi_unlock();
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
@@ -3162,8 +3158,7 @@ static const char *na_mpi_said(struct na_mpi_class *self,
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
-    bool connected =
-        addr->state == NA_MPI_READY || addr->state == NA_MPI_CLOSING;
+    bool connected = na_mpi_is_connected(addr);
 
     if (header->to != self->base.incarnation &&
         !(header->kind == NA_MPI_RESET && header->to == 0))

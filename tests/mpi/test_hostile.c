@@ -27,7 +27,7 @@
 #define FORWARD 3
 #define ANY UINT_MAX
 
-enum { HELLO = 1, WELCOME, MESSAGE, FRAME, PULL, BYE, BYE_ACK, GONE, RESET };
+enum { HELLO = 1, WELCOME, MESSAGE, FRAME, PULL, BYE, GONE, RESET };
 
 /* What the fields of a header are; of those that end in _xor, what is added to
  * the correct value. */
