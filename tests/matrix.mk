@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The matrix of tests: which programs there are, on which transports they run,
+# and what of that `make check` runs in each flavour. PROGRAM@TRANSPORT is a case
+# for tests/run. The Makefile includes this, and has the rules that build them.
+#
+
+# ---- All programs, and where they can run ----
+
+# Libfabric's, but for the native tcp.
+PROVIDERS  := ofi+rxm ofi+shm ofi+rxd ofi+sockets
+# ... and ofi+tcp with the decorator of tests/ofi.
+HOOKED     := $(if $(filter ofi,$(FOUND)),ofi-hard ofi-cxi ofi-raw)
+TRANSPORTS := self self-emul $(if $(SM),sm) \
+    $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc) \
+    $(if $(filter ofi,$(FOUND)),ofi+tcp $(PROVIDERS))
+
+names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
+INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
+STEPPED := $(wildcard tests/step/test_*.c)
+UNIT    := $(BUILD)/tests/units
+STEPS   := $(if $(SM),$(BUILD)/tests/steps)
+WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
+           $(if $(filter ofi,$(FOUND)),,$(BUILD)/tests/box/test_ofi_%) \
+           $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
+# Tests that have libfabric demand more, where that is installed.
+OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
+BOX     := $(filter-out $(WITHOUT),$(call names,box))
+MPI     := $(call names,mpi)
+CONFORM := $(call names,conform)
+# What remote memory is to them, when the kernel will not copy it.
+COPIES  := $(addprefix $(BUILD)/tests/conform/, \
+             test_na_rma test_na_target test_bulk)
+# What a class of several transports has a part in.
+MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
+             rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
+             cb_pass cb_lookup rpc_pass)
+CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
+           $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
+           $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
+           $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
+           $(if $(SM),$(COPIES:%=%@sm-copy) \
+               $(BUILD)/tests/conform/test_bulk@sm-map)
+SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
+           tests/demo tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
+
+cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
+programs_of = $(sort $(foreach c,$1,$(firstword $(subst @, ,$c))))
+
+# Nothing is suppressed where neither libzmq nor libfabric is.
+FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
+    $(addprefix %@,ofi+tcp $(PROVIDERS) $(HOOKED)) \
+    $(OFI:$(BUILD)/%=$(BUILD)/tsan/%) \
+    $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
+        $(addprefix $(BUILD)/tests/box/,test_zmq_% test_ofi_%),$(BOX))) \
+        test_paper test_demo_serve)
+
+# ---- What make check runs ----
+
+# What check runs; check-full runs all of everything. What is above NA meets
+# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
+# self, but for bulk; the steps of sm are about its peers, not about memory. Of
+# libfabric's the native tcp runs messages, memory, peers and calls, also with
+# bulk data on another transport; other providers run messages, and the
+# decorated ones (HOOKED) run memory. Death, which libfabric tells only by
+# silence, and strangers take minutes: check-full.
+conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
+ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
+    $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))
+# $(call leave_out,TRANSPORTS,PROGRAMS): all cases there but these programs'.
+leave_out    = $(foreach t,$1,$(patsubst %,%@$t,$(filter-out $2,$(CONFORM))))
+CHECK_CASES := $(filter-out \
+    $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)) \
+    $(call leave_out,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer \
+        rpc_calls bulk_apart)) \
+    $(call leave_out,$(PROVIDERS),$(call conform,na_msg)) \
+    $(call leave_out,$(HOOKED),$(call conform,na_rma)) \
+    $(call leave_out,mux-ofi,) \
+    $(addprefix $(BUILD)/tests/box/test_ofi_,death hostile),$(CASES))
+# With ASan what is above NA runs on sm, and on zmq+tcp where it is about what
+# ends or lacks: a peer, a class, room, memory; on self-emul only what moves
+# memory does, on mux what is about its parts. Each process that opens libfabric
+# takes 0.3 s with ASan: of its transport, bytes of strangers, errors and memory
+# are looked at.
+ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
+    rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
+ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open \
+    box/test_ofi_handshake)
+ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
+    $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
+    $(filter-out $(ASAN_OFI),$(OFI) \
+        $(filter $(BUILD)/tests/box/test_ofi_%,$(BOX)) \
+        $(CONFORM:%=%@ofi+tcp)) \
+    $(ABOVE:%=%@self) \
+    $(patsubst %,%@zmq+tcp,$(filter-out $(ENDINGS),$(ABOVE))) \
+    $(patsubst %,%@mux,$(filter-out $(call conform,mux na_rma bulk cb_drain \
+        rpc_restart),$(CONFORM))) \
+    $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \
+    $(CHECK_CASES))
+# What PORT leaves out, and what stands in for it: how threads sleep, and CRC64.
+PORT_INSIDE := $(patsubst %,tests/unit/test_%.c,base_bytes base_data \
+    base_waker hg_checksum hg_engine hg_event hg_header na_core na_mux sm_wake)
+PORT_CONFORM := $(filter-out $(ABOVE),$(CONFORM)) $(addprefix \
+    $(BUILD)/tests/conform/test_,cb_crc cb_threads rpc_waits)
+# On MPI each case is a job, of three ranks unless its name says 2 or 8. MPICH
+# of Debian cannot connect jobs.
+MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
+    mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
+    $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
+    $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
+CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls bulk bulk_apart)
+CHECK_mpich := $(call conform,na_msg)
+CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
+    $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \
+    $(foreach mpi,$(MPIS), \
+    $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static) \
+    $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
+PORT_CASES  := $(UNIT) $(PORT_CONFORM:%=%@self) $(if $(filter zmq,$(FOUND)), \
+    $(patsubst %,%@zmq+tcp,$(filter-out $(ABOVE),$(CONFORM))) \
+    $(addprefix $(BUILD)/tests/box/test_zmq_,hostile names stopped))
+SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
+    $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
