@@ -172,7 +172,7 @@ static void na_plugins_advise(
 static void na_plugins_tell_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
-    char advice[96];
+    char advice[128];
     char names[256];
     unsigned i;
 
