@@ -62,7 +62,7 @@ SM         := $(filter Linux,$(shell uname -s))
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-mercury-compat uninstall dist clean help deps programs checked \
-        ranked mpi demo examples bench FORCE
+        ranked mpi demo examples bench counts FORCE
 
 all: lib ## the library (the default)
 
@@ -316,7 +316,7 @@ FILE      =
 SIZE      = 256M
 
 # Who only looks is not stopped by a warning of a newer compiler.
-demo examples bench: WERROR :=
+demo examples bench counts: WERROR :=
 
 # Over MPI: with mpicc, or the one that CC names, and the mpirun beside it.
 MPICC = $(if $(findstring mpicc,$(CC)),$(CC),mpicc)
@@ -347,6 +347,28 @@ $(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 
 $(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
+
+# What an echo costs in events, with hg.c as users compile it: the figures of
+# counts.txt are gcc 12's.
+COUNTS       := $(BUILD)/tests/perf/counts
+COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g -DHG_LINES
+COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/counts/%.o,hg.c \
+                $(notdir $(wildcard tests/perf/counts*.c)))
+
+$(BUILD)/counts/%.o: tests/perf/%.c hg.h tests/perf/counts.h $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -c -o $@ $<
+
+$(BUILD)/counts/hg.o: hg.c hg.h $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -c -o $@ $<
+
+$(COUNTS): $(COUNTS_OBJS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(COUNTS_FLAGS) -Wl,-z,now -o $@ $^
+
+counts: $(COUNTS) ## what an echo costs: locks, copies, instructions, ...
+	$(Q)$<
 
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
@@ -381,10 +403,11 @@ check: ## lint and all tests, also under ASan+UBSan
 
 # What takes the longest to compile comes first.
 check-run: $(BUILD)/run $(UNIT) $(STEPS) check-asan-programs programs $(PERF) \
-        $(BUILD)/tests/faulty check-port-programs check-split-programs \
+        $(COUNTS) $(BUILD)/tests/faulty check-port-programs check-split-programs \
         $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(CHECK_CASES) $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
-	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES) $(CHECK_MPI)
+	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES) $(CHECK_MPI) \
+	    $(COUNTS)
 
 .PHONY: check-asan-programs check-port-programs check-split-programs \
         check-ompi-programs check-mpich-programs all-ompi-programs \

@@ -1,0 +1,1052 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * counts: what one warm echo of 64 bytes costs, in events that can be counted.
+ *
+ *     counts                  prints the table
+ *     counts --steps [MODEL]  lists each event of an echo, in order, and its
+ *                             place; MODEL is sm, self or sm-callback
+ *     counts CASE             compares the table with counts.txt, for tests/run
+ *
+ * Client and server are two children (one, over self) which run in turns:
+ * the client calls, the server serves, the client takes the response. After
+ * COUNTS_WARM rounds the children are executed instruction by instruction
+ * (PTRACE_SINGLESTEP), and each instruction is looked at before it is executed.
+ * All three processes are forks of one program, so that an address means the
+ * same in each. Nothing is added to the library: hg.c is compiled as users do,
+ * with -O2 -DNDEBUG.
+ *
+ * What is counted:
+ * - mutex pairs: pthread_mutex_unlock is entered.
+ * - locked instructions: those with a lock prefix, xchg with memory, mfence;
+ *   everywhere, so also those inside of a mutex.
+ * - payload moves: places of memory where the 64 bytes of this request, or of
+ *   this response, are found. Each echo has bytes of its own. All memory is
+ *   searched at each call and return of hg.c. The place where the application
+ *   made the bytes is left out. Memory that both sides map counts once.
+ * - checksum passes: a function hg_crc* is entered from another function.
+ * - indirect calls: calls through a register or memory, and jumps to the
+ *   beginning of a function, in code of hg.c. Calls of libc are direct ones.
+ * - header bytes: from one request to the next in the ring, less 64.
+ * - clock reads, allocations: clock_gettime, malloc and its like are entered.
+ * - instructions: of hg.c itself, not of libc or of the application's procs.
+ *
+ * Each process has another thread, which sleeps: libc leaves lock prefixes out
+ * where there is one thread. The clock is one of our own that advances by 100
+ * ns when it is read, so that slowness is not seen, and random numbers are no
+ * random numbers.
+ */
+#define _GNU_SOURCE 1
+
+#include "counts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNTS_CASE "an_echo_costs_what_is_written"
+#define COUNTS_PATIENCE 300 /* s; it takes 10 */
+#define COUNTS_SKIPPED 77   /* what tests/run takes for skipped */
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNTS_WARM 300 /* rounds before the first that is counted */
+#define COUNTS_ROUNDS 3 /* rounds that are counted; the median is shown */
+
+/* ---- Figures ---- */
+
+enum counts_figure {
+    COUNTS_MUTEX,
+    COUNTS_LOCKED,
+    COUNTS_MOVES,
+    COUNTS_CHECKSUMS,
+    COUNTS_INDIRECT,
+    COUNTS_HEADER,
+    COUNTS_CLOCK,
+    COUNTS_ALLOCATIONS,
+    COUNTS_SYSCALLS,
+    COUNTS_CLIENT, /* instructions; so is the next */
+    COUNTS_SERVER,
+    COUNTS_FIGURES
+};
+
+static const char *const counts_figure_names[COUNTS_FIGURES] = {"mutex pairs",
+    "locked instructions", "payload moves", "checksum passes", "indirect calls",
+    "header bytes", "clock reads", "allocations", "system calls",
+    "instructions, client", "instructions, server"};
+
+static const char *const counts_mark_names[COUNTS_MARKS] = {"", "",
+    "HG_Forward", "HG_Wait", "HG_Request_free", "HG_Handler_process",
+    "HG_Progress", "HG_Trigger"};
+
+struct counts_model {
+    const char *name;
+    counts_side_t *client;
+    counts_side_t *server; /* NULL: the client is the server */
+    unsigned window;
+};
+
+#define COUNTS_MODELS 4
+static const struct counts_model counts_models[COUNTS_MODELS] = {
+    {"sm", counts_request_client, counts_request_server, 1},
+    {"self", counts_request_self, NULL, 1},
+    {"sm-callback", counts_callback_client, counts_callback_server, 1},
+    {"sm-64", counts_request_client, counts_request_server, COUNTS_WINDOW}};
+
+/* A figure that the model does not have. */
+#define COUNTS_NONE (-1)
+
+static void counts_die(const char *what)
+{
+    fprintf(stderr, "counts: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+/* ---- What the children see instead of libc's ---- */
+
+uint64_t counts_request_words[COUNTS_WORDS];
+uint64_t counts_response_words[COUNTS_WORDS];
+
+bool counts_in_turns;
+static uint64_t counts_now;
+static uint64_t counts_random = 1;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (!counts_in_turns) {
+        (void) syscall(SYS_clock_gettime, clock, now);
+        counts_now =
+            (uint64_t) now->tv_sec * 1000000000 + (uint64_t) now->tv_nsec;
+        return 0;
+    }
+    counts_now += 100;
+    now->tv_sec = (time_t) (counts_now / 1000000000);
+    now->tv_nsec = (long) (counts_now % 1000000000);
+    return 0;
+}
+
+ssize_t getrandom(void *buf, size_t size, unsigned flags)
+{
+    size_t done;
+
+    (void) flags;
+    for (done = 0; done < size; done += 8) {
+        uint64_t word = counts_word(counts_random++, 0);
+
+        memcpy((char *) buf + done, &word, size - done < 8 ? size - done : 8);
+    }
+    return (ssize_t) size;
+}
+
+void counts_must(const char *function, int64_t ret)
+{
+    if (ret == 0)
+        return;
+    fprintf(stderr, "counts: %s: %lld\n", function, (long long) ret);
+    _exit(1);
+}
+
+/* ---- Functions of this program ---- */
+
+struct counts_function {
+    uintptr_t start, end;
+    const char *name;
+    bool library; /* of hg.c */
+    bool checksum;
+};
+
+static struct counts_function *counts_functions; /* by address */
+static size_t counts_function_count;
+static uintptr_t counts_base; /* what is added to addresses in the file */
+
+static int counts_by_start(const void *left, const void *right)
+{
+    const struct counts_function *a = (const struct counts_function *) left;
+    const struct counts_function *b = (const struct counts_function *) right;
+
+    return a->start < b->start ? -1 : a->start > b->start;
+}
+
+static int counts_find_base(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void) size;
+    (void) arg;
+    counts_base = info->dlpi_addr;
+    return 1; /* the first one is the program */
+}
+
+/* Functions in a table of symbols. Those of hg.c are the local ones behind its
+ * name, and the global ones with the prefixes of hg.h. */
+static void counts_read_symbols(
+    const Elf64_Sym *symbols, size_t count, const char *names)
+{
+    bool library = false;
+    size_t i;
+
+    counts_functions =
+        (struct counts_function *) calloc(count, sizeof(*counts_functions));
+    if (counts_functions == NULL)
+        counts_die("calloc");
+    for (i = 0; i < count; i++) {
+        const char *name = names + symbols[i].st_name;
+        struct counts_function *function =
+            &counts_functions[counts_function_count];
+
+        if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FILE)
+            library = strcmp(name, "hg.c") == 0;
+        if (ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC ||
+            symbols[i].st_size == 0)
+            continue;
+        function->start = counts_base + symbols[i].st_value;
+        function->end = function->start + symbols[i].st_size;
+        function->name = name;
+        function->library = ELF64_ST_BIND(symbols[i].st_info) == STB_LOCAL
+            ? library
+            : strncmp(name, "HG_", 3) == 0 || strncmp(name, "NA_", 3) == 0 ||
+                strncmp(name, "hg_", 3) == 0 || strncmp(name, "na_", 3) == 0;
+        function->checksum =
+            function->library && strncmp(name, "hg_crc", 6) == 0;
+        counts_function_count++;
+    }
+    qsort(counts_functions, counts_function_count, sizeof(*counts_functions),
+        counts_by_start);
+}
+
+static void counts_read_program(void)
+{
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    const Elf64_Shdr *sections;
+    const Elf64_Ehdr *header;
+    struct stat stat;
+    const char *file;
+    unsigned i;
+
+    if (fd < 0 || fstat(fd, &stat) != 0)
+        counts_die("/proc/self/exe");
+    file = (const char *) mmap(
+        NULL, (size_t) stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (file == MAP_FAILED)
+        counts_die("mmap");
+    (void) dl_iterate_phdr(counts_find_base, NULL);
+    header = (const Elf64_Ehdr *) (const void *) file;
+    sections = (const Elf64_Shdr *) (const void *) (file + header->e_shoff);
+    for (i = 0; i < header->e_shnum; i++) {
+        if (sections[i].sh_type == SHT_SYMTAB)
+            counts_read_symbols((const Elf64_Sym *) (const void *) (file +
+                                    sections[i].sh_offset),
+                sections[i].sh_size / sizeof(Elf64_Sym),
+                file + sections[sections[i].sh_link].sh_offset);
+    }
+}
+
+/* The function that an address is in; NULL: none of this program. */
+static const struct counts_function *counts_function_of(uintptr_t address)
+{
+    size_t low = 0;
+    size_t high = counts_function_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (counts_functions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < counts_function_count && counts_functions[low].start <= address
+        ? &counts_functions[low]
+        : NULL;
+}
+
+/* Functions of libc, and clock_gettime, where an event is that they are
+ * entered. */
+static struct counts_entry {
+    const char *name;
+    enum counts_figure figure;
+    uintptr_t address;
+} counts_entries[] = {{"pthread_mutex_unlock", COUNTS_MUTEX, 0},
+    {"clock_gettime", COUNTS_CLOCK, 0}, {"malloc", COUNTS_ALLOCATIONS, 0},
+    {"calloc", COUNTS_ALLOCATIONS, 0}, {"realloc", COUNTS_ALLOCATIONS, 0},
+    {"posix_memalign", COUNTS_ALLOCATIONS, 0},
+    {"aligned_alloc", COUNTS_ALLOCATIONS, 0},
+    /* Named in the list only. */
+    {"pthread_mutex_lock", COUNTS_FIGURES, 0},
+    {"pthread_mutex_trylock", COUNTS_FIGURES, 0},
+    {"pthread_rwlock_rdlock", COUNTS_FIGURES, 0},
+    {"pthread_rwlock_wrlock", COUNTS_FIGURES, 0},
+    {"pthread_rwlock_unlock", COUNTS_FIGURES, 0},
+    {"pthread_cond_signal", COUNTS_FIGURES, 0},
+    {"pthread_cond_broadcast", COUNTS_FIGURES, 0}};
+
+#define COUNTS_ENTRIES (sizeof(counts_entries) / sizeof(counts_entries[0]))
+
+static void counts_find_entries(void)
+{
+    size_t i;
+
+    for (i = 0; i < COUNTS_ENTRIES; i++) {
+        struct counts_entry *entry = &counts_entries[i];
+
+        entry->address = strcmp(entry->name, "clock_gettime") == 0
+            ? (uintptr_t) clock_gettime
+            : (uintptr_t) dlsym(RTLD_DEFAULT, entry->name);
+        if (entry->address == 0)
+            counts_die(entry->name);
+    }
+}
+
+/* ---- Instructions ---- */
+
+enum counts_kind {
+    COUNTS_OTHER = 0,
+    COUNTS_LOCK,
+    COUNTS_SYSCALL,
+    COUNTS_CALL, /* or return: where the function changes */
+    COUNTS_CALL_INDIRECT,
+    COUNTS_JUMP_INDIRECT
+};
+
+static bool counts_is_prefix(unsigned char byte)
+{
+    return byte == 0x66 || byte == 0x67 || byte == 0x2e || byte == 0x36 ||
+        byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 ||
+        byte == 0xf2 || byte == 0xf3;
+}
+
+/* What the instruction at `p` is. The forms that matter have no prefix but
+ * these, and the lock prefix is one. */
+static enum counts_kind counts_kind_of(const unsigned char *p)
+{
+    while (counts_is_prefix(*p))
+        p++;
+    if (*p == 0xf0)
+        return COUNTS_LOCK;
+    if ((*p & 0xf0) == 0x40) /* REX */
+        p++;
+    switch (p[0]) {
+    case 0x86:
+    case 0x87: /* xchg; with memory it locks */
+        return p[1] < 0xc0 ? COUNTS_LOCK : COUNTS_OTHER;
+    case 0x0f:
+        if (p[1] == 0x05)
+            return COUNTS_SYSCALL;
+        return p[1] == 0xae && p[2] >= 0xf0 && p[2] < 0xf8 ? COUNTS_LOCK
+                                                           : COUNTS_OTHER;
+    case 0xff: /* by the middle bits of the next byte */
+        if ((p[1] & 0x38) == 0x10 || (p[1] & 0x38) == 0x18)
+            return COUNTS_CALL_INDIRECT;
+        return (p[1] & 0x38) == 0x20 ? COUNTS_JUMP_INDIRECT : COUNTS_OTHER;
+    case 0xe8:
+    case 0xc3: return COUNTS_CALL;
+    default: return COUNTS_OTHER;
+    }
+}
+
+/* ---- Children ---- */
+
+struct counts_child {
+    const char *name;
+    pid_t pid;
+    int memory; /* /proc/PID/mem */
+    enum counts_mark mark;
+};
+
+static void *counts_sleep(void *unused)
+{
+    for (;;)
+        (void) pause();
+    return unused;
+}
+
+static void counts_start(struct counts_child *child, const char *name,
+    counts_side_t *side, struct counts_shared *shared)
+{
+    char path[64];
+    int status;
+
+    child->name = name;
+    child->mark = COUNTS_OUTSIDE;
+    child->pid = fork();
+    if (child->pid < 0)
+        counts_die("fork");
+    if (child->pid == 0) {
+        pthread_attr_t small; /* all of its stack would be searched */
+        pthread_t thread;
+
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(COUNTS_SKIPPED);
+        (void) raise(SIGSTOP);
+        counts_random = name[0] == 'c' ? 1 : UINT64_C(1) << 32;
+        counts_must("pthread_attr_init", pthread_attr_init(&small));
+        counts_must("pthread_attr_setstacksize",
+            pthread_attr_setstacksize(&small, 65536));
+        counts_must("pthread_create",
+            pthread_create(&thread, &small, counts_sleep, NULL));
+        side(shared);
+        _exit(1);
+    }
+    if (waitpid(child->pid, &status, 0) != child->pid)
+        counts_die("waitpid");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == COUNTS_SKIPPED) {
+        printf("skip: ptrace is not permitted here\n");
+        exit(COUNTS_SKIPPED);
+    }
+    if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL,
+            (void *) PTRACE_O_EXITKILL) != 0)
+        counts_die("PTRACE_SETOPTIONS");
+    snprintf(path, sizeof(path), "/proc/%ld/mem", (long) child->pid);
+    child->memory = open(path, O_RDONLY | O_CLOEXEC);
+    if (child->memory < 0)
+        counts_die(path);
+}
+
+static void counts_end(struct counts_child *child)
+{
+    if (child->pid == 0)
+        return;
+    (void) kill(child->pid, SIGKILL);
+    (void) waitpid(child->pid, NULL, 0);
+    (void) close(child->memory);
+    child->pid = 0;
+}
+
+/* Let a child go on, or execute one instruction. */
+static void counts_resume(struct counts_child *child, bool step)
+{
+    if (ptrace(step ? PTRACE_SINGLESTEP : PTRACE_CONT, child->pid, NULL,
+            NULL) != 0)
+        counts_die("ptrace");
+}
+
+/* Wait until a child that runs stops at a breakpoint, or after a step. */
+static void counts_await(void)
+{
+    int status;
+
+    if (waitpid(-1, &status, 0) < 0)
+        counts_die("waitpid");
+    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) {
+        fprintf(
+            stderr, "counts: a child ended, status 0x%x\n", (unsigned) status);
+        exit(1);
+    }
+}
+
+static uint64_t counts_register(const struct counts_child *child, size_t place)
+{
+    errno = 0;
+    return (uint64_t) ptrace(PTRACE_PEEKUSER, child->pid, (void *) place, NULL);
+}
+
+#define COUNTS_RIP offsetof(struct user, regs.rip)
+#define COUNTS_RDI offsetof(struct user, regs.rdi)
+
+/* Where it stopped at a breakpoint. */
+static void counts_read_mark(struct counts_child *child)
+{
+    child->mark = (enum counts_mark) counts_register(child, COUNTS_RDI);
+    if ((unsigned) child->mark >= COUNTS_MARKS)
+        counts_die("a breakpoint that is none of ours");
+}
+
+static struct counts_shared *counts_shared;
+
+/* ---- Events ---- */
+
+#define COUNTS_EVENTS 1024
+#define COUNTS_PLACES 64
+
+struct counts_event {
+    const char *side;
+    enum counts_mark mark;
+    enum counts_figure figure;
+    uintptr_t address; /* the instruction in hg.c */
+    const char *via;   /* the function of libc that it called, or NULL */
+};
+
+/* A place of memory that holds a payload. */
+struct counts_place {
+    uint64_t space; /* of a file that is mapped: the inode; else the process */
+    uint64_t offset;
+    bool request;
+};
+
+/* One round. */
+static struct counts_round {
+    bool listing;    /* where each event is, too */
+    uint64_t number; /* of its request */
+    int64_t figures[COUNTS_FIGURES];
+    struct counts_place places[COUNTS_PLACES];
+    size_t place_count;
+    struct counts_event events[COUNTS_EVENTS];
+    size_t event_count;
+    uint64_t ring; /* the request's offset in memory that both map */
+} counts_round;
+
+/* What is known of the child that is executed. */
+static struct counts_state {
+    struct counts_child *child;
+    uintptr_t library; /* where it was in hg.c last */
+    const char *via;
+    bool checksum; /* in a function hg_crc* */
+} counts_state;
+
+static void counts_add(enum counts_figure figure)
+{
+    struct counts_round *round = &counts_round;
+
+    round->figures[figure]++;
+    if (!round->listing || round->event_count == COUNTS_EVENTS)
+        return;
+    round->events[round->event_count].side = counts_state.child->name;
+    round->events[round->event_count].mark = counts_state.child->mark;
+    round->events[round->event_count].figure = figure;
+    round->events[round->event_count].address = counts_state.library;
+    round->events[round->event_count++].via = counts_state.via;
+}
+
+/* ---- Payload moves ---- */
+
+static void counts_add_place(uint64_t space, uint64_t offset, bool request)
+{
+    struct counts_round *round = &counts_round;
+    size_t i;
+
+    for (i = 0; i < round->place_count; i++) {
+        if (round->places[i].space == space &&
+            round->places[i].offset == offset &&
+            round->places[i].request == request)
+            return;
+    }
+    if (round->place_count == COUNTS_PLACES)
+        counts_die("too many places");
+    round->places[i].space = space;
+    round->places[i].offset = offset;
+    round->places[i].request = request;
+    round->place_count++;
+    counts_add(COUNTS_MOVES);
+}
+
+/* Look for both payloads in a mapping of the child, which begins at `start`. */
+static void counts_scan_mapping(struct counts_child *child, uintptr_t start,
+    uintptr_t end, uint64_t inode, uint64_t offset)
+{
+    static char *memory;
+    static size_t size;
+    unsigned which;
+    ssize_t got;
+
+    if (size < end - start) {
+        size = end - start;
+        free(memory);
+        memory = (char *) malloc(size);
+        if (memory == NULL)
+            counts_die("malloc");
+    }
+    got = pread(child->memory, memory, end - start, (off_t) start);
+    for (which = 0; which < 2; which++) {
+        uint64_t words[COUNTS_WORDS];
+        const char *at = memory;
+
+        counts_fill(words, counts_round.number + which);
+        while (got > 0 &&
+            (at = (const char *) memmem(at, (size_t) (memory + got - at), words,
+                 sizeof(words))) != NULL) {
+            uint64_t place = (uint64_t) (at - memory);
+
+            at++;
+            if (start + place == (uintptr_t) counts_request_words ||
+                start + place == (uintptr_t) counts_response_words)
+                continue;
+            if (inode != 0 && which == 0)
+                counts_round.ring = offset + place;
+            if (inode != 0)
+                counts_add_place(inode, offset + place, which == 0);
+            else
+                counts_add_place(
+                    (uint64_t) child->pid << 32, start + place, which == 0);
+        }
+    }
+}
+
+/* Look for both payloads in all memory that the child can write. */
+static void counts_scan(struct counts_child *child)
+{
+    char path[64];
+    char line[512];
+    FILE *maps;
+
+    if (counts_shared->window > 1)
+        return; /* then nothing but instructions is shown */
+    snprintf(path, sizeof(path), "/proc/%ld/maps", (long) child->pid);
+    maps = fopen(path, "r");
+    if (maps == NULL)
+        counts_die(path);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long start, end, offset, inode;
+        char mode[8];
+
+        if (sscanf(line, "%lx-%lx %7s %lx %*s %lu", &start, &end, mode, &offset,
+                &inode) == 5 &&
+            strncmp(mode, "rw", 2) == 0)
+            counts_scan_mapping(child, (uintptr_t) start, (uintptr_t) end,
+                mode[3] == 's' ? (uint64_t) inode : 0, (uint64_t) offset);
+    }
+    (void) fclose(maps);
+}
+
+/* ---- Steps ---- */
+
+/* The child is about to execute the instruction at `address`. */
+static void counts_look(uintptr_t address)
+{
+    const struct counts_function *function = counts_function_of(address);
+    enum counts_kind kind =
+        counts_kind_of((const unsigned char *) (const void *) address);
+    struct counts_state *state = &counts_state;
+    bool library = function != NULL && function->library;
+    bool came_back = library && state->via != NULL;
+    size_t i;
+
+    if (library) {
+        state->library = address;
+        state->via = NULL;
+    }
+    for (i = 0; i < COUNTS_ENTRIES && !library; i++) {
+        if (address == counts_entries[i].address) {
+            state->via = counts_entries[i].name;
+            if (counts_entries[i].figure != COUNTS_FIGURES)
+                counts_add(counts_entries[i].figure);
+        }
+    }
+    if (library) {
+        counts_round.figures[state->child->name[0] == 'c' ? COUNTS_CLIENT
+                                                          : COUNTS_SERVER]++;
+        if (function->checksum && !state->checksum &&
+            address == function->start)
+            counts_add(COUNTS_CHECKSUMS);
+        state->checksum = function->checksum;
+    }
+    if (kind == COUNTS_LOCK)
+        counts_add(COUNTS_LOCKED);
+    else if (kind == COUNTS_SYSCALL)
+        counts_add(COUNTS_SYSCALLS);
+    else if (kind == COUNTS_CALL_INDIRECT && library)
+        counts_add(COUNTS_INDIRECT);
+    if (came_back || (library && kind >= COUNTS_CALL))
+        counts_scan(state->child);
+}
+
+/* A jump through a pointer that has arrived at `address`. */
+static void counts_look_jump(uintptr_t from, uintptr_t address)
+{
+    const struct counts_function *left = counts_function_of(from);
+    const struct counts_function *entered = counts_function_of(address);
+
+    if (left != NULL && left->library && entered != NULL &&
+        entered->start == address)
+        counts_add(COUNTS_INDIRECT);
+}
+
+/* Execute a child, from one mark to the next, instruction by instruction. */
+static void counts_step(struct counts_child *child)
+{
+    uintptr_t jumped = 0;
+
+    counts_state.child = child;
+    counts_state.library = 0;
+    counts_state.via = NULL;
+    counts_state.checksum = false;
+    for (;;) {
+        uintptr_t address = (uintptr_t) counts_register(child, COUNTS_RIP);
+        const unsigned char *p = (const unsigned char *) (const void *) address;
+
+        if (jumped != 0)
+            counts_look_jump(jumped, address);
+        if (*p == 0xcc)
+            break;
+        counts_look(address);
+        jumped = counts_kind_of(p) == COUNTS_JUMP_INDIRECT ? address : 0;
+        counts_resume(child, true);
+        counts_await();
+    }
+    counts_scan(child);
+}
+
+/* Give a child its turn; with `counting` its steps are counted. */
+static void counts_turn(struct counts_child *child, bool counting)
+{
+    if (child->pid == 0)
+        return;
+    do {
+        counts_resume(child, false);
+        counts_await();
+        counts_read_mark(child);
+        if (counting && child->mark >= COUNTS_FORWARD)
+            counts_step(child);
+    } while (child->mark != COUNTS_YIELD);
+}
+
+/* ---- Rounds ---- */
+
+static struct counts_child counts_client, counts_server;
+
+static void counts_open_model(const struct counts_model *model)
+{
+    static char listen[64];
+    static uint64_t models;
+
+    memset(counts_shared, 0, sizeof(*counts_shared));
+    /* A child begins with a copy of our memory, where payloads of the model
+     * before may be: numbers are not used twice. */
+    counts_shared->sent = counts_shared->served = models++ << 32;
+    snprintf(listen, sizeof(listen), "sm://counts-%ld", (long) getpid());
+    counts_shared->listen = listen;
+    counts_shared->window = model->window;
+    if (model->server != NULL)
+        counts_start(&counts_server, "server", model->server, counts_shared);
+    counts_start(&counts_client, "client", model->client, counts_shared);
+    /* Both run until they know each other. */
+    if (model->server != NULL)
+        counts_resume(&counts_server, false);
+    counts_resume(&counts_client, false);
+    counts_await();
+    if (model->server != NULL)
+        counts_await();
+}
+
+static void counts_close_model(void)
+{
+    counts_end(&counts_client);
+    counts_end(&counts_server);
+}
+
+/* As many echoes as the model has in flight, from beginning to end. */
+static void counts_run_round(bool counting, bool listing)
+{
+    if (counting) {
+        memset(&counts_round, 0, sizeof(counts_round));
+        counts_round.listing = listing;
+        counts_round.number = 2 * (counts_shared->sent + 1);
+    }
+    counts_turn(&counts_client, counting);
+    counts_turn(&counts_server, counting);
+    counts_turn(&counts_client, counting);
+}
+
+static int counts_by_value(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *) left;
+    int64_t b = *(const int64_t *) right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* The figures of one echo: the median of several rounds. */
+static void counts_measure(const struct counts_model *model, int64_t *figures)
+{
+    static int64_t rounds[COUNTS_FIGURES][COUNTS_ROUNDS];
+    const unsigned count = model->window == 1 ? COUNTS_ROUNDS : 1;
+    uint64_t ring = 0; /* where the request before was */
+    unsigned i, j;
+
+    counts_open_model(model);
+    for (i = 0; i < COUNTS_WARM; i++)
+        counts_run_round(false, false);
+    for (i = 0; i < count; i++) {
+        counts_run_round(true, false);
+        counts_round.figures[COUNTS_HEADER] =
+            (int64_t) (counts_round.ring - ring - sizeof(counts_request_words));
+        ring = counts_round.ring;
+        for (j = 0; j < COUNTS_FIGURES; j++)
+            rounds[j][i] = counts_round.figures[j];
+    }
+    counts_close_model();
+    for (j = 0; j < COUNTS_FIGURES; j++) {
+        qsort(rounds[j], count, sizeof(rounds[j][0]), counts_by_value);
+        figures[j] = rounds[j][count / 2] / model->window;
+        if ((model->window > 1 && j < COUNTS_CLIENT) ||
+            (model->server == NULL &&
+                (j == COUNTS_HEADER || j == COUNTS_SERVER)))
+            figures[j] = COUNTS_NONE;
+    }
+}
+
+/* ---- The table ---- */
+
+static void counts_print_row(const char *name, const int64_t *row)
+{
+    unsigned i;
+
+    printf("%-22s", name);
+    for (i = 0; i < COUNTS_MODELS; i++) {
+        if (row[i] == COUNTS_NONE)
+            printf(" %11s", "-");
+        else
+            printf(" %11lld", (long long) row[i]);
+    }
+    printf("\n");
+}
+
+/* A row of the table in a file; the process ends if it is not there. */
+static void counts_read_row(const char *path, const char *name, int64_t *row)
+{
+    FILE *file = fopen(path, "r");
+    const size_t length = strlen(name);
+    char line[256];
+    unsigned i;
+
+    if (file == NULL)
+        counts_die(path);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char *at = line + length;
+
+        if (strncmp(line, name, length) != 0)
+            continue;
+        for (i = 0; i < COUNTS_MODELS; i++) {
+            char *end;
+
+            at += strspn(at, " ");
+            row[i] = *at == '-' ? COUNTS_NONE : strtoll(at, &end, 10);
+            at = *at == '-' ? at + 1 : end;
+        }
+        (void) fclose(file);
+        return;
+    }
+    fprintf(stderr, "counts: %s has no row \"%s\"\n", path, name);
+    exit(1);
+}
+
+/* Whether code of hg.c is that of which the instructions are written down. */
+static bool counts_knows_instructions(void)
+{
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
+    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
+#else
+    return false;
+#endif
+}
+
+/* Compare one row with the file's; false: they differ. */
+static bool counts_check_row(
+    const char *path, const char *name, const int64_t *row)
+{
+    int64_t written[COUNTS_MODELS];
+    bool same = true;
+    unsigned i;
+
+    counts_read_row(path, name, written);
+    for (i = 0; i < COUNTS_MODELS; i++) {
+        if (row[i] == written[i])
+            continue;
+        same = false;
+        printf("%s, %s: %lld, it %s: %lld in %s\n", name, counts_models[i].name,
+            (long long) row[i], row[i] > written[i] ? "grew" : "shrank",
+            (long long) written[i], path);
+    }
+    if (!same) {
+        printf("if this is wanted, the line is to be:\n");
+        counts_print_row(name, row);
+    }
+    return same;
+}
+
+/* Print the table, or compare it with that in the file `path`. */
+static int counts_make_table(const char *path)
+{
+    static int64_t rows[COUNTS_FIGURES][COUNTS_MODELS];
+    int64_t figures[COUNTS_FIGURES];
+    bool same = true;
+    unsigned i, j;
+
+    for (i = 0; i < COUNTS_MODELS; i++) {
+        counts_measure(&counts_models[i], figures);
+        for (j = 0; j < COUNTS_FIGURES; j++)
+            rows[j][i] = figures[j];
+    }
+    if (path == NULL) {
+        printf("%-22s", "");
+        for (i = 0; i < COUNTS_MODELS; i++)
+            printf(" %11s", counts_models[i].name);
+        printf("\n");
+    }
+    for (j = 0; j < COUNTS_FIGURES; j++) {
+        if (path == NULL)
+            counts_print_row(counts_figure_names[j], rows[j]);
+        else if (j < COUNTS_CLIENT || counts_knows_instructions())
+            same =
+                counts_check_row(path, counts_figure_names[j], rows[j]) && same;
+    }
+    return same ? 0 : 1;
+}
+
+/* ---- The list ---- */
+
+/* Start addr2line on the places of all events; it prints for each a line that
+ * begins with 0x, and a line for each function that it is inlined in. */
+static FILE *counts_open_places(void)
+{
+    static char command[64 + COUNTS_EVENTS * 20];
+    char program[256];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    FILE *places;
+    size_t used;
+    size_t i;
+
+    if (length < 0)
+        counts_die("/proc/self/exe");
+    program[length] = '\0';
+    used = (size_t) snprintf(
+        command, sizeof(command), "addr2line -apfis -e '%s'", program);
+    for (i = 0; i < counts_round.event_count; i++)
+        used +=
+            (size_t) snprintf(command + used, sizeof(command) - used, " 0x%lx",
+                (unsigned long) (counts_round.events[i].address - counts_base));
+    places = popen(command, "r");
+    if (places == NULL)
+        counts_die("addr2line");
+    return places;
+}
+
+/* Print the name of the step that begins with an event, and what it costs. */
+static void counts_print_step(const struct counts_event *event)
+{
+    const struct counts_event *end =
+        counts_round.events + counts_round.event_count;
+    int sums[COUNTS_FIGURES] = {0};
+    const char *comma = "";
+    unsigned i;
+
+    printf("%s, %s: ", event->side, counts_mark_names[event->mark]);
+    for (i = event->mark; event < end && event->mark == i; event++)
+        sums[event->figure]++;
+    for (i = 0; i < COUNTS_FIGURES; i++) {
+        if (sums[i] > 0)
+            printf("%s%s %d", comma, counts_figure_names[i], sums[i]);
+        comma = sums[i] > 0 ? ", " : comma;
+    }
+    printf("\n");
+}
+
+/* Print each event of the last round. */
+static void counts_print_events(void)
+{
+    static const char inlined[] = " (inlined by) ";
+    FILE *places = counts_open_places();
+    enum counts_mark mark = COUNTS_OUTSIDE;
+    char line[512];
+    size_t i = 0;
+
+    while (fgets(line, sizeof(line), places) != NULL) {
+        const struct counts_event *event = &counts_round.events[i];
+        const char *place = strstr(line, ": ");
+
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, inlined, sizeof(inlined) - 1) == 0) {
+            printf(" < %s", line + sizeof(inlined) - 1);
+            continue;
+        }
+        if (i++ == counts_round.event_count || place == NULL)
+            break;
+        if (i > 1)
+            printf("\n");
+        if (event->mark != mark)
+            counts_print_step(event);
+        mark = event->mark;
+        printf("%4zu %-20s %s%s%s%s", i, counts_figure_names[event->figure],
+            event->via != NULL ? "(" : "", event->via != NULL ? event->via : "",
+            event->via != NULL ? ") " : "", place + 2);
+    }
+    printf("\n");
+    (void) pclose(places);
+}
+
+/* List the events of an echo. */
+static int counts_list(const char *name)
+{
+    unsigned i, j;
+
+    for (i = 0; i < COUNTS_MODELS; i++) {
+        if (strcmp(counts_models[i].name, name) != 0 ||
+            counts_models[i].window > 1)
+            continue;
+        counts_open_model(&counts_models[i]);
+        for (j = 0; j < COUNTS_WARM; j++)
+            counts_run_round(false, false);
+        counts_run_round(true, true);
+        counts_close_model();
+        counts_print_events();
+        return 0;
+    }
+    fprintf(stderr, "counts: no list of %s\n", name);
+    return 2;
+}
+
+/* Children, and what traces them, on one processor: they run in turns, and
+ * handing over is faster there. */
+static void counts_stay_here(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((unsigned) sched_getcpu(), &set);
+    (void) sched_setaffinity(0, sizeof(set), &set);
+}
+
+static int counts_main(int argc, char **argv)
+{
+    (void) alarm(COUNTS_PATIENCE); /* children end with us */
+    counts_read_program();
+    counts_find_entries();
+    counts_stay_here();
+    counts_shared = (struct counts_shared *) mmap(NULL, sizeof(*counts_shared),
+        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (counts_shared == MAP_FAILED)
+        counts_die("mmap");
+    if (argc > 1 && strcmp(argv[1], "--steps") == 0)
+        return counts_list(argc > 2 ? argv[2] : "sm");
+    return counts_make_table(argc > 1 ? "tests/perf/counts.txt" : NULL);
+}
+
+#else
+
+static int counts_main(int argc, char **argv)
+{
+    (void) argc;
+    (void) argv;
+    printf("skip: instructions are counted on Linux on x86-64 only\n");
+    return COUNTS_SKIPPED;
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        printf("%s %d\n", COUNTS_CASE, COUNTS_PATIENCE);
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], COUNTS_CASE) != 0 &&
+        strcmp(argv[1], "--steps") != 0) {
+        fprintf(stderr, "usage: counts [--steps [sm | self | sm-callback]]\n");
+        return 2;
+    }
+    return counts_main(argc, argv);
+}

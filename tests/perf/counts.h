@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * counts: what the process that counts shares with the client and the server
+ * that it counts in.
+ *
+ * Client and server are children of the counting process and run in turns.
+ * Each executes a breakpoint where a step of the echo begins, which stops it,
+ * and the counting process then decides which of them runs next, and whether
+ * it runs freely or instruction by instruction.
+ */
+#ifndef HG_TESTS_COUNTS_H
+#define HG_TESTS_COUNTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COUNTS_WORDS 8 /* of 8 bytes: the 64 bytes of an argument */
+#define COUNTS_WINDOW 64
+#define COUNTS_TIMEOUT 10000 /* ms; everything is there when it is looked for */
+
+/* Where a child is. */
+enum counts_mark {
+    COUNTS_OUTSIDE = 0, /* in the driver: nothing is counted */
+    COUNTS_YIELD,       /* at the end of its turn */
+    COUNTS_FORWARD,     /* the first step */
+    COUNTS_WAIT,
+    COUNTS_FREE,
+    COUNTS_PROCESS,
+    COUNTS_PROGRESS,
+    COUNTS_TRIGGER,
+    COUNTS_MARKS
+};
+
+/* Set from the first mark on: the clock then only advances when it is read. */
+extern bool counts_in_turns;
+
+/* Stop here, and tell the counting process where this is. */
+static inline void counts_mark(enum counts_mark mark)
+{
+    counts_in_turns = true;
+#if defined(__x86_64__)
+    __asm__ volatile("int3" : : "D"((uint64_t) mark) : "memory");
+#else
+    (void) mark;
+#endif
+}
+
+/* In memory that all three processes share. */
+struct counts_shared {
+    const char *listen;  /* "sm://NAME" */
+    char address[256];   /* of the server */
+    atomic_bool listens; /* `address` is set */
+    atomic_bool connected;
+    unsigned window; /* calls in flight */
+    uint64_t sent;   /* calls; 1 is the first */
+    uint64_t served;
+};
+
+/* The bytes of a request are those of the number 2 n, the bytes of its
+ * response those of 2 n + 1, where n counts calls. No two numbers have a word
+ * in common. */
+static inline uint64_t counts_word(uint64_t number, unsigned i)
+{
+    uint64_t x = (number * COUNTS_WORDS + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+    x ^= x >> 29;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ x >> 32;
+}
+
+static inline void counts_fill(void *words, uint64_t number)
+{
+    uint64_t *word = (uint64_t *) words;
+    unsigned i;
+
+    for (i = 0; i < COUNTS_WORDS; i++)
+        word[i] = counts_word(number, i);
+}
+
+static inline bool counts_is(const void *words, uint64_t number)
+{
+    const uint64_t *word = (const uint64_t *) words;
+    unsigned i;
+
+    for (i = 0; i < COUNTS_WORDS; i++) {
+        if (word[i] != counts_word(number, i))
+            return false;
+    }
+    return true;
+}
+
+/* Where the driver makes the bytes of a request and of a response: they are
+ * copied from here, so that these places are no moves. */
+extern uint64_t counts_request_words[COUNTS_WORDS];
+extern uint64_t counts_response_words[COUNTS_WORDS];
+
+/* End the process unless `ret`, of a function of hg.h, is 0. */
+void counts_must(const char *function, int64_t ret);
+
+/* One side of the echo; these never return. */
+typedef void counts_side_t(struct counts_shared *shared);
+
+counts_side_t counts_request_client;
+counts_side_t counts_request_server;
+counts_side_t counts_request_self;
+counts_side_t counts_callback_client;
+counts_side_t counts_callback_server;
+
+#endif
