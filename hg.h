@@ -230,6 +230,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * waits when a call has failed or the request is unknown, but not with
  * HG_TIMEOUT or HG_INTR of a wait that may go on. Other functions do not empty
  * it; they set it where they refuse an argument or fail to decode.
+ * NA_Addr_lookup_wait empties it, and sets it whenever it fails.
  *
  * Returns "" if there is no text, never NULL.
  * Lifetime: until this thread's next call of the library. Threads: each has its

@@ -60,6 +60,7 @@ static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines that stderr did not take */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
+static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
 
 /* ---- The lock ---- */
 
@@ -479,6 +480,18 @@ static bool hg_log_admits(int level, const char *subsys)
     return admitted;
 }
 
+static void hg_log_keep_error(const char *format, va_list args)
+{
+    va_list copy;
+    int n = snprintf(hg_log_text, sizeof(hg_log_text), "%s: ", hg_log_keeper);
+
+    assert(n > 0 && n < HG_LOG_TEXT_MAX);
+    va_copy(copy, args);
+    (void) vsnprintf(
+        hg_log_text + n, sizeof(hg_log_text) - (size_t) n, format, copy);
+    va_end(copy);
+}
+
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args)
 {
@@ -489,11 +502,14 @@ HG_PRIVATE void hg_log_vline(
     assert(format != NULL);
     if (hg_log_on(level))
         hg_log_counts[level]++;
+    errno = saved_errno; /* for %m */
+    if (level == HG_LOG_LEVEL_ERROR && hg_log_keeper != NULL)
+        hg_log_keep_error(format, args);
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
     if (admitted && hg_log_is_due(count)) {
-        errno = saved_errno; /* for %m */
+        errno = saved_errno;
         hg_log_emit(level, subsys, count, format, args);
     }
     errno = saved_errno;
@@ -571,6 +587,13 @@ HG_PRIVATE void hg_log_keep_text(const char *format, ...)
     (void) vsnprintf(hg_log_text, sizeof(hg_log_text), format, args);
     va_end(args);
     errno = saved_errno;
+}
+
+HG_PRIVATE void hg_log_keep_errors(const char *function)
+{
+    if (function != NULL)
+        hg_log_drop_text();
+    hg_log_keeper = function;
 }
 
 HG_PRIVATE void hg_log_drop_text(void)

@@ -90,6 +90,10 @@ HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
     HG_PRINTF_LIKE(1, 2);
 HG_PRIVATE void hg_log_drop_text(void);
 
+/* Empty the text, and keep there what this thread logs as an error from now on,
+ * behind the name of the function. NULL: no longer. */
+HG_PRIVATE void hg_log_keep_errors(const char *function);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)

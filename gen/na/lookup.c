@@ -216,11 +216,16 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (name == NULL || addr == NULL) {
-        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
-        return NA_INVALID_ARG;
-    }
-    return na_lookup_wait(na_class, name, timeout_ms, addr);
+    if (name == NULL || addr == NULL)
+        return hg_log_misuse(
+            "addr", "NA_Addr_lookup_wait", "an argument is NULL");
+    hg_log_keep_errors("NA_Addr_lookup_wait");
+    ret = na_lookup_wait(na_class, name, timeout_ms, addr);
+    hg_log_keep_errors(NULL);
+    if (ret != NA_SUCCESS && HG_Get_last_error_text()[0] == '\0')
+        hg_log_keep_text(
+            "NA_Addr_lookup_wait: %s: %s", name, NA_Error_to_string(ret));
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_resolve(

@@ -609,6 +609,16 @@ HG_TEST(ones_own_string_is_oneself)
     conform_close(&end);
 }
 
+/* The lookup that was waited for last has told why it failed. */
+static void life_check_text(const char *part)
+{
+    const char *text = HG_Get_last_error_text();
+
+    if (strncmp(text, "NA_Addr_lookup_wait: ", 21) != 0 ||
+        strstr(text, part) == NULL)
+        hg_test_fail(HG_TEST_HERE, "'%s', want %s", text, part);
+}
+
 HG_TEST(bad_names_are_refused_at_once)
 {
     struct conform_end end;
@@ -626,6 +636,7 @@ HG_TEST(bad_names_are_refused_at_once)
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, "carrier+pigeon://coop", 9, &addr),
         NA_PROTONOSUPPORT);
+    life_check_text("'carrier+pigeon://coop': this class was opened for");
     hg_test_expect_log("NA_Addr_lookup: the name is NULL");
     hg_test_expect_log("NA_Addr_lookup: the context is NULL");
     HG_CHECK_RET(life_lookup(&end, &call, NULL), NA_INVALID_ARG);
@@ -635,6 +646,7 @@ HG_TEST(bad_names_are_refused_at_once)
     hg_test_expect_log("NA_Addr_lookup_wait: an argument is NULL");
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, NULL, 9, &addr), NA_INVALID_ARG);
+    life_check_text("an argument is NULL");
     hg_test_expect_log("NA_Addr_resolve: an argument is NULL");
     HG_CHECK_RET(NA_Addr_resolve(end.na_class, NULL, &addr), NA_INVALID_ARG);
     HG_CHECK_RET(NA_Addr_resolve(end.na_class, "carrier+pigeon://coop", &addr),
@@ -666,6 +678,7 @@ HG_TEST(a_dead_address_is_unreachable)
     HG_CHECK(call.addr == NA_ADDR_NULL);
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, name, 5000, &addr), NA_HOSTUNREACH);
+    life_check_text(name);
     HG_CHECK(addr == NA_ADDR_NULL);
     conform_close(&end);
 }

@@ -373,6 +373,12 @@ HG_TEST_ROLE(names)
             hg_test_fail(HG_TEST_HERE, "%s: %s, want %s", job_names[i].name,
                 NA_Error_to_string(ret), NA_Error_to_string(job_names[i].want));
     }
+    HG_CHECK_RET(
+        NA_Addr_lookup_wait(na_class, job_names[0].name, RPC_PATIENCE, &addr),
+        NA_HOSTUNREACH);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "NA_Addr_lookup_wait: mpi+static://2 cannot be reached: the "
+        "communicator has 2 ranks");
     /* Of a class that this process does not have, nor ever had. */
     (void) snprintf(name, sizeof(name), "mpi+static://%d:77", rank);
     HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, RPC_PATIENCE, &addr),
