@@ -2925,14 +2925,14 @@ static inline void hg_wire_put_bytes(
 #line 1 "gen/base/crc64.h"
 #endif
 /*
- * crc64: the two cyclic redundancy checks on the wire.
+ * crc64: cyclic redundancy checks.
  *
  * CRC-64/XZ (reflected polynomial 0xC96C5795D7870F42, all ones in and out;
- * "123456789" gives 0x995DC9BBDF1939FA) covers arguments and, on request,
- * bulk data. CRC-32C (Castagnoli; "123456789" gives 0xE3069283) covers a
- * message header. Each has a table-driven form and one that uses the
- * processor's instructions, chosen once at run time; both give the same value
- * for the same bytes.
+ * "123456789" gives 0x995DC9BBDF1939FA) covers messages, arguments outside of
+ * them and, on request, bulk data. CRC-32C (Castagnoli; "123456789" gives
+ * 0xE3069283) is one of those that procs of the application may choose. Each
+ * has a table-driven form and one that uses the processor's instructions,
+ * chosen once at run time; both give the same value for the same bytes.
  *
  * A running value starts at 0, takes any number of updates and is the check
  * value at every moment: the inversions happen inside.
@@ -2946,10 +2946,6 @@ HG_PRIVATE uint64_t hg_crc64_update(
     uint64_t crc, const void *data, size_t size);
 HG_PRIVATE uint32_t hg_crc32c_update(
     uint32_t crc, const void *data, size_t size);
-
-/* Copy `size` bytes; the check value of what stands at `to` then, whatever
- * happens to `from` meanwhile. */
-HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size);
 
 /* The table-driven forms, for machines without the instructions and for the
  * test that compares both. */
@@ -3302,20 +3298,6 @@ static uint32_t hg_crc32c_update_sse(
 {
     uint64_t state = ~crc;
 
-    /* Nine words: the headers of messages have them. */
-    for (; size >= 72; size -= 72, p += 72) {
-        state = _mm_crc32_u64(state, hg_wire_load64(p));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 8));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 16));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 24));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 32));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 40));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 48));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 64));
-    }
-    if (HG_LIKELY(size == 0))
-        return ~(uint32_t) state;
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
     crc = (uint32_t) state;
@@ -3327,40 +3309,6 @@ static uint32_t hg_crc32c_update_sse(
     for (; size > 0; size--, p++)
         crc = _mm_crc32_u8(crc, *p);
     return ~crc;
-}
-
-/* One word, copied. */
-HG_CRC32C_TARGET
-static inline uint64_t hg_crc32c_move(
-    uint64_t state, unsigned char *to, const unsigned char *from)
-{
-    uint64_t word = hg_wire_load64(from);
-
-    hg_wire_store64(to, word);
-    return _mm_crc32_u64(state, word);
-}
-
-HG_CRC32C_TARGET
-static uint32_t hg_crc32c_copy_sse(
-    unsigned char *to, const unsigned char *from, size_t size)
-{
-    uint64_t state = ~UINT32_C(0);
-
-    for (; size >= 72; size -= 72, to += 72, from += 72) {
-        state = hg_crc32c_move(state, to, from);
-        state = hg_crc32c_move(state, to + 8, from + 8);
-        state = hg_crc32c_move(state, to + 16, from + 16);
-        state = hg_crc32c_move(state, to + 24, from + 24);
-        state = hg_crc32c_move(state, to + 32, from + 32);
-        state = hg_crc32c_move(state, to + 40, from + 40);
-        state = hg_crc32c_move(state, to + 48, from + 48);
-        state = hg_crc32c_move(state, to + 56, from + 56);
-        state = hg_crc32c_move(state, to + 64, from + 64);
-    }
-    if (HG_LIKELY(size == 0))
-        return ~(uint32_t) state;
-    memcpy(to, from, size);
-    return hg_crc32c_update_sse(~(uint32_t) state, to, size);
 }
 
 #endif /* HG_ENABLE_CRC_SIMD */
@@ -3390,18 +3338,6 @@ HG_PRIVATE uint32_t hg_crc32c_update(
         return hg_crc32c_update_sse(crc, (const unsigned char *) data, size);
 #endif
     return hg_crc32c_update_table(crc, data, size);
-}
-
-HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size)
-{
-#if HG_ENABLE_CRC_SIMD
-    if (__builtin_cpu_supports("sse4.2"))
-        return hg_crc32c_copy_sse(
-            (unsigned char *) to, (const unsigned char *) from, size);
-#endif
-    if (size > 0)
-        memcpy(to, from, size);
-    return hg_crc32c_update_table(0, to, size);
 }
 
 /* ==== gen/na/uri.h ==== */
@@ -22660,11 +22596,6 @@ HG_PRIVATE void hg_proc_init_decode(
 HG_PRIVATE void hg_proc_init_user(
     struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
 
-/* Check the bytes before anything is decoded, because a change of them explains
- * whatever else goes wrong. A `crc` of 0 means that the sender computed none.
- * HG_CHECKSUM_ERROR (logged): the CRC64 of the bytes is not `crc`. */
-HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
-
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 
@@ -22797,7 +22728,6 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  */
 /* #include "hg/proc.h" */
 
-/* #include "base/crc64.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 
@@ -22936,23 +22866,6 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
     return proc->function != NULL && proc->room.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
-}
-
-HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
-{
-    uint64_t got;
-
-    assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
-    if (crc == 0)
-        return HG_SUCCESS;
-    got = hg_crc64_update(0, proc->room.data, proc->room.end);
-    if (got == crc)
-        return HG_SUCCESS;
-    HG_PROC_EXPLAIN(proc,
-        "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
-        " instead of %016" PRIx64,
-        proc->room.end, got, crc);
-    return HG_CHECKSUM_ERROR;
 }
 
 /* Result of hg_proc_finish_decode. */
@@ -24547,47 +24460,43 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 #line 1 "gen/hg/header.h"
 #endif
 /*
- * header: what stands in front of every message of the RPC layer.
+ * header: the first 48 bytes of every message of the RPC layer.
  *
- *      0      4   5   6   7   8     10  11  12      16              24
- *      +------+---+---+---+---+-----+---+---+-------+---------------+
- *      | magic|maj|min|typ|flg| size|org|tgt| code  | RPC id        |
- *      +------+---+---+---+---+-----+---+---+-------+---------------+
- *     24              32              40              48    52      56
- *      +---------------+---------------+---------------+-----+-------+
- *      | sequence      | incarnation   | trace id      |time | types |
- *      +---------------+---------------+---------------+-----+-------+
- *     56              64              72           size-4  size
- *      +---------------+---------------+---------------+-----+----------
- *      | payload size  | CRC64 of args | options ...   |CRC32| payload
- *      +---------------+---------------+---------------+-----+----------
+ *      0               8      10  11  12  13  14     16              24
+ *      +---------------+------+---+---+---+---+------+---------------+
+ *      | CRC64         | "HG" |maj|typ|flg|org| size | RPC id        |
+ *      +---------------+------+---+---+---+---+------+---------------+
+ *     24              32       36      40              48     size
+ *      +---------------+--------+-------+---------------+------+---------
+ *      | sequence      | code,  | types | trace id      | ...  | payload
+ *      |               | time   |       |               |      |
+ *      +---------------+--------+-------+---------------+------+---------
  *
- * Little-endian throughout. `size` is that of the whole header; its last four
- * bytes are the CRC-32C of all before. `org` and `tgt` are context ids at
- * the sender and at the destination of an answer. `time` is what is left of
- * the call's deadline in milliseconds, 0: none. `types` is the sender's
- * fingerprint of the function's types, in a request and in a response that
- * refuses other types; 0: not known, as older peers send it. The CRC64 is 0 if
- * the sender computed none; the receiver does not check it then. An option is a
- * u16 kind, a u16 length and that many bytes; unknown kinds are skipped. A peer
- * of another major version shares bytes 0 to 31, so that it can be told so.
+ * Little-endian throughout. The CRC64 covers all bytes that follow it; 0: the
+ * sender computed none, and nothing is checked. `org` is the id of the sender's
+ * context. `size` is where the payload begins: a later version of the same
+ * major number may add fields in front of it. Bytes 32 to 35 are the code of a
+ * response, and of a request the milliseconds left until its deadline (0: it
+ * has none). `types` is the sender's fingerprint of the function's types, in a
+ * request and in a response that refuses other types; 0: not known. A response
+ * with a code other than HG_SUCCESS has a text as its payload, without NUL.
  *
- * Decoding trusts nothing: sizes are compared with what arrived, and a message
- * may lie where its sender can still write, so that the header is copied before
- * it is looked at. For that it has a largest size. No state.
+ * All major versions share bytes 8 to 35, so that a peer of another one gets an
+ * error as its answer.
+ *
+ * Decoding trusts nothing: sizes are compared with what arrived. A message may
+ * lie where its sender can still write, so the header is copied before it is
+ * looked at. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H
 
 /* #include "base/os.h" */
 
-#define HG_HEADER_MAGIC 0x31524748u /* "HGR1" */
-#define HG_HEADER_MAJOR 1
-#define HG_HEADER_MINOR 0
-#define HG_HEADER_FIXED 72 /* bytes before the options */
-#define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
-#define HG_HEADER_MAX 1024  /* with all options; longer ones are refused */
-#define HG_HEADER_STABLE 32 /* bytes every version shares */
+#define HG_HEADER_MAGIC 0x4748u /* "HG" */
+#define HG_HEADER_MAJOR 2
+#define HG_HEADER_MIN 48    /* bytes we write, and know */
+#define HG_HEADER_STABLE 36 /* the last byte that all versions share */
 #define HG_HEADER_TEXT_MAX (HG_ERROR_TEXT_MAX - 1)
 
 enum hg_header_type {
@@ -24605,59 +24514,31 @@ enum hg_header_flags {
                                  call was not executed */
 };
 
-enum hg_header_option {
-    HG_HEADER_OPTION_TEXT = 1 /* of an error, without NUL */
-};
-
 struct hg_header {
     uint8_t type;
     uint8_t flags;
     uint8_t origin_context;
-    uint8_t target_context;
     int32_t code; /* of a response */
     uint64_t rpc_id;
-    uint64_t sequence;    /* the origin's identifier of the call */
-    uint64_t incarnation; /* of the sender */
+    uint64_t sequence; /* the origin's identifier of the call */
     uint64_t trace_id;
-    uint32_t time_left; /* ms; 0: no deadline */
+    uint32_t time_left; /* of a request, ms; 0: no deadline */
     uint32_t types;     /* fingerprint of the sender's; 0: not known */
-    uint64_t payload_size;
-    uint64_t args_crc; /* 0: not computed */
-    const char *text;  /* borrowed from the message; NULL: none */
-    size_t text_size;
-    /* Set by decoding. */
-    size_t size;                  /* of the header: where the payload starts */
-    const unsigned char *payload; /* borrowed: copied before it is judged */
+    size_t payload_size;
+    const unsigned char *payload; /* decoded: borrowed from the message */
 };
 
-/* Nothing but what every version shares: the rest is zero. */
-static inline void hg_header_clear_rest(struct hg_header *header)
-{
-    header->incarnation = 0;
-    header->trace_id = 0;
-    header->time_left = 0;
-    header->types = 0;
-    header->payload_size = 0;
-    header->args_crc = 0;
-    header->text = NULL;
-    header->text_size = 0;
-}
-
-/* Bytes the encoded header takes. */
-static inline size_t hg_header_size(const struct hg_header *header)
-{
-    assert(header->text_size <= HG_HEADER_TEXT_MAX);
-    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
-}
-
-/* Write the header into `buf`, which has room for it. */
-HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);
+/* Write the header into the first HG_HEADER_MIN bytes of `message`, which are
+ * followed by the payload. `checksum`: with a CRC64. */
+HG_PRIVATE void hg_header_encode(
+    const struct hg_header *header, void *message, bool checksum);
 
 /* Read a message of `size` bytes, which may change meanwhile: what is left in
  * `header` fits together all the same. HG_PROTOCOL_ERROR: not a message of this
- * major version, damaged, or cut; *answerable_p then tells whether type and
- * sequence could be read, so that its sender can be told. No logging: the
- * caller knows whom it came from. */
+ * major version, or cut; HG_CHECKSUM_ERROR. On failure *answerable_p tells
+ * whether type, sequence, id, code and context could be read, so that the
+ * sender gets an answer; the rest is zero. No logging: the caller knows whom it
+ * came from. */
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p);
 
@@ -24672,146 +24553,97 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 /* #include "hg/header.h" */
 
 /* #include "base/crc64.h" */
-/* #include "base/mem.h" */
 /* #include "base/wire.h" */
 
-/* Magic, major and minor. */
-#define HG_HEADER_START \
-    (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 32 | \
-        (uint64_t) HG_HEADER_MINOR << 40)
+/* What the CRC64, which comes first, does not cover. */
+#define HG_HEADER_CRC 8
 
-/* The fixed part has its place for every field, so it is written and read
- * without a cursor; what follows needs one. It is written, and copied, eight
- * bytes at a time, as the CRC reads it: a processor waits for what it wrote
- * last where the pieces are others. */
-HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf)
+/* Magic and major version. */
+#define HG_HEADER_START (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 16)
+
+/* Eight bytes at a time: a processor waits for what it wrote last where it is
+ * read in other pieces. */
+HG_PRIVATE void hg_header_encode(
+    const struct hg_header *header, void *message, bool checksum)
 {
-    size_t size = hg_header_size(header);
-    unsigned char *p = (unsigned char *) buf;
+    unsigned char *p = (unsigned char *) message;
+    uint32_t word = header->type == HG_HEADER_RESPONSE ? (uint32_t) header->code
+                                                       : header->time_left;
 
-    hg_wire_store64(p,
-        HG_HEADER_START | (uint64_t) header->type << 48 |
-            (uint64_t) header->flags << 56);
     hg_wire_store64(p + 8,
-        size | (uint64_t) header->origin_context << 16 |
-            (uint64_t) header->target_context << 24 |
-            (uint64_t) (uint32_t) header->code << 32);
+        HG_HEADER_START | (uint64_t) header->type << 24 |
+            (uint64_t) header->flags << 32 |
+            (uint64_t) header->origin_context << 40 |
+            (uint64_t) HG_HEADER_MIN << 48);
     hg_wire_store64(p + 16, header->rpc_id);
     hg_wire_store64(p + 24, header->sequence);
-    hg_wire_store64(p + 32, header->incarnation);
+    hg_wire_store64(p + 32, word | (uint64_t) header->types << 32);
     hg_wire_store64(p + 40, header->trace_id);
-    hg_wire_store64(p + 48, header->time_left | (uint64_t) header->types << 32);
-    hg_wire_store64(p + 56, header->payload_size);
-    hg_wire_store64(p + 64, header->args_crc);
-    if (header->text_size > 0) {
-        hg_wire_store16(p + HG_HEADER_FIXED, HG_HEADER_OPTION_TEXT);
-        hg_wire_store16(p + HG_HEADER_FIXED + 2, (uint16_t) header->text_size);
-        memcpy(p + HG_HEADER_FIXED + 4, header->text, header->text_size);
-    }
-    hg_wire_store32(p + size - 4, hg_crc32c_update(0, p, size - 4));
+    hg_wire_store64(p,
+        checksum ? hg_crc64_update(0, p + HG_HEADER_CRC,
+                       HG_HEADER_MIN - HG_HEADER_CRC + header->payload_size)
+                 : 0);
 }
 
-/* Read the options, which fill `wire` to its end. */
-static bool hg_header_get_options(
-    struct hg_header *header, struct hg_wire *wire)
-{
-    while (hg_wire_left(wire) > 0) {
-        uint16_t kind = hg_wire_get16(wire);
-        uint16_t length = hg_wire_get16(wire);
-        const void *bytes = hg_wire_get_bytes(wire, length);
-
-        if (wire->failed)
-            return false;
-        if (kind == HG_HEADER_OPTION_TEXT && length <= HG_HEADER_TEXT_MAX) {
-            header->text = (const char *) bytes;
-            header->text_size = length;
-        }
-    }
-    return true;
-}
-
-/* What every version shares: enough to tell the sender. The rest is zero. */
+/* Read what all versions share from a copy; the rest is zero. */
 static void hg_header_get_stable(
     struct hg_header *header, const unsigned char *p)
 {
-    header->type = p[6];
-    header->flags = p[7];
-    header->size = hg_wire_load16(p + 8);
-    header->origin_context = p[10];
-    header->target_context = p[11];
-    header->code = (int32_t) hg_wire_load32(p + 12);
+    memset(header, 0, sizeof(*header));
+    header->type = p[11];
+    header->origin_context = p[13];
     header->rpc_id = hg_wire_load64(p + 16);
     header->sequence = hg_wire_load64(p + 24);
-    header->payload = NULL;
-    hg_header_clear_rest(header);
+    if (header->type == HG_HEADER_RESPONSE)
+        header->code = (int32_t) hg_wire_load32(p + 32);
 }
 
-/* Nothing could be read. */
-static hg_return_t hg_header_get_nothing(struct hg_header *header)
+/* Whether the message is as its sender wrote it; the header is in the copy. */
+static bool hg_header_is_intact(
+    const unsigned char *p, const unsigned char *message, size_t size)
 {
-    memset(header, 0, sizeof(*header));
-    return HG_PROTOCOL_ERROR;
-}
+    uint64_t want = hg_wire_load64(p);
+    uint64_t crc;
 
-/* Read what follows the fixed part, of which the copy at `p` has a copy too. */
-static hg_return_t hg_header_get_rest(
-    struct hg_header *header, const unsigned char *from, const unsigned char *p)
-{
-    struct hg_wire options =
-        hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
-
-    if (!hg_header_get_options(header, &options))
-        return HG_PROTOCOL_ERROR;
-    if (header->text != NULL)
-        header->text =
-            (const char *) from + ((const unsigned char *) header->text - p);
-    return HG_SUCCESS;
+    if (want == 0)
+        return true;
+    crc = hg_crc64_update(0, p + HG_HEADER_CRC, HG_HEADER_MIN - HG_HEADER_CRC);
+    return hg_crc64_update(
+               crc, message + HG_HEADER_MIN, size - HG_HEADER_MIN) == want;
 }
 
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p)
 {
     const unsigned char *from = (const unsigned char *) message;
-    unsigned char p[HG_HEADER_MAX];
-    uint32_t crc = 0;
+    unsigned char p[HG_HEADER_MIN];
+    size_t header_size;
 
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
-        return hg_header_get_nothing(header);
-    if (HG_LIKELY(size >= HG_HEADER_MIN)) {
-        crc = hg_crc32c_copy(p, from, HG_HEADER_FIXED);
-        memcpy(p + HG_HEADER_FIXED, from + HG_HEADER_FIXED, 4);
-    } else {
-        memcpy(p, from, size);
-    }
-    if (hg_wire_load32(p) != HG_HEADER_MAGIC)
-        return hg_header_get_nothing(header);
+        return HG_PROTOCOL_ERROR;
+    if (HG_LIKELY(size >= HG_HEADER_MIN))
+        memcpy(p, from, HG_HEADER_MIN);
+    else
+        memcpy(p, from, HG_HEADER_STABLE);
+    if (hg_wire_load16(p + 8) != HG_HEADER_MAGIC)
+        return HG_PROTOCOL_ERROR;
     hg_header_get_stable(header, p);
     *answerable_p = true;
-    /* Minor versions, p[5], understand each other. */
-    if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
-        header->size > HG_HEADER_MAX || header->size > size)
+    if (p[10] != HG_HEADER_MAJOR || size < HG_HEADER_MIN)
         return HG_PROTOCOL_ERROR;
-    if (HG_UNLIKELY(header->size > HG_HEADER_MIN)) {
-        memcpy(p + HG_HEADER_MIN, from + HG_HEADER_MIN,
-            header->size - HG_HEADER_MIN);
-        crc = hg_crc32c_update(
-            crc, p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
-    }
-    if (hg_wire_load32(p + header->size - 4) != crc)
+    if (!hg_header_is_intact(p, from, size))
+        return HG_CHECKSUM_ERROR;
+    header_size = hg_wire_load16(p + 14);
+    if (header_size < HG_HEADER_MIN || header_size > size)
         return HG_PROTOCOL_ERROR;
-    header->incarnation = hg_wire_load64(p + 32);
+    header->flags = p[12];
+    if (header->type != HG_HEADER_RESPONSE)
+        header->time_left = hg_wire_load32(p + 32);
+    header->types = hg_wire_load32(p + 36);
     header->trace_id = hg_wire_load64(p + 40);
-    header->time_left = hg_wire_load32(p + 48);
-    header->types = hg_wire_load32(p + 52);
-    header->payload_size = hg_wire_load64(p + 56);
-    header->args_crc = hg_wire_load64(p + 64);
-    if (header->payload_size != size - header->size)
-        return HG_PROTOCOL_ERROR;
-    if (header->size > HG_HEADER_MIN &&
-        hg_header_get_rest(header, from, p) != HG_SUCCESS)
-        return HG_PROTOCOL_ERROR;
-    header->payload = from + header->size;
+    header->payload = from + header_size;
+    header->payload_size = size - header_size;
     return HG_SUCCESS;
 }
 
@@ -28093,6 +27925,7 @@ struct hg_class {
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */
     size_t output_offset;
+    bool sum_messages;        /* also with the option no_checksum */
     bool no_overflow;         /* arguments fit a message */
     bool release_input_early; /* with the decoding of it */
     _Atomic bool draining;    /* takes no more calls */
@@ -28103,6 +27936,12 @@ struct hg_class {
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
+
+/* Whether its messages to other processes have a checksum. */
+static inline bool hg_class_sums_messages(const struct hg_class *hg_class)
+{
+    return !hg_class->options.no_checksum || hg_class->sum_messages;
+}
 
 /* How many bytes of encoded arguments go into a message. */
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
@@ -28429,6 +28268,8 @@ struct hg_overflow {
     size_t size;
     size_t room;      /* at `data`; grows with what has come */
     size_t got;       /* bytes; context lock */
+    uint64_t crc;     /* as described; 0: nothing is checked */
+    uint64_t got_crc; /* of what has come */
     size_t share;     /* target: bytes counted for the peer */
     bool under_way;   /* a piece is being fetched; context lock */
     na_op_id_t op_id; /* of it, once known; context lock */
@@ -28439,7 +28280,7 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc; /* 0: not computed */
+    uint64_t crc; /* used by bulk_check */
     bool raw;     /* need not be decoded to the end */
 };
 
@@ -28769,11 +28610,6 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
 
-/* The CRC64 that goes with arguments to the call's peer. 0: none, because the
- * class computes none or the peer is this process. */
-HG_PRIVATE uint64_t hg_handle_crc(
-    const struct hg_handle *handle, const void *data, size_t size);
-
 /* Encode what is to be sent, the input at an origin and the output at a target,
  * into its buffer behind room for a header, and for the application's.
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
@@ -28808,7 +28644,6 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* #include "hg/handle.h" */
 
 /* #include "base/clock.h" */
-/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
@@ -29485,16 +29320,11 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 {
     const struct hg_context *context = handle->context;
 
+    memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
-    header->flags = 0;
     header->origin_context = na_sink_number(context->na_context);
-    header->target_context =
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
-    header->code = HG_SUCCESS;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
-    hg_header_clear_rest(header);
-    header->incarnation = context->hg_class->na_class->incarnation;
 }
 
 /* Whether what it sends stays in this context. */
@@ -29508,18 +29338,24 @@ static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
                 na_sink_number(context->na_context));
 }
 
+/* Whether what it sends has a checksum: none is of use within a process. */
+static inline bool hg_handle_is_summed(const struct hg_handle *handle)
+{
+    return !handle->addr->self &&
+        hg_class_sums_messages(handle->context->hg_class);
+}
+
 HG_PRIVATE HG_HOT void hg_handle_seal(
     const struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_header *header = message->header;
 
-    header->size = hg_header_size(header);
-    assert(message->size == header->size + header->payload_size);
+    assert(message->size == HG_HEADER_MIN + header->payload_size);
     if (hg_handle_is_home(handle)) {
-        header->payload = message->data + header->size;
+        header->payload = message->data + HG_HEADER_MIN;
         return;
     }
-    hg_header_encode(header, message->data);
+    hg_header_encode(header, message->data, hg_handle_is_summed(handle));
     message->header = NULL;
 }
 
@@ -29636,8 +29472,8 @@ static bool hg_handle_say(struct hg_handle *handle)
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
-    hg_header_encode(header, handle->control);
+    assert(header->payload_size == 0 && hg_list_is_empty(&handle->unsaid));
+    hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
         na_progress_poke(handle->context->na_context);
 }
@@ -29675,8 +29511,8 @@ HG_PRIVATE void hg_handle_send_notice(
         hg_handle_send_control(handle, header);
         return;
     }
-    carrier = hg_handle_get_carrier(
-        handle->context, handle->addr, header->target_context);
+    carrier = hg_handle_get_carrier(handle->context, handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed));
     if (carrier == NULL)
         return;
     hg_handle_send_control(carrier, header);
@@ -29745,13 +29581,6 @@ static HG_HOT void hg_handle_lend(
 static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     struct hg_proc *proc, const struct hg_args *args, size_t area)
 {
-    hg_return_t ret;
-
-    hg_proc_init_decode(proc, args->data, args->size);
-    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
-    ret = hg_proc_verify(proc, args->crc);
-    if (ret != HG_SUCCESS || area == 0)
-        return ret;
     if (args->size < area) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
             "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
@@ -29832,14 +29661,6 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-HG_PRIVATE uint64_t hg_handle_crc(
-    const struct hg_handle *handle, const void *data, size_t size)
-{
-    return handle->context->hg_class->options.no_checksum || handle->addr->self
-        ? 0
-        : hg_crc64_update(0, data, size);
-}
-
 /* Encoding went well: where everything is behind the header, and whether it may
  * be sent. */
 static hg_return_t hg_handle_end_encode(
@@ -29854,7 +29675,6 @@ static hg_return_t hg_handle_end_encode(
     assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
     args->size += area;
-    args->crc = hg_handle_crc(handle, args->data, args->size);
     if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
@@ -30472,16 +30292,14 @@ static hg_return_t hg_owed_send(struct hg_context *context,
         .target = note->context};
     struct hg_header header;
 
-    hg_header_clear_rest(&header);
+    memset(&header, 0, sizeof(header));
     header.type = HG_HEADER_RESPONSE;
     header.flags = HG_HEADER_REFUSED;
     header.origin_context = na_sink_number(context->na_context);
-    header.target_context = note->context;
     header.code = (hg_return_t) note->code;
     header.rpc_id = note->rpc_id;
     header.sequence = note->sequence;
-    header.incarnation = context->hg_class->na_class->incarnation;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, hg_class_sums_messages(context->hg_class));
     return na_msg_try_rpc(context->na_context, &msg);
 }
 
@@ -30761,10 +30579,13 @@ HG_PRIVATE void hg_watch_set_hook(
  * when the fetch was acknowledged, the peer died or time ran out (an answer).
  *
  *      payload of a message with HG_HEADER_LARGE
- *      0          8             16       20
- *      +----------+-------------+--------+----------------------+
- *      | held id  | args size   | length | memory handle        |
- *      +----------+-------------+--------+----------------------+
+ *      0          8             16            24       28
+ *      +----------+-------------+-------------+--------+---------------+
+ *      | held id  | args size   | args CRC64  | length | memory handle |
+ *      +----------+-------------+-------------+--------+---------------+
+ *
+ * The CRC64 is that of the arguments; 0: the sender computed none, and nothing
+ * is checked. The receiver's is computed piece by piece, as they come.
  *
  * The size is the peer's word. It is checked against max_args_size before
  * anything is done, but memory is not granted on that word: arguments come in
@@ -30832,6 +30653,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "hg/overflow.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
@@ -30840,7 +30662,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
 
-#define HG_OVERFLOW_FIXED 20
+#define HG_OVERFLOW_FIXED 28
 
 /* Pieces grow from the first size to the largest: as much again as has come.
  * The largest has to come in output_hold_ms. Once a quarter of what a target
@@ -30910,8 +30732,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 {
     struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
     struct hg_header *header = message->header;
-    size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
+    bool checksum = !handle->context->hg_class->options.no_checksum;
     struct hg_wire wire;
     size_t mem_size;
     size_t total;
@@ -30919,7 +30741,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 
     /* Room first: what is exposed must not move afterwards. The memory
      * handle's size does not depend on the address. */
-    total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
+    total = args_end + HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
@@ -30942,16 +30764,19 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     header->flags |= HG_HEADER_LARGE;
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
     wire = hg_wire_writer(
-        buf->data + args_end + header_size, HG_OVERFLOW_FIXED + mem_size);
+        buf->data + args_end + HG_HEADER_MIN, header->payload_size);
     hg_wire_put64(&wire, held_id);
     hg_wire_put64(&wire, args->size);
+    hg_wire_put64(&wire,
+        checksum ? hg_crc64_update(0, buf->data + HG_HEADER_MIN, args->size)
+                 : 0);
     hg_wire_put32(&wire, (uint32_t) mem_size);
     ret = NA_Mem_handle_serialize(
         na_class, hg_wire_take(&wire, mem_size), mem_size, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
     message->data = buf->data + args_end;
-    message->size = header_size + HG_OVERFLOW_FIXED + mem_size;
+    message->size = HG_HEADER_MIN + header->payload_size;
     return HG_SUCCESS;
 
 end_large:
@@ -31142,6 +30967,21 @@ end_piece:
     return ret;
 }
 
+/* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
+static hg_return_t hg_overflow_judge(
+    struct hg_handle *handle, const struct hg_overflow *large)
+{
+    if (large->crc == large->got_crc)
+        return HG_SUCCESS;
+    hg_handle_count(handle->context, HG_COUNT_REFUSED);
+    hg_log_warning("rpc",
+        "%zu bytes of arguments of \"%s\" from %s changed on the way: CRC64 "
+        "%016" PRIx64 " instead of %016" PRIx64,
+        large->size, hg_handle_function(handle), hg_handle_peer(handle),
+        large->got_crc, large->crc);
+    return HG_CHECKSUM_ERROR;
+}
+
 /* A piece came, or did not. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
@@ -31150,14 +30990,19 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         handle->target ? &handle->in_large : &handle->out_large;
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
     hg_return_t ret = info->ret;
-    bool more = hg_overflow_end_piece(
-        handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
+    size_t size = ret == HG_SUCCESS ? (size_t) large->mem->size : 0;
+    bool more = hg_overflow_end_piece(handle, large, size);
 
+    if (large->crc != 0)
+        large->got_crc = hg_crc64_update(
+            large->got_crc, large->data + large->got - size, size);
     if (ret == HG_SUCCESS && more) {
         ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
                                               : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
             return NA_SUCCESS;
+    } else if (ret == HG_SUCCESS) {
+        ret = hg_overflow_judge(handle, large);
     }
     hg_overflow_finish(handle, large, ret);
     fetched(handle, ret);
@@ -31177,6 +31022,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     handle->large = true;
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
+    large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
@@ -31722,7 +31568,6 @@ static hg_return_t hg_forward_prepare(
         header->flags = HG_HEADER_ONE_WAY;
     header->types = handle->rpc.fingerprint;
     header->trace_id = handle->trace_id;
-    header->args_crc = handle->in_args.crc;
     header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
@@ -32029,7 +31874,7 @@ static void hg_forward_let_go(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header)
 {
     uint64_t held_id =
-        hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+        hg_overflow_held_id(header->payload, header->payload_size);
     struct hg_handle *carrier = NULL;
 
     if (held_id != 0)
@@ -32074,15 +31919,17 @@ static void hg_forward_keep_text(
     const char *types =
         header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
     size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
-    size_t size = header->text_size;
+    size_t size = header->payload_size;
     size_t i;
 
+    if (size > HG_HEADER_TEXT_MAX)
+        size = HG_HEADER_TEXT_MAX;
     if (size + more == 0 ||
         hg_buf_reserve(&handle->out, size + more + 1, size + more + 1) !=
             HG_SUCCESS)
         return;
     for (i = 0; i < size; i++) {
-        unsigned char c = (unsigned char) header->text[i];
+        unsigned char c = header->payload[i];
 
         handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
     }
@@ -32123,7 +31970,7 @@ static HG_NOINLINE void hg_forward_log_code(
 static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    size_t size = header->size + (size_t) header->payload_size;
+    size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret = header->code; /* a result once the call is finished */
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
@@ -32134,11 +31981,10 @@ static hg_return_t hg_forward_keep_answer(
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->out_args.data = handle->out.data + header->size;
-    handle->out_args.size = (size_t) header->payload_size;
-    memcpy(handle->out.data + header->size, header->payload,
-        handle->out_args.size);
-    handle->out_args.crc = header->args_crc;
+    handle->out_args.data = handle->out.data + HG_HEADER_MIN;
+    handle->out_args.size = header->payload_size;
+    memcpy(handle->out.data + HG_HEADER_MIN, header->payload,
+        header->payload_size);
     handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     return HG_SUCCESS;
 }
@@ -32158,11 +32004,11 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         return;
     }
     if (damaged != HG_SUCCESS) {
-        hg_log_warning("rpc",
-            "a damaged answer to \"%s\" came from %s, or one of another "
-            "version",
-            hg_handle_function(handle), hg_handle_peer(handle));
-        handle->text = "a damaged answer, or one of another version";
+        handle->text = damaged == HG_CHECKSUM_ERROR
+            ? "the answer changed on the way"
+            : "the answer is malformed, or of another version";
+        hg_log_warning("rpc", "\"%s\" with %s: %s", hg_handle_function(handle),
+            hg_handle_peer(handle), handle->text);
         goto finish;
     }
     atomic_store_explicit(
@@ -32171,7 +32017,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     if (large) {
         handle->ret = ret;
         handle->held_id =
-            hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+            hg_overflow_held_id(header->payload, header->payload_size);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
         return;
     }
@@ -32889,16 +32735,16 @@ static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    size_t text_size = hg_serve_text_size(text);
+    size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
-    size_t size;
 
     assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
-    header->text = text;
-    header->text_size = hg_serve_text_size(text);
-    size = hg_header_size(header);
-    if (header->text_size == 0 || size > limit ||
+    if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
+    memcpy(handle->out.data + HG_HEADER_MIN, text, text_size);
+    header->payload_size = text_size;
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
@@ -32932,7 +32778,7 @@ static void hg_serve_send_code(
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
-    header.text_size = 0;
+    header.payload_size = 0;
     hg_handle_send_control(handle, &header);
 }
 
@@ -32970,9 +32816,10 @@ static const char *hg_serve_words(
             snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
                 hg_registry_types(&handle->rpc));
         else
-            snprintf(buf, size, "a damaged message, or not of version %d",
-                HG_HEADER_MAJOR);
+            snprintf(
+                buf, size, "malformed, or not of version %d", HG_HEADER_MAJOR);
         return buf;
+    case HG_CHECKSUM_ERROR: return "it changed on the way";
     case HG_CANCELED: return "its input did not come in time";
     default: return NULL;
     }
@@ -32986,7 +32833,7 @@ static const char *hg_serve_words_failed(
     if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
         return NULL;
     if (ret == HG_CHECKSUM_ERROR)
-        return "the input changed on the way, or is of another type there";
+        return "the input is longer than its type";
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
 }
 
@@ -33341,7 +33188,7 @@ static HG_NOINLINE bool hg_serve_is_mistyped(
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    size_t size = header->size + (size_t) header->payload_size;
+    size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret;
 
     if (handle->rpc.callback == NULL) {
@@ -33358,11 +33205,10 @@ static hg_return_t hg_serve_accept(
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->in_args.data = handle->in.data + header->size;
-    handle->in_args.size = (size_t) header->payload_size;
+    handle->in_args.data = handle->in.data + HG_HEADER_MIN;
+    handle->in_args.size = header->payload_size;
     memcpy(
-        handle->in.data + header->size, header->payload, handle->in_args.size);
-    handle->in_args.crc = header->args_crc;
+        handle->in.data + HG_HEADER_MIN, header->payload, header->payload_size);
     return HG_SUCCESS;
 }
 
@@ -33434,7 +33280,6 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     if (HG_UNLIKELY(hg_serve_is_unwanted(handle)))
         return hg_serve_send_nothing(handle, HG_CANCELED);
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     header.payload_size = args->size;
     if (HG_UNLIKELY(large)) {
@@ -33560,7 +33405,6 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
-    handle->out_args.crc = hg_handle_crc(handle, handle->out_args.data, size);
     handle->out_args.raw = true;
     return hg_serve_finish(handle, HG_SUCCESS);
 }
@@ -34171,8 +34015,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     ret = hg_header_decode(&header, data, (size_t) size, &answerable);
     if (ret != HG_SUCCESS) {
         hg_handle_count(context, HG_COUNT_REFUSED);
-        hg_log_warning("rpc",
-            "a malformed message of %" PRIu64 " bytes from %s", size,
+        hg_log_warning("rpc", "a %s message of %" PRIu64 " bytes from %s",
+            ret == HG_CHECKSUM_ERROR ? "damaged" : "malformed", size,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
@@ -34841,10 +34685,10 @@ static hg_return_t hg_builtin_version(hg_handle_t handle)
     out.size = 0;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
     (void) hg_builtin_add(&out,
-        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n",
-        version[0], version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
-        HG_MERCURY_PATCH, HG_HEADER_MAJOR, HG_HEADER_MINOR,
-        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class));
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
+        version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class));
     return hg_builtin_answer(handle,
         (uint64_t) version[0] << 16 | version[1] << 8 | version[2], out.text);
 }
@@ -36690,6 +36534,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
     hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
+    hg_class->sum_messages = info->checksum_level == HG_CHECKSUM_RPC_HEADERS;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;

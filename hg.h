@@ -201,8 +201,8 @@ enum hg_return {
     HG_CANCELED = NA_CANCELED,
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
-    HG_CHECKSUM_ERROR = 24, /* arguments changed on the way, or not all of
-                               them were decoded */
+    HG_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
+                               or not all arguments were decoded */
     HG_NA_ERROR = 25,       /* the network layer failed without a cause */
     HG_OTHER_ERROR = 26,    /* for applications: none of the above */
     HG_RETURN_MAX = 27
@@ -1278,8 +1278,8 @@ struct hg_options {
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */
-    bool no_checksum;     /* arguments travel without a CRC64, and a proc may
-                             leave some of them undecoded */
+    bool no_checksum;     /* messages travel without a CRC64, and a proc may
+                             leave some arguments undecoded */
     unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
                              30,000; HG_NO_DEADLINE: without a limit */
 };
@@ -1387,12 +1387,13 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
-/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the bytes
- * changed on the way, or the proc left some undecoded, which the option
- * no_checksum allows; HG_OVERFLOW: it wanted more than arrived. The last two
- * are what happens when both sides do not register the same types, and the log
- * line says so. HG_NOENTRY: a bulk handle of ours is in it, and was freed.
- * Nothing stays allocated on failure. */
+/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the proc
+ * left some bytes undecoded, which the option no_checksum allows; HG_OVERFLOW:
+ * it wanted more than arrived. These two are what happens when both sides do
+ * not register the same types, and the log line says so. HG_NOENTRY: a bulk
+ * handle of ours is in it, and was freed. Nothing stays allocated on failure.
+ * A request that changed on the way does not get here: it is not executed, and
+ * the call ends with HG_CHECKSUM_ERROR at its origin. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */
@@ -1638,14 +1639,15 @@ struct na_init_info_4_0 {
 
 /* The checks that a class computes for the messages it sends. A receiver of any
  * level checks what comes with a message, and takes a message without a CRC64.
- * The level of the receiver decides about a proc that decodes only the front
- * part of its arguments: HG_CHECKSUM_ERROR with RPC_PAYLOAD, HG_SUCCESS with
- * the others. A call to oneself has no CRC64. The request model has
- * RPC_PAYLOAD, or none with its option no_checksum. */
+ * A call whose request or response changed on the way ends with
+ * HG_CHECKSUM_ERROR. The level of the receiver decides about a proc that
+ * decodes only the front part of its arguments: HG_CHECKSUM_ERROR with
+ * RPC_PAYLOAD, HG_SUCCESS with the others. A call to oneself has no CRC64. The
+ * request model has RPC_PAYLOAD, or NONE with its option no_checksum. */
 typedef enum hg_checksum_level {
-    HG_CHECKSUM_NONE,        /* the same as RPC_HEADERS */
-    HG_CHECKSUM_RPC_HEADERS, /* a CRC-32C of the header */
-    HG_CHECKSUM_RPC_PAYLOAD  /* also a CRC64 of the arguments */
+    HG_CHECKSUM_NONE,
+    HG_CHECKSUM_RPC_HEADERS, /* a CRC64 of each message, with its arguments */
+    HG_CHECKSUM_RPC_PAYLOAD  /* also of arguments too large for a message */
 } hg_checksum_level_t;
 
 /* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;

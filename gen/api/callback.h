@@ -181,14 +181,15 @@ struct na_init_info_4_0 {
 
 /* The checks that a class computes for the messages it sends. A receiver of any
  * level checks what comes with a message, and takes a message without a CRC64.
- * The level of the receiver decides about a proc that decodes only the front
- * part of its arguments: HG_CHECKSUM_ERROR with RPC_PAYLOAD, HG_SUCCESS with
- * the others. A call to oneself has no CRC64. The request model has
- * RPC_PAYLOAD, or none with its option no_checksum. */
+ * A call whose request or response changed on the way ends with
+ * HG_CHECKSUM_ERROR. The level of the receiver decides about a proc that
+ * decodes only the front part of its arguments: HG_CHECKSUM_ERROR with
+ * RPC_PAYLOAD, HG_SUCCESS with the others. A call to oneself has no CRC64. The
+ * request model has RPC_PAYLOAD, or NONE with its option no_checksum. */
 typedef enum hg_checksum_level {
-    HG_CHECKSUM_NONE,        /* the same as RPC_HEADERS */
-    HG_CHECKSUM_RPC_HEADERS, /* a CRC-32C of the header */
-    HG_CHECKSUM_RPC_PAYLOAD  /* also a CRC64 of the arguments */
+    HG_CHECKSUM_NONE,
+    HG_CHECKSUM_RPC_HEADERS, /* a CRC64 of each message, with its arguments */
+    HG_CHECKSUM_RPC_PAYLOAD  /* also of arguments too large for a message */
 } hg_checksum_level_t;
 
 /* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;

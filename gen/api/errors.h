@@ -69,8 +69,8 @@ enum hg_return {
     HG_CANCELED = NA_CANCELED,
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
-    HG_CHECKSUM_ERROR = 24, /* arguments changed on the way, or not all of
-                               them were decoded */
+    HG_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
+                               or not all arguments were decoded */
     HG_NA_ERROR = 25,       /* the network layer failed without a cause */
     HG_OTHER_ERROR = 26,    /* for applications: none of the above */
     HG_RETURN_MAX = 27

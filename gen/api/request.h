@@ -95,8 +95,8 @@ struct hg_options {
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */
-    bool no_checksum;     /* arguments travel without a CRC64, and a proc may
-                             leave some of them undecoded */
+    bool no_checksum;     /* messages travel without a CRC64, and a proc may
+                             leave some arguments undecoded */
     unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
                              30,000; HG_NO_DEADLINE: without a limit */
 };
@@ -204,12 +204,13 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
-/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the bytes
- * changed on the way, or the proc left some undecoded, which the option
- * no_checksum allows; HG_OVERFLOW: it wanted more than arrived. The last two
- * are what happens when both sides do not register the same types, and the log
- * line says so. HG_NOENTRY: a bulk handle of ours is in it, and was freed.
- * Nothing stays allocated on failure. */
+/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the proc
+ * left some bytes undecoded, which the option no_checksum allows; HG_OVERFLOW:
+ * it wanted more than arrived. These two are what happens when both sides do
+ * not register the same types, and the log line says so. HG_NOENTRY: a bulk
+ * handle of ours is in it, and was freed. Nothing stays allocated on failure.
+ * A request that changed on the way does not get here: it is not executed, and
+ * the call ends with HG_CHECKSUM_ERROR at its origin. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */

@@ -336,20 +336,6 @@ static uint32_t hg_crc32c_update_sse(
 {
     uint64_t state = ~crc;
 
-    /* Nine words: the headers of messages have them. */
-    for (; size >= 72; size -= 72, p += 72) {
-        state = _mm_crc32_u64(state, hg_wire_load64(p));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 8));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 16));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 24));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 32));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 40));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 48));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
-        state = _mm_crc32_u64(state, hg_wire_load64(p + 64));
-    }
-    if (HG_LIKELY(size == 0))
-        return ~(uint32_t) state;
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
     crc = (uint32_t) state;
@@ -361,40 +347,6 @@ static uint32_t hg_crc32c_update_sse(
     for (; size > 0; size--, p++)
         crc = _mm_crc32_u8(crc, *p);
     return ~crc;
-}
-
-/* One word, copied. */
-HG_CRC32C_TARGET
-static inline uint64_t hg_crc32c_move(
-    uint64_t state, unsigned char *to, const unsigned char *from)
-{
-    uint64_t word = hg_wire_load64(from);
-
-    hg_wire_store64(to, word);
-    return _mm_crc32_u64(state, word);
-}
-
-HG_CRC32C_TARGET
-static uint32_t hg_crc32c_copy_sse(
-    unsigned char *to, const unsigned char *from, size_t size)
-{
-    uint64_t state = ~UINT32_C(0);
-
-    for (; size >= 72; size -= 72, to += 72, from += 72) {
-        state = hg_crc32c_move(state, to, from);
-        state = hg_crc32c_move(state, to + 8, from + 8);
-        state = hg_crc32c_move(state, to + 16, from + 16);
-        state = hg_crc32c_move(state, to + 24, from + 24);
-        state = hg_crc32c_move(state, to + 32, from + 32);
-        state = hg_crc32c_move(state, to + 40, from + 40);
-        state = hg_crc32c_move(state, to + 48, from + 48);
-        state = hg_crc32c_move(state, to + 56, from + 56);
-        state = hg_crc32c_move(state, to + 64, from + 64);
-    }
-    if (HG_LIKELY(size == 0))
-        return ~(uint32_t) state;
-    memcpy(to, from, size);
-    return hg_crc32c_update_sse(~(uint32_t) state, to, size);
 }
 
 #endif /* HG_ENABLE_CRC_SIMD */
@@ -424,16 +376,4 @@ HG_PRIVATE uint32_t hg_crc32c_update(
         return hg_crc32c_update_sse(crc, (const unsigned char *) data, size);
 #endif
     return hg_crc32c_update_table(crc, data, size);
-}
-
-HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size)
-{
-#if HG_ENABLE_CRC_SIMD
-    if (__builtin_cpu_supports("sse4.2"))
-        return hg_crc32c_copy_sse(
-            (unsigned char *) to, (const unsigned char *) from, size);
-#endif
-    if (size > 0)
-        memcpy(to, from, size);
-    return hg_crc32c_update_table(0, to, size);
 }

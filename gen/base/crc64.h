@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc64: the two cyclic redundancy checks on the wire.
+ * crc64: cyclic redundancy checks.
  *
  * CRC-64/XZ (reflected polynomial 0xC96C5795D7870F42, all ones in and out;
- * "123456789" gives 0x995DC9BBDF1939FA) covers arguments and, on request,
- * bulk data. CRC-32C (Castagnoli; "123456789" gives 0xE3069283) covers a
- * message header. Each has a table-driven form and one that uses the
- * processor's instructions, chosen once at run time; both give the same value
- * for the same bytes.
+ * "123456789" gives 0x995DC9BBDF1939FA) covers messages, arguments outside of
+ * them and, on request, bulk data. CRC-32C (Castagnoli; "123456789" gives
+ * 0xE3069283) is one of those that procs of the application may choose. Each
+ * has a table-driven form and one that uses the processor's instructions,
+ * chosen once at run time; both give the same value for the same bytes.
  *
  * A running value starts at 0, takes any number of updates and is the check
  * value at every moment: the inversions happen inside.
@@ -21,10 +21,6 @@ HG_PRIVATE uint64_t hg_crc64_update(
     uint64_t crc, const void *data, size_t size);
 HG_PRIVATE uint32_t hg_crc32c_update(
     uint32_t crc, const void *data, size_t size);
-
-/* Copy `size` bytes; the check value of what stands at `to` then, whatever
- * happens to `from` meanwhile. */
-HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size);
 
 /* The table-driven forms, for machines without the instructions and for the
  * test that compares both. */

@@ -104,10 +104,10 @@ static hg_return_t hg_builtin_version(hg_handle_t handle)
     out.size = 0;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
     (void) hg_builtin_add(&out,
-        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n",
-        version[0], version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
-        HG_MERCURY_PATCH, HG_HEADER_MAJOR, HG_HEADER_MINOR,
-        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class));
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
+        version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class));
     return hg_builtin_answer(handle,
         (uint64_t) version[0] << 16 | version[1] << 8 | version[2], out.text);
 }

@@ -57,6 +57,7 @@ struct hg_class {
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */
     size_t output_offset;
+    bool sum_messages;        /* also with the option no_checksum */
     bool no_overflow;         /* arguments fit a message */
     bool release_input_early; /* with the decoding of it */
     _Atomic bool draining;    /* takes no more calls */
@@ -67,6 +68,12 @@ struct hg_class {
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
+
+/* Whether its messages to other processes have a checksum. */
+static inline bool hg_class_sums_messages(const struct hg_class *hg_class)
+{
+    return !hg_class->options.no_checksum || hg_class->sum_messages;
+}
 
 /* How many bytes of encoded arguments go into a message. */
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);

@@ -58,8 +58,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     ret = hg_header_decode(&header, data, (size_t) size, &answerable);
     if (ret != HG_SUCCESS) {
         hg_handle_count(context, HG_COUNT_REFUSED);
-        hg_log_warning("rpc",
-            "a malformed message of %" PRIu64 " bytes from %s", size,
+        hg_log_warning("rpc", "a %s message of %" PRIu64 " bytes from %s",
+            ret == HG_CHECKSUM_ERROR ? "damaged" : "malformed", size,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;

@@ -157,6 +157,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
     hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
+    hg_class->sum_messages = info->checksum_level == HG_CHECKSUM_RPC_HEADERS;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;

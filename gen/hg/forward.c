@@ -348,7 +348,6 @@ static hg_return_t hg_forward_prepare(
         header->flags = HG_HEADER_ONE_WAY;
     header->types = handle->rpc.fingerprint;
     header->trace_id = handle->trace_id;
-    header->args_crc = handle->in_args.crc;
     header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
@@ -655,7 +654,7 @@ static void hg_forward_let_go(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header)
 {
     uint64_t held_id =
-        hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+        hg_overflow_held_id(header->payload, header->payload_size);
     struct hg_handle *carrier = NULL;
 
     if (held_id != 0)
@@ -700,15 +699,17 @@ static void hg_forward_keep_text(
     const char *types =
         header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
     size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
-    size_t size = header->text_size;
+    size_t size = header->payload_size;
     size_t i;
 
+    if (size > HG_HEADER_TEXT_MAX)
+        size = HG_HEADER_TEXT_MAX;
     if (size + more == 0 ||
         hg_buf_reserve(&handle->out, size + more + 1, size + more + 1) !=
             HG_SUCCESS)
         return;
     for (i = 0; i < size; i++) {
-        unsigned char c = (unsigned char) header->text[i];
+        unsigned char c = header->payload[i];
 
         handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
     }
@@ -749,7 +750,7 @@ static HG_NOINLINE void hg_forward_log_code(
 static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    size_t size = header->size + (size_t) header->payload_size;
+    size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret = header->code; /* a result once the call is finished */
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
@@ -760,11 +761,10 @@ static hg_return_t hg_forward_keep_answer(
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->out_args.data = handle->out.data + header->size;
-    handle->out_args.size = (size_t) header->payload_size;
-    memcpy(handle->out.data + header->size, header->payload,
-        handle->out_args.size);
-    handle->out_args.crc = header->args_crc;
+    handle->out_args.data = handle->out.data + HG_HEADER_MIN;
+    handle->out_args.size = header->payload_size;
+    memcpy(handle->out.data + HG_HEADER_MIN, header->payload,
+        header->payload_size);
     handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     return HG_SUCCESS;
 }
@@ -784,11 +784,11 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         return;
     }
     if (damaged != HG_SUCCESS) {
-        hg_log_warning("rpc",
-            "a damaged answer to \"%s\" came from %s, or one of another "
-            "version",
-            hg_handle_function(handle), hg_handle_peer(handle));
-        handle->text = "a damaged answer, or one of another version";
+        handle->text = damaged == HG_CHECKSUM_ERROR
+            ? "the answer changed on the way"
+            : "the answer is malformed, or of another version";
+        hg_log_warning("rpc", "\"%s\" with %s: %s", hg_handle_function(handle),
+            hg_handle_peer(handle), handle->text);
         goto finish;
     }
     atomic_store_explicit(
@@ -797,7 +797,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     if (large) {
         handle->ret = ret;
         handle->held_id =
-            hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+            hg_overflow_held_id(header->payload, header->payload_size);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
         return;
     }

@@ -3,7 +3,6 @@
 #include "hg/handle.h"
 
 #include "base/clock.h"
-#include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/addr.h"
@@ -680,16 +679,11 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 {
     const struct hg_context *context = handle->context;
 
+    memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
-    header->flags = 0;
     header->origin_context = na_sink_number(context->na_context);
-    header->target_context =
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
-    header->code = HG_SUCCESS;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
-    hg_header_clear_rest(header);
-    header->incarnation = context->hg_class->na_class->incarnation;
 }
 
 /* Whether what it sends stays in this context. */
@@ -703,18 +697,24 @@ static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
                 na_sink_number(context->na_context));
 }
 
+/* Whether what it sends has a checksum: none is of use within a process. */
+static inline bool hg_handle_is_summed(const struct hg_handle *handle)
+{
+    return !handle->addr->self &&
+        hg_class_sums_messages(handle->context->hg_class);
+}
+
 HG_PRIVATE HG_HOT void hg_handle_seal(
     const struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_header *header = message->header;
 
-    header->size = hg_header_size(header);
-    assert(message->size == header->size + header->payload_size);
+    assert(message->size == HG_HEADER_MIN + header->payload_size);
     if (hg_handle_is_home(handle)) {
-        header->payload = message->data + header->size;
+        header->payload = message->data + HG_HEADER_MIN;
         return;
     }
-    hg_header_encode(header, message->data);
+    hg_header_encode(header, message->data, hg_handle_is_summed(handle));
     message->header = NULL;
 }
 
@@ -831,8 +831,8 @@ static bool hg_handle_say(struct hg_handle *handle)
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
-    hg_header_encode(header, handle->control);
+    assert(header->payload_size == 0 && hg_list_is_empty(&handle->unsaid));
+    hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
         na_progress_poke(handle->context->na_context);
 }
@@ -870,8 +870,8 @@ HG_PRIVATE void hg_handle_send_notice(
         hg_handle_send_control(handle, header);
         return;
     }
-    carrier = hg_handle_get_carrier(
-        handle->context, handle->addr, header->target_context);
+    carrier = hg_handle_get_carrier(handle->context, handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed));
     if (carrier == NULL)
         return;
     hg_handle_send_control(carrier, header);
@@ -940,13 +940,6 @@ static HG_HOT void hg_handle_lend(
 static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     struct hg_proc *proc, const struct hg_args *args, size_t area)
 {
-    hg_return_t ret;
-
-    hg_proc_init_decode(proc, args->data, args->size);
-    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
-    ret = hg_proc_verify(proc, args->crc);
-    if (ret != HG_SUCCESS || area == 0)
-        return ret;
     if (args->size < area) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
             "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
@@ -1027,14 +1020,6 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-HG_PRIVATE uint64_t hg_handle_crc(
-    const struct hg_handle *handle, const void *data, size_t size)
-{
-    return handle->context->hg_class->options.no_checksum || handle->addr->self
-        ? 0
-        : hg_crc64_update(0, data, size);
-}
-
 /* Encoding went well: where everything is behind the header, and whether it may
  * be sent. */
 static hg_return_t hg_handle_end_encode(
@@ -1049,7 +1034,6 @@ static hg_return_t hg_handle_end_encode(
     assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
     args->size += area;
-    args->crc = hg_handle_crc(handle, args->data, args->size);
     if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",

@@ -126,6 +126,8 @@ struct hg_overflow {
     size_t size;
     size_t room;      /* at `data`; grows with what has come */
     size_t got;       /* bytes; context lock */
+    uint64_t crc;     /* as described; 0: nothing is checked */
+    uint64_t got_crc; /* of what has come */
     size_t share;     /* target: bytes counted for the peer */
     bool under_way;   /* a piece is being fetched; context lock */
     na_op_id_t op_id; /* of it, once known; context lock */
@@ -136,7 +138,7 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc; /* 0: not computed */
+    uint64_t crc; /* used by bulk_check */
     bool raw;     /* need not be decoded to the end */
 };
 
@@ -465,11 +467,6 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
  * has asked for it. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
-
-/* The CRC64 that goes with arguments to the call's peer. 0: none, because the
- * class computes none or the peer is this process. */
-HG_PRIVATE uint64_t hg_handle_crc(
-    const struct hg_handle *handle, const void *data, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
  * into its buffer behind room for a header, and for the application's.

@@ -3,6 +3,7 @@
 #include "hg/overflow.h"
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/wire.h"
@@ -11,7 +12,7 @@
 #include "na/mux.h"
 #include "na/rma.h"
 
-#define HG_OVERFLOW_FIXED 20
+#define HG_OVERFLOW_FIXED 28
 
 /* Pieces grow from the first size to the largest: as much again as has come.
  * The largest has to come in output_hold_ms. Once a quarter of what a target
@@ -81,8 +82,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 {
     struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
     struct hg_header *header = message->header;
-    size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
+    bool checksum = !handle->context->hg_class->options.no_checksum;
     struct hg_wire wire;
     size_t mem_size;
     size_t total;
@@ -90,7 +91,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 
     /* Room first: what is exposed must not move afterwards. The memory
      * handle's size does not depend on the address. */
-    total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
+    total = args_end + HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
@@ -113,16 +114,19 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     header->flags |= HG_HEADER_LARGE;
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
     wire = hg_wire_writer(
-        buf->data + args_end + header_size, HG_OVERFLOW_FIXED + mem_size);
+        buf->data + args_end + HG_HEADER_MIN, header->payload_size);
     hg_wire_put64(&wire, held_id);
     hg_wire_put64(&wire, args->size);
+    hg_wire_put64(&wire,
+        checksum ? hg_crc64_update(0, buf->data + HG_HEADER_MIN, args->size)
+                 : 0);
     hg_wire_put32(&wire, (uint32_t) mem_size);
     ret = NA_Mem_handle_serialize(
         na_class, hg_wire_take(&wire, mem_size), mem_size, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
     message->data = buf->data + args_end;
-    message->size = header_size + HG_OVERFLOW_FIXED + mem_size;
+    message->size = HG_HEADER_MIN + header->payload_size;
     return HG_SUCCESS;
 
 end_large:
@@ -313,6 +317,21 @@ end_piece:
     return ret;
 }
 
+/* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
+static hg_return_t hg_overflow_judge(
+    struct hg_handle *handle, const struct hg_overflow *large)
+{
+    if (large->crc == large->got_crc)
+        return HG_SUCCESS;
+    hg_handle_count(handle->context, HG_COUNT_REFUSED);
+    hg_log_warning("rpc",
+        "%zu bytes of arguments of \"%s\" from %s changed on the way: CRC64 "
+        "%016" PRIx64 " instead of %016" PRIx64,
+        large->size, hg_handle_function(handle), hg_handle_peer(handle),
+        large->got_crc, large->crc);
+    return HG_CHECKSUM_ERROR;
+}
+
 /* A piece came, or did not. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
@@ -321,14 +340,19 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         handle->target ? &handle->in_large : &handle->out_large;
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
     hg_return_t ret = info->ret;
-    bool more = hg_overflow_end_piece(
-        handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
+    size_t size = ret == HG_SUCCESS ? (size_t) large->mem->size : 0;
+    bool more = hg_overflow_end_piece(handle, large, size);
 
+    if (large->crc != 0)
+        large->got_crc = hg_crc64_update(
+            large->got_crc, large->data + large->got - size, size);
     if (ret == HG_SUCCESS && more) {
         ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
                                               : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
             return NA_SUCCESS;
+    } else if (ret == HG_SUCCESS) {
+        ret = hg_overflow_judge(handle, large);
     }
     hg_overflow_finish(handle, large, ret);
     fetched(handle, ret);
@@ -348,6 +372,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     handle->large = true;
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
+    large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {

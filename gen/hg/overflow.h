@@ -8,10 +8,13 @@
  * when the fetch was acknowledged, the peer died or time ran out (an answer).
  *
  *      payload of a message with HG_HEADER_LARGE
- *      0          8             16       20
- *      +----------+-------------+--------+----------------------+
- *      | held id  | args size   | length | memory handle        |
- *      +----------+-------------+--------+----------------------+
+ *      0          8             16            24       28
+ *      +----------+-------------+-------------+--------+---------------+
+ *      | held id  | args size   | args CRC64  | length | memory handle |
+ *      +----------+-------------+-------------+--------+---------------+
+ *
+ * The CRC64 is that of the arguments; 0: the sender computed none, and nothing
+ * is checked. The receiver's is computed piece by piece, as they come.
  *
  * The size is the peer's word. It is checked against max_args_size before
  * anything is done, but memory is not granted on that word: arguments come in

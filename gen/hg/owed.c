@@ -98,16 +98,14 @@ static hg_return_t hg_owed_send(struct hg_context *context,
         .target = note->context};
     struct hg_header header;
 
-    hg_header_clear_rest(&header);
+    memset(&header, 0, sizeof(header));
     header.type = HG_HEADER_RESPONSE;
     header.flags = HG_HEADER_REFUSED;
     header.origin_context = na_sink_number(context->na_context);
-    header.target_context = note->context;
     header.code = (hg_return_t) note->code;
     header.rpc_id = note->rpc_id;
     header.sequence = note->sequence;
-    header.incarnation = context->hg_class->na_class->incarnation;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, hg_class_sums_messages(context->hg_class));
     return na_msg_try_rpc(context->na_context, &msg);
 }
 

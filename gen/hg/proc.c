@@ -16,7 +16,6 @@
  */
 #include "hg/proc.h"
 
-#include "base/crc64.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -155,23 +154,6 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
     return proc->function != NULL && proc->room.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
-}
-
-HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
-{
-    uint64_t got;
-
-    assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
-    if (crc == 0)
-        return HG_SUCCESS;
-    got = hg_crc64_update(0, proc->room.data, proc->room.end);
-    if (got == crc)
-        return HG_SUCCESS;
-    HG_PROC_EXPLAIN(proc,
-        "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
-        " instead of %016" PRIx64,
-        proc->room.end, got, crc);
-    return HG_CHECKSUM_ERROR;
 }
 
 /* Result of hg_proc_finish_decode. */

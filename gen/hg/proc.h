@@ -112,11 +112,6 @@ HG_PRIVATE void hg_proc_init_decode(
 HG_PRIVATE void hg_proc_init_user(
     struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
 
-/* Check the bytes before anything is decoded, because a change of them explains
- * whatever else goes wrong. A `crc` of 0 means that the sender computed none.
- * HG_CHECKSUM_ERROR (logged): the CRC64 of the bytes is not `crc`. */
-HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
-
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 

@@ -82,16 +82,16 @@ static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    size_t text_size = hg_serve_text_size(text);
+    size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
-    size_t size;
 
     assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
-    header->text = text;
-    header->text_size = hg_serve_text_size(text);
-    size = hg_header_size(header);
-    if (header->text_size == 0 || size > limit ||
+    if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
+    memcpy(handle->out.data + HG_HEADER_MIN, text, text_size);
+    header->payload_size = text_size;
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
@@ -125,7 +125,7 @@ static void hg_serve_send_code(
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
-    header.text_size = 0;
+    header.payload_size = 0;
     hg_handle_send_control(handle, &header);
 }
 
@@ -163,9 +163,10 @@ static const char *hg_serve_words(
             snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
                 hg_registry_types(&handle->rpc));
         else
-            snprintf(buf, size, "a damaged message, or not of version %d",
-                HG_HEADER_MAJOR);
+            snprintf(
+                buf, size, "malformed, or not of version %d", HG_HEADER_MAJOR);
         return buf;
+    case HG_CHECKSUM_ERROR: return "it changed on the way";
     case HG_CANCELED: return "its input did not come in time";
     default: return NULL;
     }
@@ -179,7 +180,7 @@ static const char *hg_serve_words_failed(
     if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
         return NULL;
     if (ret == HG_CHECKSUM_ERROR)
-        return "the input changed on the way, or is of another type there";
+        return "the input is longer than its type";
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
 }
 
@@ -534,7 +535,7 @@ static HG_NOINLINE bool hg_serve_is_mistyped(
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    size_t size = header->size + (size_t) header->payload_size;
+    size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret;
 
     if (handle->rpc.callback == NULL) {
@@ -551,11 +552,10 @@ static hg_return_t hg_serve_accept(
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->in_args.data = handle->in.data + header->size;
-    handle->in_args.size = (size_t) header->payload_size;
+    handle->in_args.data = handle->in.data + HG_HEADER_MIN;
+    handle->in_args.size = header->payload_size;
     memcpy(
-        handle->in.data + header->size, header->payload, handle->in_args.size);
-    handle->in_args.crc = header->args_crc;
+        handle->in.data + HG_HEADER_MIN, header->payload, header->payload_size);
     return HG_SUCCESS;
 }
 
@@ -627,7 +627,6 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     if (HG_UNLIKELY(hg_serve_is_unwanted(handle)))
         return hg_serve_send_nothing(handle, HG_CANCELED);
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     header.payload_size = args->size;
     if (HG_UNLIKELY(large)) {
@@ -753,7 +752,6 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
-    handle->out_args.crc = hg_handle_crc(handle, handle->out_args.data, size);
     handle->out_args.raw = true;
     return hg_serve_finish(handle, HG_SUCCESS);
 }

@@ -99,29 +99,22 @@ static void calls_break_header(struct calls_server *server, unsigned type)
     size_t size = calls_make(good, &message);
     unsigned i;
 
-    for (i = 0; i < 11; i++) {
+    for (i = 0; i < 9; i++) {
         size_t sent = size;
 
         memcpy(bytes, good, sizeof(good));
         switch (i) {
-        case 0: bytes[0] ^= 1; break; /* the magic */
-        case 1: sent = 31; break;
+        case 0: bytes[8] ^= 1; break; /* the magic */
+        case 1: sent = 35; break;
         case 2: sent = HEAD - 1; break;
-        case 3: sent = size - 1; break;
-        case 4: bytes[4] = 2; break; /* the version */
-        case 5: stranger_put(bytes + 8, 2, HEAD - 4); break;
-        case 6: stranger_put(bytes + 8, 2, size + 1); break;
-        case 7: stranger_put(bytes + 56, 8, message.size + 1); break;
-        case 8: stranger_put(bytes + 56, 8, UINT64_MAX); break;
-        case 9: /* an option that is longer than the header */
-            memmove(bytes + HEAD, bytes + 72, 4);
-            stranger_put(bytes + 8, 2, HEAD + 4);
-            stranger_put(bytes + 56, 8, message.size - 4);
-            stranger_put(bytes + 72, 4, 0x00640001);
-            break;
-        default: bytes[20] ^= 0x10; break; /* the checksum tells */
+        case 3: bytes[10] = 1; break; /* the version */
+        case 4: stranger_put(bytes + 14, 2, HEAD - 1); break;
+        case 5: stranger_put(bytes + 14, 2, size + 1); break;
+        case 6: stranger_put(bytes + 14, 2, UINT16_MAX); break;
+        case 7: sent = size - 1; break;    /* the checksum tells */
+        default: bytes[20] ^= 0x10; break; /* here, too */
         }
-        if (i != 10)
+        if (i < 7)
             calls_sign(bytes, sent);
         calls_send(server, bytes, sent);
     }
@@ -188,7 +181,7 @@ static void calls_break_request(struct calls_server *server)
     calls_send_message(server, &message);
     message = calls_message(REQUEST);
     size = calls_make(bytes, &message);
-    bytes[HEAD + 5] ^= 4; /* the checksum of the arguments tells */
+    bytes[HEAD + 5] ^= 4; /* the checksum tells */
     calls_send(server, bytes, size);
     CALLS_EXPECT(errors_sent, before, 5, REQUEST);
 }
@@ -200,16 +193,16 @@ static size_t calls_describe_wrongly(unsigned char *bytes, unsigned wrong)
 
     switch (wrong) {
     case 1: return size - 1;
-    case 2: return 19;
+    case 2: return 27;
     case 3: return 0;
-    case 4: stranger_put(bytes + 16, 4, UINT32_MAX); break;
-    case 5: stranger_put(bytes + 16, 4, 0); break;
-    case 6: bytes[20] ^= 1; break;                 /* the handle's magic */
-    case 7: bytes[23] = 0; break;                  /* its rights */
-    case 8: stranger_put(bytes + 28, 8, 0); break; /* its key */
+    case 4: stranger_put(bytes + 24, 4, UINT32_MAX); break;
+    case 5: stranger_put(bytes + 24, 4, 0); break;
+    case 6: bytes[28] ^= 1; break;                 /* the handle's magic */
+    case 7: bytes[31] = 0; break;                  /* its rights */
+    case 8: stranger_put(bytes + 36, 8, 0); break; /* its key */
     case 9: stranger_put(bytes + 8, 8, UINT64_MAX); break;
     case 10: stranger_put(bytes + 8, 8, (1 << 20) + 1); break; /* a limit */
-    case 11: stranger_put(bytes + 36, 8, 99999); break; /* less than that */
+    case 11: stranger_put(bytes + 44, 8, 99999); break; /* less than that */
     default: break;
     }
     return size;
@@ -341,7 +334,7 @@ static void calls_start(struct calls_server *server, struct calls_call *call)
     do {
         memset(bytes, 0, sizeof(bytes));
         (void) stranger_hear(&server->stranger, bytes, sizeof(bytes));
-    } while (memcmp(bytes, "hz\1\5\2", 5) != 0 || bytes[18] != REQUEST);
+    } while (memcmp(bytes, "hz\1\5\2", 5) != 0 || bytes[12 + 11] != REQUEST);
     call->sequence = stranger_get(bytes + 12 + 24, 8);
 }
 
@@ -378,9 +371,9 @@ static hg_return_t calls_answer(struct calls_server *server, unsigned wrong)
     answer.no_checksum = wrong >= 16;
     size = calls_make(bytes, &answer);
     if (wrong == 0)
-        bytes[40] ^= 1; /* the checksum of the header tells */
+        bytes[10] ^= 1; /* the version */
     if (wrong == 14)
-        bytes[HEAD + 5] ^= 1; /* that of the output tells */
+        bytes[HEAD + 5] ^= 1; /* the checksum tells */
     calls_send(server, bytes, size);
     return calls_end(&call);
 }
@@ -405,7 +398,7 @@ static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
             if (i % 2 == 0)
                 calls_sign(bytes, size);
             if (size >= HEAD && stranger_get(bytes + 24, 8) == call.sequence)
-                bytes[7] &= (unsigned char) ~LARGE; /* would have it wait */
+                bytes[12] &= (unsigned char) ~LARGE; /* would have it wait */
             calls_send(server, bytes, size);
         }
         answer.code = HG_NOENTRY; /* unless it ended already */

@@ -107,7 +107,7 @@ static void log_attack(struct calls_server *server, hg_id_t id)
         message.flags = 0;
         message.size = 0;
         (void) calls_make(bytes, &message);
-        bytes[0] ^= 1; /* the magic */
+        bytes[8] ^= 1; /* the magic */
         calls_send(server, bytes, HEAD);
         message.flags = LARGE;
         calls_send_message(server, &message); /* without a description */

@@ -20,7 +20,7 @@ enum { /* types of the RPC layer's messages */
     TYPE_END
 };
 
-enum { HEAD = 76, LARGE = 1, PLANE_RPC = 2 };
+enum { HEAD = 48, LARGE = 1, PLANE_RPC = 2 };
 
 /* ---- The good client ---- */
 
@@ -197,33 +197,30 @@ struct calls_message {
     uint64_t id;
     uint64_t sequence;
     const unsigned char *payload;
-    size_t size;      /* of the payload */
-    bool no_checksum; /* of the payload */
+    size_t size; /* of the payload */
+    bool no_checksum;
 };
 
-/* A remainder, bit by bit, of the reflected polynomial given. */
-static inline uint64_t calls_crc(
-    uint64_t polynomial, uint64_t ones, const unsigned char *p, size_t size)
+/* CRC-64/XZ, bit by bit. */
+static inline uint64_t calls_crc(const unsigned char *p, size_t size)
 {
-    uint64_t crc = ones;
+    uint64_t crc = UINT64_MAX;
     unsigned i;
 
     while (size-- > 0) {
         crc ^= *p++;
         for (i = 0; i < 8; i++)
-            crc = crc >> 1 ^ ((crc & 1) != 0 ? polynomial : 0);
+            crc =
+                crc >> 1 ^ ((crc & 1) != 0 ? UINT64_C(0xc96c5795d7870f42) : 0);
     }
-    return crc ^ ones;
+    return ~crc;
 }
 
-/* Make the header's checksum right, where there is one. */
+/* Make the message's checksum right, where there is room for one. */
 static inline void calls_sign(unsigned char *bytes, size_t size)
 {
-    size_t head = size >= HEAD ? (size_t) stranger_get(bytes + 8, 2) : 0;
-
-    if (head >= HEAD && head <= size)
-        stranger_put(bytes + head - 4, 4,
-            calls_crc(0x82f63b78u, UINT32_MAX, bytes, head - 4));
+    if (size >= 8)
+        stranger_put(bytes, 8, calls_crc(bytes + 8, size - 8));
 }
 
 /* The message of the RPC layer, without the transport's header. */
@@ -231,21 +228,17 @@ static inline size_t calls_make(
     unsigned char *bytes, const struct calls_message *message)
 {
     memset(bytes, 0, HEAD);
-    memcpy(bytes, "HGR1\1", 5);
-    bytes[6] = (unsigned char) message->type;
-    bytes[7] = (unsigned char) message->flags;
-    stranger_put(bytes + 8, 2, HEAD);
-    stranger_put(bytes + 12, 4, message->code);
+    memcpy(bytes + 8, "HG\2", 3);
+    bytes[11] = (unsigned char) message->type;
+    bytes[12] = (unsigned char) message->flags;
+    stranger_put(bytes + 14, 2, HEAD);
     stranger_put(bytes + 16, 8, message->id);
     stranger_put(bytes + 24, 8, message->sequence);
-    stranger_put(bytes + 56, 8, message->size);
-    if (!message->no_checksum)
-        stranger_put(bytes + 64, 8,
-            calls_crc(UINT64_C(0xc96c5795d7870f42), UINT64_MAX,
-                message->payload, message->size));
+    stranger_put(bytes + 32, 4, message->code);
     if (message->size > 0)
         memcpy(bytes + HEAD, message->payload, message->size);
-    calls_sign(bytes, HEAD + message->size);
+    if (!message->no_checksum)
+        calls_sign(bytes, HEAD + message->size);
     return HEAD + message->size;
 }
 
@@ -253,13 +246,13 @@ static inline size_t calls_make(
  * fetched from the sender's memory. */
 static inline size_t calls_describe(unsigned char *bytes, uint64_t size)
 {
-    memset(bytes, 0, 20 + 24);
+    memset(bytes, 0, 28 + 24);
     stranger_put(bytes + 8, 8, size);
-    stranger_put(bytes + 16, 4, 24);
-    memcpy(bytes + 20, "hM\1\3", 4);
-    stranger_put(bytes + 28, 8, 77);
-    stranger_put(bytes + 36, 8, size);
-    return 20 + 24;
+    stranger_put(bytes + 24, 4, 24);
+    memcpy(bytes + 28, "hM\1\3", 4);
+    stranger_put(bytes + 36, 8, 77);
+    stranger_put(bytes + 44, 8, size);
+    return 28 + 24;
 }
 
 static inline void calls_send(

@@ -651,7 +651,7 @@ HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
     HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
     HG_CHECK_RET(
         rpc_call(&end, calls_short_in_id, &in, &one), HG_CHECKSUM_ERROR);
-    calls_check_text("\"calls short in\" with ", "is of another type there");
+    calls_check_text("\"calls short in\" with ", "is longer than its type");
     HG_CHECK_RET(rpc_call(&end, calls_long_in_id, &in, &one), HG_OVERFLOW);
     calls_check_text("\"calls long in\" with ", "is shorter than its type");
     HG_CHECK_RET(rpc_call(&end, calls_bad_in_id, &in, &one), HG_ADDRINUSE);

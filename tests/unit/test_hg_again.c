@@ -99,8 +99,7 @@ static void again_answer(void)
 
     hg_handle_begin_header(again_now.handle, HG_HEADER_RESPONSE, &header);
     header.code = HG_AGAIN;
-    header.incarnation = again_now.classes[1]->na_class->incarnation;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(
         again_now.classes[0]->na_class, again_now.addr, bytes, sizeof(bytes));
     (void) HG_Progress(again_now.contexts[0], 0);
@@ -115,7 +114,7 @@ static enum loop_fate again_meet(
 
     (void) arg;
     (void) from;
-    if (*size < HG_HEADER_MIN || data[6] != again_now.type)
+    if (*size < HG_HEADER_MIN || data[11] != again_now.type)
         return LOOP_PASS;
     if (again_now.met++ > 0)
         return fate;

@@ -21,7 +21,7 @@ static enum loop_fate ends_meet(
     struct ends_tap *tap = (struct ends_tap *) arg;
 
     (void) from;
-    if (*size < HG_HEADER_MIN || data[6] != tap->type)
+    if (*size < HG_HEADER_MIN || data[11] != tap->type)
         return LOOP_PASS;
     tap->count++;
     return tap->fate;
@@ -432,7 +432,7 @@ HG_TEST(cancel_of_somebody_else_is_none)
         header.rpc_id = id;
         header.sequence = call.handle->sequence + (i == 0);
         header.origin_context = i == 1;
-        hg_header_encode(&header, bytes);
+        hg_header_encode(&header, bytes, true);
         if (i == 3) /* damaged */
             bytes[HG_HEADER_MIN - 1] ^= 1;
         loop_inject(engine.b.na_class,
@@ -461,7 +461,7 @@ static void ends_inject(struct engine *engine, struct na_addr *source,
     header.rpc_id = id;
     header.sequence = sequence;
     header.origin_context = origin_context;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
 }
 
@@ -1280,7 +1280,7 @@ static enum loop_fate ends_damage(
     const unsigned *at = (const unsigned *) arg;
 
     (void) from;
-    if (*size > *at && data[6] == HG_HEADER_REQUEST)
+    if (*size > *at && data[11] == HG_HEADER_REQUEST)
         data[*at] ^= 0xff;
     return LOOP_PASS;
 }
@@ -1294,17 +1294,15 @@ HG_TEST(damage_is_told_in_words)
     ends_begin(&engine, NULL);
     id = engine_register(&engine, "echo", engine_echo);
     loop_set_tap(ends_damage, &at);
-    hg_test_expect_log("refused \"echo\": protocol error: a damaged message");
-    at = 4; /* the version */
-    ends_check_text(&engine, id, HG_PROTOCOL_ERROR,
-        "a damaged message, or not of version 1");
-    at = 70; /* the header */
-    ends_check_text(&engine, id, HG_PROTOCOL_ERROR,
-        "a damaged message, or not of version 1");
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("refused \"echo\": protocol error: malformed, or");
+    at = 10; /* the version */
+    ends_check_text(
+        &engine, id, HG_PROTOCOL_ERROR, "malformed, or not of version 2");
+    hg_test_expect_log("refused \"echo\": checksum error: it changed");
+    at = 40; /* the header */
+    ends_check_text(&engine, id, HG_CHECKSUM_ERROR, "it changed on the way");
     at = HG_HEADER_MIN + 9; /* the arguments */
-    ends_check_text(&engine, id, HG_CHECKSUM_ERROR,
-        "the input changed on the way, or is of another type there");
+    ends_check_text(&engine, id, HG_CHECKSUM_ERROR, "it changed on the way");
     ends_end(&engine);
 }
 

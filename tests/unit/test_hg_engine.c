@@ -25,7 +25,7 @@ static enum loop_fate engine_tap(
     struct engine_trouble *trouble = (struct engine_trouble *) arg;
 
     (void) from;
-    if (*size < HG_HEADER_MIN || data[6] != trouble->type)
+    if (*size < HG_HEADER_MIN || data[11] != trouble->type)
         return LOOP_PASS;
     trouble->count++;
     if (trouble->flip_at != 0 && trouble->flip_at < *size)
@@ -164,22 +164,17 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         header.type = answer ? HG_HEADER_RESPONSE : HG_HEADER_REQUEST;
         header.rpc_id = 0x995DC9BBDF1939FAu;
         header.sequence = 0x0807060504030201u;
-        header.incarnation = 0x1817161514131211u;
         header.trace_id = 0x2827262524232221u;
         args.data = handle->in.data + HG_HEADER_MIN;
         args.size = args_size;
-        args.crc = hg_crc64_update(0, args.data, args_size);
         args.raw = false;
-        header.args_crc = args.crc;
         HG_CHECK_OK(hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &args, answer ? 0x0000000100000001u : 0, &message));
         HG_CHECK_EQ_U64(message.size, want_size);
-        header.size = hg_header_size(&header);
-        hg_header_encode(&header, message.data);
+        hg_header_encode(&header, message.data, false); /* the key is random */
         bytes = (unsigned char *) malloc(want_size);
         HG_CHECK(bytes != NULL);
         memcpy(bytes, message.data, want_size);
-        /* The key is random. */
         memcpy(bytes + want_size - 16, want + want_size - 16, 8);
         HG_CHECK_EQ_MEM(bytes, want, want_size);
         free(bytes);
@@ -273,7 +268,7 @@ HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
     header.type = HG_HEADER_ACK;
     HG_CHECK(hg_slots_next(
                  &engine.b.context->held, &cursor, &header.sequence) != NULL);
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine.b.na_class, stranger, bytes, sizeof(bytes));
     engine_turn(&engine.b);
     HG_CHECK_EQ_U64(engine_late(&engine.b), 1);
@@ -441,18 +436,19 @@ static size_t engine_lie_message(unsigned char *bytes,
     header.flags = HG_HEADER_LARGE;
     header.rpc_id = id;
     header.sequence = sequence;
-    header.payload_size = 20 + NA_EMUL_WIRE_HANDLE_SIZE - lie->cut;
-    memset(payload, 0, 20 + NA_EMUL_WIRE_HANDLE_SIZE);
+    header.payload_size =
+        HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE - lie->cut;
+    memset(payload, 0, HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE);
     hg_wire_store64(payload + 8, lie->size);
-    hg_wire_store32(payload + 16, lie->length);
-    payload[20] = 0x68;
-    payload[21] = 0x4d;
-    payload[22] = 1;
-    payload[23] = NA_MEM_READ_ONLY;
-    hg_wire_store64(payload + 28, 0x1234567890u);
-    hg_wire_store64(payload + 36, 1000);
-    hg_header_encode(&header, bytes);
-    return HG_HEADER_MIN + (size_t) header.payload_size;
+    hg_wire_store32(payload + 24, lie->length);
+    payload[28] = 0x68;
+    payload[29] = 0x4d;
+    payload[30] = 1;
+    payload[31] = NA_MEM_READ_ONLY;
+    hg_wire_store64(payload + 36, 0x1234567890u);
+    hg_wire_store64(payload + 44, 1000);
+    hg_header_encode(&header, bytes, true);
+    return HG_HEADER_MIN + header.payload_size;
 }
 
 static const struct engine_lie engine_lies[] = {
@@ -463,7 +459,7 @@ static const struct engine_lie engine_lies[] = {
     {1000, 25, 0, HG_PROTOCOL_ERROR},
     {1000, 0, 24, HG_PROTOCOL_ERROR},
     {1000, 24, 25, HG_PROTOCOL_ERROR},
-    {1000, 24, 44, HG_PROTOCOL_ERROR},
+    {1000, 24, 52, HG_PROTOCOL_ERROR},
     {((uint64_t) 1 << 30) + 1, 24, 0, HG_MSGSIZE},
     {UINT64_MAX, 24, 0, HG_MSGSIZE},
 };
@@ -546,10 +542,10 @@ HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     size = engine_lie_message(
         bytes, &engine_lies[0], HG_HEADER_RESPONSE, id, call.handle->sequence);
-    hg_wire_store64(bytes + HG_HEADER_MIN, 7); /* the number of the output */
     HG_CHECK_OK(hg_header_decode(&header, bytes, size, &answerable));
+    hg_wire_store64(bytes + HG_HEADER_MIN, 7); /* the number of the output */
     header.code = HG_PERMISSION;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     trouble.type = HG_HEADER_ACK;
     trouble.count = 0;
     loop_inject(engine.a.na_class, engine.a.peer, bytes, size);
@@ -565,7 +561,7 @@ HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
 /* A description that is too short has no number of an output. */
 HG_TEST(overflow_number_is_read_from_whole_descriptions)
 {
-    unsigned char bytes[20];
+    unsigned char bytes[HG_OVERFLOW_FIXED];
     size_t size;
 
     memset(bytes, 0xff, sizeof(bytes));
@@ -580,7 +576,6 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)
 {
     struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_RESPONSE, 0, 0};
     struct blob in = engine_new_blob(100, 1);
-    struct blob out = {0, NULL};
     struct engine_call call;
     struct engine engine;
     hg_id_t id;
@@ -590,32 +585,52 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)
     loop_set_tap(engine_tap, &trouble);
 
     trouble.flip_at = 40; /* in the header, behind what identifies the call */
-    hg_test_expect_log("a damaged answer");
+    hg_test_expect_log("the answer changed on the way");
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
-    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
     HG_CHECK_EQ_U64(engine_refused(&engine.a), 1);
     engine_forget(&call);
 
     trouble.flip_at = HG_HEADER_MIN + 50; /* in the arguments */
-    hg_test_expect_log("changed on the way");
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
-    HG_CHECK_OK(call.ret);
-    HG_CHECK_RET(engine_output(&call, &out), HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.a), 2);
+    engine_forget(&call);
+
+    trouble.flip_at = 10; /* another major version */
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
     engine_forget(&call);
 
     free(in.bytes);
     engine_end(&engine);
 }
 
-/* The sender decides whether a CRC64 goes with arguments; a receiver checks the
- * one that is there, and takes arguments without one. */
-static void engine_try_checksum(bool from, bool to, uint8_t type)
+static const hg_checksum_level_t engine_levels[] = {
+    HG_CHECKSUM_NONE, HG_CHECKSUM_RPC_HEADERS, HG_CHECKSUM_RPC_PAYLOAD};
+
+enum { ENGINE_LEVELS = 3 };
+
+/* As HG_Init_opt does. */
+static void engine_set_level(
+    const struct engine_end *end, hg_checksum_level_t level)
+{
+    end->hg_class->options.no_checksum = level != HG_CHECKSUM_RPC_PAYLOAD;
+    end->hg_class->sum_messages = level == HG_CHECKSUM_RPC_HEADERS;
+}
+
+/* The sender decides whether a message has a CRC64; a receiver checks the one
+ * that is there, and takes messages without one. */
+static void engine_try_checksum(
+    hg_checksum_level_t from, hg_checksum_level_t to, uint8_t type)
 {
     struct engine_trouble trouble = {LOOP_PASS, type, HG_HEADER_MIN + 50, 0};
-    bool checked = type == HG_HEADER_REQUEST ? from : to;
+    bool checked = (type == HG_HEADER_REQUEST ? from : to) != HG_CHECKSUM_NONE;
     struct blob in = engine_new_blob(100, 1);
     struct blob out = {0, NULL};
     struct engine_call call;
@@ -624,8 +639,8 @@ static void engine_try_checksum(bool from, bool to, uint8_t type)
     hg_id_t id;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
-    engine.a.hg_class->options.no_checksum = !from;
-    engine.b.hg_class->options.no_checksum = !to;
+    engine_set_level(&engine.a, from);
+    engine_set_level(&engine.b, to);
     id = engine_register(&engine, "echo", engine_echo);
     engine_echo_size(&engine, id, 100);
     engine_echo_size(&engine, id, 100000);
@@ -648,12 +663,109 @@ static void engine_try_checksum(bool from, bool to, uint8_t type)
 
 HG_TEST(checksum_is_the_choice_of_the_sender)
 {
-    unsigned i;
+    unsigned from, to;
 
     hg_test_expect_log("changed on the way");
-    for (i = 0; i < 8; i++)
-        engine_try_checksum((i & 1) != 0, (i & 2) != 0,
-            (i & 4) != 0 ? HG_HEADER_REQUEST : HG_HEADER_RESPONSE);
+    for (from = 0; from < ENGINE_LEVELS; from++) {
+        for (to = 0; to < ENGINE_LEVELS; to++) {
+            engine_try_checksum(
+                engine_levels[from], engine_levels[to], HG_HEADER_REQUEST);
+            engine_try_checksum(
+                engine_levels[from], engine_levels[to], HG_HEADER_RESPONSE);
+        }
+    }
+}
+
+HG_TEST(checksum_level_decides_what_messages_have)
+{
+    unsigned i;
+
+    for (i = 0; i < ENGINE_LEVELS; i++) {
+        struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+        hg_class_t *hg_class;
+
+        info.checksum_level = engine_levels[i];
+        hg_class = HG_Init_opt("self://", HG_TRUE, &info);
+        HG_CHECK(hg_class != NULL);
+        HG_CHECK_EQ_INT(hg_class_sums_messages(hg_class), i > 0);
+        HG_CHECK_OK(HG_Finalize2(hg_class));
+    }
+}
+
+/* Neither what identifies a call nor what else its header says is believed of a
+ * message that is damaged: its caller gets an answer even if the message seems
+ * to be one way. */
+HG_TEST(serve_answers_a_request_with_any_damaged_field)
+{
+    static const unsigned fields[] = {1, 12, 14, 32, 36, 40, HG_HEADER_MIN};
+    struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_REQUEST, 0, 0};
+    struct blob in = engine_new_blob(100, 1);
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+    size_t i;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "never", engine_never);
+    loop_set_tap(engine_tap, &trouble);
+    hg_test_expect_log("a damaged message of 156 bytes");
+    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        trouble.flip_at = fields[i];
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+        HG_CHECK_EQ_U64(engine_refused(&engine.b), i + 1);
+        engine_forget(&call);
+    }
+    free(in.bytes);
+    engine_end(&engine);
+}
+
+/* Arguments outside of the message that change after they were encoded: nobody
+ * gets them, in either direction, unless the sender computes no checksum. */
+static void engine_damage_large(bool answer, bool checked)
+{
+    struct blob in = engine_new_blob(answer ? 0 : (size_t) 3 << 20, 1);
+    struct engine_call call;
+    struct engine engine;
+    struct hg_handle *at;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    engine.a.hg_class->options.no_checksum = !checked;
+    engine.b.hg_class->options.no_checksum = !checked;
+    id = answer ? engine_register(&engine, "large", engine_answer_large)
+                : engine_register(&engine, "echo", engine_echo);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    at = call.handle;
+    if (answer) {
+        uint32_t cursor = 0;
+        uint64_t held_id;
+
+        engine_turn(&engine.b);
+        at = (struct hg_handle *) hg_slots_next(
+            &engine.b.context->held, &cursor, &held_id);
+        HG_CHECK(at != NULL);
+    }
+    (answer ? at->out : at->in).data[HG_HEADER_MIN + 70000] ^= 4;
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, checked ? HG_CHECKSUM_ERROR : HG_SUCCESS);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    free(in.bytes);
+    engine_end(&engine);
+}
+
+HG_TEST(overflow_checks_what_it_fetched)
+{
+    hg_test_expect_log("bytes of arguments of \"echo\" from loop://a changed");
+    engine_damage_large(false, true);
+    engine_damage_large(false, false);
+    hg_test_expect_log("bytes of arguments of \"large\" from loop://b changed");
+    engine_damage_large(true, true);
+    engine_damage_large(true, false);
 }
 
 HG_TEST(serve_answers_a_damaged_request)
@@ -668,24 +780,24 @@ HG_TEST(serve_answers_a_damaged_request)
     id = engine_register(&engine, "echo", engine_echo);
     loop_set_tap(engine_tap, &trouble);
 
-    hg_test_expect_log("loop://b refused \"echo\": protocol error");
-    trouble.flip_at = 70; /* the CRC64 of the arguments, in the header */
-    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    engine_settle(&engine);
-    HG_CHECK_EQ_INT(call.ends, 1);
-    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
-    HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
-    engine_forget(&call);
-
-    trouble.flip_at = HG_HEADER_MIN + 50;
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("loop://b refused \"echo\": checksum error");
+    trouble.flip_at = 7; /* the CRC64 */
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
     engine_forget(&call);
 
-    trouble.flip_at = 4; /* another major version */
+    trouble.flip_at = HG_HEADER_MIN + 50; /* in the arguments */
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.b), 2);
+    engine_forget(&call);
+
+    trouble.flip_at = 10; /* another major version */
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
@@ -803,24 +915,24 @@ HG_TEST(messages_nobody_waits_for_are_counted)
     header.type = HG_HEADER_RESPONSE;
     header.sequence = call.handle->sequence;
     header.rpc_id = id;
-    hg_header_encode(&header, bytes); /* right, but of somebody else */
+    hg_header_encode(&header, bytes, true); /* right, but of somebody else */
     loop_inject(engine.a.na_class, stranger, bytes, sizeof(bytes));
     header.rpc_id = id + 1;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     header.rpc_id = id;
     header.sequence++;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     header.type = HG_HEADER_ACK;
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 0);
     HG_CHECK_EQ_U64(engine_late(&engine.a), 4);
 
     header.type = 77; /* a type nobody knows */
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     loop_inject(engine.a.na_class, engine.a.peer, bytes, 0);
     loop_inject(engine.a.na_class, engine.a.peer, "garbage", 7);

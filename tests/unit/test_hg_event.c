@@ -96,7 +96,7 @@ HG_TEST(event_loop_is_woken_for_what_is_to_be_said_again)
     event_open(&event);
     hg_handle_set_addr(event.handle, event.end.na_class->self_addr);
     hg_handle_begin_header(event.handle, HG_HEADER_ACK, &header);
-    hg_header_encode(&header, event.handle->control);
+    hg_header_encode(&header, event.handle->control, true);
     hg_handle_ref(event.handle);
     hg_lock(&event.context->lock);
     hg_list_push(&event.context->unsaid, &event.handle->unsaid);

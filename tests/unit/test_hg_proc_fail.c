@@ -181,30 +181,6 @@ HG_TEST(proc_finish_tells_the_cause)
         hg_test_log_count("the proc function refuses the arguments"), 1);
 }
 
-/* Any single bit that changed on the way is found out. */
-HG_TEST(proc_checksum_finds_every_flipped_bit)
-{
-    unsigned char *bytes;
-    struct hg_proc proc;
-    uint64_t crc;
-    size_t size;
-    size_t bit;
-
-    hg_test_expect_log("bytes of arguments changed on the way");
-    bytes = proc_encode_rich(&size);
-    crc = hg_crc64_update(0, bytes, size);
-    for (bit = 0; bit < size * 8; bit++) {
-        bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
-        hg_proc_init_decode(&proc, bytes, size);
-        HG_CHECK_RET(hg_proc_verify(&proc, crc), HG_CHECKSUM_ERROR);
-        bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
-    }
-    hg_proc_init_decode(&proc, bytes, size);
-    HG_CHECK_OK(hg_proc_verify(&proc, crc));
-    HG_CHECK_OK(hg_proc_verify(&proc, 0)); /* none was computed */
-    free(bytes);
-}
-
 /* The encoded bytes do not depend on how the proc splits them into steps. */
 static unsigned proc_split;
 

@@ -410,7 +410,7 @@ static enum loop_fate room_hold(
     const bool *held = (const bool *) arg;
 
     (void) from;
-    return *held && *size >= HG_HEADER_MIN && data[6] == HG_HEADER_RESPONSE
+    return *held && *size >= HG_HEADER_MIN && data[11] == HG_HEADER_RESPONSE
         ? LOOP_LATER
         : LOOP_PASS;
 }

@@ -265,7 +265,8 @@ static void share_close(struct share_siege *siege)
  * none. */
 static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
 {
-    unsigned char bytes[HG_HEADER_MIN + 20 + NA_EMUL_WIRE_HANDLE_SIZE];
+    unsigned char
+        bytes[HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE];
     unsigned char *payload = bytes + HG_HEADER_MIN;
     struct hg_header header;
 
@@ -275,19 +276,18 @@ static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
     header.rpc_id = id;
     header.sequence = ++siege->sequence;
     header.payload_size = 8;
-    header.args_crc = hg_crc64_update(0, payload, 8);
     if (claim > 0) {
         header.flags = HG_HEADER_LARGE;
-        header.payload_size = 20 + NA_EMUL_WIRE_HANDLE_SIZE;
+        header.payload_size = HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE;
         hg_wire_store64(payload + 8, claim);
-        hg_wire_store32(payload + 16, NA_EMUL_WIRE_HANDLE_SIZE);
-        memcpy(payload + 20, "hM\1\1", 4);
-        hg_wire_store64(payload + 28, 0x1234567890u);
-        hg_wire_store64(payload + 36, claim);
+        hg_wire_store32(payload + 24, NA_EMUL_WIRE_HANDLE_SIZE);
+        memcpy(payload + 28, "hM\1\1", 4);
+        hg_wire_store64(payload + 36, 0x1234567890u);
+        hg_wire_store64(payload + 44, claim);
     }
-    hg_header_encode(&header, bytes);
+    hg_header_encode(&header, bytes, true);
     loop_inject(siege->engine.b.na_class, siege->bad_addr, bytes,
-        HG_HEADER_MIN + (size_t) header.payload_size);
+        HG_HEADER_MIN + header.payload_size);
 }
 
 static void share_turn(struct share_siege *siege, unsigned turns)
@@ -500,7 +500,7 @@ static enum loop_fate share_tap(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
     (void) from;
-    return *size >= HG_HEADER_MIN && data[6] == HG_HEADER_RESPONSE
+    return *size >= HG_HEADER_MIN && data[11] == HG_HEADER_RESPONSE
         ? *(enum loop_fate *) arg
         : LOOP_PASS;
 }
@@ -593,7 +593,7 @@ HG_TEST(answers_with_a_code_that_is_no_result_end_the_call)
         header.code = codes[i];
         header.rpc_id = siege.echo;
         header.sequence = call.handle->sequence;
-        hg_header_encode(&header, bytes);
+        hg_header_encode(&header, bytes, true);
         loop_inject(
             siege.engine.a.na_class, siege.engine.a.peer, bytes, sizeof(bytes));
         engine_settle(&siege.engine);
