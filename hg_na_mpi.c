@@ -440,9 +440,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI but two, so that MPI_THREAD_SERIALIZED is enough. These two block,
- * MPI_Comm_accept and MPI_Comm_connect: dynamic mode calls them without it, and
- * needs MPI_THREAD_MULTIPLE. No function of the core that
+ * of MPI but those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
+ * enough. Calls that make a connection block: dynamic mode makes them without
+ * it, and needs MPI_THREAD_MULTIPLE. No function of the core that
  * may call a slot is called under the lock, and no release of a frame.
  *
  * Must not know: anything of hg but hg.h.
@@ -608,6 +608,7 @@ struct na_mpi_addr {
     char *port;                     /* dynamic: to connect to, or NULL */
     struct na_mpi_connect *connect; /* the thread that does, or NULL */
     int error;                      /* of MPI, why that failed */
+    const char *why;                /* ... or what it waits for, or NULL */
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
@@ -911,7 +912,8 @@ static void na_mpi_job_end(int status)
 
     if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
-    na_mpi_lock(); /* for good: no thread calls MPI any more */
+    na_mpi_port_end(); /* its threads need the lock */
+    na_mpi_lock();     /* for good: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
     if (finalized)
         return;
@@ -2043,6 +2045,7 @@ static void na_mpi_dial(
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
+    addr->why = NULL;
     if (addr->channel != NULL)
         na_mpi_say_hello(self, addr, lane);
     else
@@ -2245,13 +2248,13 @@ static void na_mpi_unreached(
     disowned = na_mpi_disown(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
+    else if (addr->why != NULL)
+        (void) snprintf(why, sizeof(why), "%s", addr->why);
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: %s%s", addr->base.name, why,
-        self->dynamic ? " (jobs launched apart need Open MPI's ompi-server)"
-                      : "");
+        "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
@@ -2349,6 +2352,241 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
+/* ==== gen/mpi/turn.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/mpi/turn.c"
+#endif
+/*
+ * Turns: one process at a time connects to a port of Open MPI.
+ *
+ * In Open MPI 4.1 the two ends of a connection find each other at a name server
+ * (of mpirun, or ompi-server), and know of each other only the name of the
+ * port. Each end publishes a record there, NAME:connect or NAME:accept, and
+ * waits for that of the other end. A record goes to the first that asks. So of
+ * two processes that connect to a port at once, one can get the record of the
+ * acceptor while the acceptor gets that of the other. All three then wait for
+ * minutes.
+ *
+ * Here each connection has a port of its own, PORT/N, and a process connects
+ * to it only after it took the acceptor's record, which one alone can get:
+ *
+ *     acceptor                   name server     connector
+ *       publish PORT = N -------->
+ *       MPI_Comm_accept(PORT/N):
+ *         PORT/N:accept --------->
+ *                                  <------------ look up PORT: N
+ *                                  <------------ look up PORT/N:accept, which
+ *                                                removes it: the turn is ours
+ *                                  <------------ publish it again, with a mark
+ *                                  <------------ MPI_Comm_connect(PORT/N)
+ *
+ * If the process that took a turn dies before it connects, the next one ends
+ * the turn after NA_MPI_TURN_MS. Records stay at the name server when their
+ * process has ended.
+ *
+ * These functions block until the name server has answered, and need no lock.
+ *
+ * Part of the MPI transport; see mpi.h.
+ */
+/* #include "mpi/mpi.h" */
+
+#define NA_MPI_TURN_LEN (MPI_MAX_PORT_NAME + 16) /* PORT/N */
+#define NA_MPI_RECORD_LEN (NA_MPI_TURN_LEN + 16) /* PORT/N:connect */
+
+/* ---- Errors that return ---- */
+
+/* An error of a function that has no communicator ends the process, unless
+ * errors return. Which communicator it belongs to depends on the version of
+ * MPI. */
+struct na_mpi_calm {
+    pthread_mutex_t lock;
+    unsigned depth; /* changes that were not undone */
+    MPI_Errhandler before[2];
+};
+
+static struct na_mpi_calm na_mpi_calm = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void na_mpi_calm_change(bool begin)
+{
+    const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
+    unsigned i;
+
+    (void) pthread_mutex_lock(&na_mpi_calm.lock);
+    assert(begin || na_mpi_calm.depth > 0);
+    if (begin ? na_mpi_calm.depth++ == 0 : --na_mpi_calm.depth == 0) {
+        for (i = 0; i < 2; i++) {
+            if (begin) {
+                (void) MPI_Comm_get_errhandler(
+                    comms[i], &na_mpi_calm.before[i]);
+                (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+            } else {
+                (void) MPI_Comm_set_errhandler(comms[i], na_mpi_calm.before[i]);
+                (void) MPI_Errhandler_free(&na_mpi_calm.before[i]);
+            }
+        }
+    }
+    (void) pthread_mutex_unlock(&na_mpi_calm.lock);
+}
+
+#ifdef OPEN_MPI
+
+/* ---- Records ---- */
+
+/* False: there is none. */
+static bool na_mpi_record_get(
+    const char *record, char value[MPI_MAX_PORT_NAME + 1])
+{
+    int error;
+
+    memset(value, 0, MPI_MAX_PORT_NAME + 1);
+    na_mpi_calm_change(true);
+    error = MPI_Lookup_name(record, MPI_INFO_NULL, value);
+    na_mpi_calm_change(false);
+    return error == MPI_SUCCESS && value[0] != '\0';
+}
+
+static int na_mpi_record_put(const char *record, const char *value)
+{
+    int error;
+
+    na_mpi_calm_change(true);
+    error = MPI_Publish_name(record, MPI_INFO_NULL, value);
+    na_mpi_calm_change(false);
+    return error;
+}
+
+/* Remove all that this process published by that name. */
+static void na_mpi_record_drop(const char *record)
+{
+    na_mpi_calm_change(true);
+    (void) MPI_Unpublish_name(record, MPI_INFO_NULL, "");
+    na_mpi_calm_change(false);
+}
+
+/* ---- Turns ---- */
+
+static void na_mpi_turn_name(
+    char name[NA_MPI_TURN_LEN], const char *port, unsigned number)
+{
+    (void) snprintf(name, NA_MPI_TURN_LEN, "%s/%u", port, number);
+}
+
+/* The record of one end of a connection. */
+static void na_mpi_turn_record(
+    char record[NA_MPI_RECORD_LEN], const char *name, const char *end)
+{
+    (void) snprintf(record, NA_MPI_RECORD_LEN, "%s:%s", name, end);
+}
+
+/* The turn `number` of our port begins: its name, to accept by. An error of
+ * MPI. */
+static int na_mpi_turn_offer(
+    const char *port, unsigned number, char name[NA_MPI_TURN_LEN])
+{
+    char value[16];
+
+    na_mpi_turn_name(name, port, number);
+    (void) snprintf(value, sizeof(value), "%u", number);
+    na_mpi_record_drop(port);
+    return na_mpi_record_put(port, value);
+}
+
+/* Try to get a turn at the port. NULL: we have it, and na_mpi_turn_end ends it.
+ * Otherwise why not; `name` is the turn that is another process's, or "". */
+static const char *na_mpi_turn_take(
+    const char *port, char name[NA_MPI_TURN_LEN])
+{
+    char record[NA_MPI_RECORD_LEN];
+    char value[MPI_MAX_PORT_NAME + 1];
+    unsigned long number;
+
+    assert(port[0] != '\0');
+    name[0] = '\0';
+    if (!na_mpi_record_get(port, value) ||
+        na_mpi_digits(value, UINT32_MAX, &number) == NULL)
+        return "the name server has no such port: its process is gone, or the "
+               "jobs were launched apart without an ompi-server";
+    na_mpi_turn_name(name, port, (unsigned) number);
+    na_mpi_turn_record(record, name, "accept");
+    /* MPI ignores the mark, which tells this record from the acceptor's. */
+    if (!na_mpi_record_get(record, value) || value[strlen(value) - 1] == ':')
+        return "other processes are connecting to it";
+    if (strlen(value) + 1 < sizeof(value))
+        memcpy(value + strlen(value), ":", sizeof(":"));
+    if (na_mpi_record_put(record, value) != MPI_SUCCESS)
+        return "MPI_Publish_name failed";
+    return NULL;
+}
+
+/* MPI_Comm_connect has returned. */
+static void na_mpi_turn_end(const char *name)
+{
+    char record[NA_MPI_RECORD_LEN];
+
+    na_mpi_turn_record(record, name, "accept");
+    na_mpi_record_drop(record);
+}
+
+/* End the MPI_Comm_accept of a turn that nobody else is going to end: it is our
+ * own, or the process that took it seems to have died. MPI writes two lines to
+ * stderr there. No effect once the two ends have found each other. */
+static void na_mpi_turn_break(const char *name)
+{
+    char record[NA_MPI_RECORD_LEN];
+
+    na_mpi_turn_record(record, name, "connect");
+    (void) na_mpi_record_put(record, "closed");
+}
+
+/* Our port has no more turns after `number`. False: MPI_Comm_accept will not
+ * end. */
+static bool na_mpi_turn_close(const char *port, unsigned number)
+{
+    char name[NA_MPI_TURN_LEN];
+
+    na_mpi_record_drop(port);
+    na_mpi_turn_name(name, port, number);
+    na_mpi_turn_break(name);
+    return true;
+}
+
+#else /* an MPI whose ports serve any number of processes */
+
+static int na_mpi_turn_offer(
+    const char *port, unsigned number, char name[NA_MPI_TURN_LEN])
+{
+    (void) number;
+    (void) snprintf(name, NA_MPI_TURN_LEN, "%s", port);
+    return MPI_SUCCESS;
+}
+
+static const char *na_mpi_turn_take(
+    const char *port, char name[NA_MPI_TURN_LEN])
+{
+    (void) na_mpi_turn_offer(port, 0, name);
+    return NULL;
+}
+
+static void na_mpi_turn_end(const char *name)
+{
+    (void) name;
+}
+
+static void na_mpi_turn_break(const char *name)
+{
+    (void) name;
+}
+
+static bool na_mpi_turn_close(const char *port, unsigned number)
+{
+    (void) port;
+    (void) number;
+    return false;
+}
+
+#endif
+
 /* ==== gen/mpi/dynamic.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -2364,7 +2602,8 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
  * MPI_Finalize. A connect has a thread of its own, which is left behind where
  * nobody waits for it any more.
  * A connector sends its HELLO with the tag of the class that it wants: that
- * class finds it among the accepted connections.
+ * class finds it among the accepted connections. Connectors take turns: see
+ * mpi/turn.c.
  *
  * A connection is not disconnected, which would wait for the peer, but freed.
  *
@@ -2374,17 +2613,27 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
 
 #define NA_MPI_PREFIX "mpi+dynamic://"
 /* An accept that fails sooner did not run into a time limit of MPI's. */
-#define NA_MPI_ACCEPT_MS ((uint64_t) 10000)
+#define NA_MPI_ACCEPT_MS ((uint64_t) 1000)
 #define NA_MPI_ACCEPT_TRIES 10u
-#define NA_MPI_ENDS_MS 2000u /* for the accepting thread to end */
+#define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
+/* A turn that takes longer than this was taken by a process that died. */
+#define NA_MPI_TURN_MS ((uint64_t) 2000)
+/* Pauses of a process that waits for its turn: an eighth of its time so far. */
+#define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
+#define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
 
 /* ---- Threads ---- */
 
-/* A communicator of this process alone, for a thread's own use. */
+/* A communicator of this process alone, for a thread's own use. In Open MPI
+ * this waits for connections that are being made: call it without the lock. */
 static int na_mpi_alone(MPI_Comm *comm_p)
 {
-    int error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int error;
 
+    (void) pthread_mutex_lock(&lock);
+    error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+    (void) pthread_mutex_unlock(&lock);
     if (error == MPI_SUCCESS)
         error = MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN);
     return error;
@@ -2422,10 +2671,12 @@ struct na_mpi_port {
     char name[MPI_MAX_PORT_NAME]; /* "": not open */
     MPI_Comm home;                /* between the classes of this process */
     bool has_home;
-    MPI_Comm alone; /* the accepting thread's */
     struct na_link accepted;
-    _Atomic bool accepts; /* the accepting thread runs */
-    _Atomic bool ends;    /* MPI_Finalize was called */
+    _Atomic unsigned turn;    /* number of the last one */
+    _Atomic bool accepts;     /* the accepting thread runs */
+    _Atomic unsigned threads; /* those that connect */
+    _Atomic bool ends;        /* MPI_Finalize was called: no thread begins
+                                 another call of MPI */
 };
 
 static struct na_mpi_port na_mpi_port;
@@ -2457,72 +2708,53 @@ static void *na_mpi_accept(void *arg)
 {
     const struct na_core *core = na_mpi_port.core;
     const struct timespec pause = {0, 100000000};
+    char name[NA_MPI_TURN_LEN];
     unsigned failures = 0;
+    MPI_Comm alone;
+    int error = na_mpi_alone(&alone);
 
     (void) arg;
-    while (!atomic_load(&na_mpi_port.ends)) {
+    while (error == MPI_SUCCESS && failures < NA_MPI_ACCEPT_TRIES) {
+        unsigned turn = atomic_fetch_add(&na_mpi_port.turn, 1) + 1;
         uint64_t begin = core->now_ns();
         MPI_Comm comm;
-        int error = MPI_Comm_accept(
-            na_mpi_port.name, MPI_INFO_NULL, 0, na_mpi_port.alone, &comm);
 
-        if (error == MPI_SUCCESS) {
+        if (atomic_load(&na_mpi_port.ends))
+            break;
+        if (na_mpi_turn_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
+            MPI_Comm_accept(name, MPI_INFO_NULL, 0, alone, &comm) ==
+                MPI_SUCCESS) {
             failures = 0;
             na_mpi_accepted_push(comm);
-        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS &&
-            !atomic_load(&na_mpi_port.ends)) {
-            if (++failures == NA_MPI_ACCEPT_TRIES) {
-                core->log(HG_LOG_LEVEL_WARNING, "mpi",
-                    "MPI_Comm_accept fails: no more connections are accepted");
-                break;
-            }
+        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS) {
+            failures++;
             (void) nanosleep(&pause, NULL);
         }
     }
+    if (!atomic_load(&na_mpi_port.ends))
+        core->log(HG_LOG_LEVEL_WARNING, "mpi",
+            "MPI_Comm_accept fails: no more connections are accepted");
     atomic_store(&na_mpi_port.accepts, false);
     return NULL;
 }
 
-/* MPI_Finalize must not meet the accepting thread. In Open MPI an accept waits
- * until somebody publishes the key of a connect: what is published here makes
- * it fail. */
+/* MPI_Finalize must not meet a thread of ours in a call of MPI. */
 HG_PRIVATE void na_mpi_port_end(void)
 {
-#ifdef OPEN_MPI
     const struct timespec pause = {0, 1000000};
-    char name[MPI_MAX_PORT_NAME + sizeof(":connect")];
+    bool accepts = atomic_load(&na_mpi_port.accepts);
     unsigned i;
-#endif
 
-    atomic_store(&na_mpi_port.ends, true);
-#ifdef OPEN_MPI
-    (void) snprintf(name, sizeof(name), "%s:connect", na_mpi_port.name);
-    if (atomic_load(&na_mpi_port.accepts))
-        (void) MPI_Publish_name(name, MPI_INFO_NULL, "closed");
-    for (i = 0; i < NA_MPI_ENDS_MS && atomic_load(&na_mpi_port.accepts); i++)
+    if (atomic_exchange(&na_mpi_port.ends, true))
+        return;
+    accepts = accepts &&
+        na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn));
+    for (i = 0; i < NA_MPI_ENDS_MS; i++) {
+        if (!(accepts && atomic_load(&na_mpi_port.accepts)) &&
+            atomic_load(&na_mpi_port.threads) == 0)
+            break;
         (void) nanosleep(&pause, NULL);
-#endif
-}
-
-/* MPI_Open_port, whose failure ends the process unless errors return. Which
- * communicator they belong to depends on the version of MPI. */
-static int na_mpi_open_port(char name[MPI_MAX_PORT_NAME])
-{
-    const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
-    MPI_Errhandler before[2];
-    unsigned i;
-    int error;
-
-    for (i = 0; i < 2; i++) {
-        (void) MPI_Comm_get_errhandler(comms[i], &before[i]);
-        (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
     }
-    error = MPI_Open_port(MPI_INFO_NULL, name);
-    for (i = 0; i < 2; i++) {
-        (void) MPI_Comm_set_errhandler(comms[i], before[i]);
-        (void) MPI_Errhandler_free(&before[i]);
-    }
-    return error;
 }
 
 /* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
@@ -2533,7 +2765,9 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 
     if (na_mpi_port.name[0] != '\0')
         return NA_SUCCESS;
-    error = na_mpi_open_port(na_mpi_port.name);
+    na_mpi_calm_change(true);
+    error = MPI_Open_port(MPI_INFO_NULL, na_mpi_port.name);
+    na_mpi_calm_change(false);
     if (error != MPI_SUCCESS) {
         na_mpi_port.name[0] = '\0';
         (void) na_mpi_failed(self,
@@ -2542,15 +2776,14 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
         return NA_OPNOTSUPPORT;
     }
     na_mpi_port.core = self->base.core;
-    error = na_mpi_alone(&na_mpi_port.alone);
     atomic_store(&na_mpi_port.accepts, true);
-    if (error == MPI_SUCCESS && na_mpi_thread(na_mpi_accept, NULL))
+    if (na_mpi_thread(na_mpi_accept, NULL))
         return NA_SUCCESS;
     atomic_store(&na_mpi_port.accepts, false);
     (void) MPI_Close_port(na_mpi_port.name);
     na_mpi_port.name[0] = '\0';
-    return na_mpi_failed(self, "cannot start", "the accepting thread",
-        error != MPI_SUCCESS ? error : MPI_ERR_NO_MEM);
+    return na_mpi_failed(
+        self, "cannot start", "the accepting thread", MPI_ERR_NO_MEM);
 }
 
 /* The communicator between the classes of this process. The lock is held. */
@@ -2702,40 +2935,106 @@ struct na_mpi_connect {
     struct na_mpi_class *self;
     struct na_mpi_addr *addr;
     const struct na_core *core;
-    MPI_Comm alone;
     MPI_Comm comm;
     int error;
     bool done;
     char port[NA_MAX_ADDR_LEN];
 };
 
-static void na_mpi_connect_free(struct na_mpi_connect *connect)
+/* Whether somebody waits for the connection; `why` is what has kept it from
+ * being made. Without the lock. */
+static bool na_mpi_connect_goes_on(
+    struct na_mpi_connect *connect, const char *why)
 {
-    (void) MPI_Comm_free(&connect->alone);
-    connect->core->free(connect);
+    bool wanted;
+
+    na_mpi_lock();
+    wanted = connect->self != NULL;
+    if (wanted)
+        connect->addr->why = why;
+    na_mpi_unlock();
+    return wanted && !atomic_load(&na_mpi_port.ends);
+}
+
+/* Wait for a turn: `name` is what to connect to. False: nobody wants it any
+ * more. Without the lock. */
+static bool na_mpi_connect_wait(
+    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+{
+    const struct na_core *core = connect->core;
+    uint64_t begin = core->now_ns();
+    uint64_t since = begin; /* when the turn in `last` was taken, or before */
+    char last[NA_MPI_TURN_LEN] = "";
+    const char *why = NULL;
+
+    while (na_mpi_connect_goes_on(connect, why)) {
+        uint64_t now = core->now_ns();
+        uint64_t pause = (now - begin) / 8;
+        struct timespec time = {0, 0};
+
+        if (why != NULL) {
+            if (strcmp(name, last) != 0) {
+                memcpy(last, name, sizeof(last));
+                since = now;
+            } else if (name[0] != '\0' &&
+                now - since >= NA_MPI_TURN_MS * NA_MPI_MS) {
+                na_mpi_turn_break(name);
+                since = now;
+            }
+            if (pause < NA_MPI_PAUSE_MIN)
+                pause = NA_MPI_PAUSE_MIN;
+            if (pause > NA_MPI_PAUSE_MAX)
+                pause = NA_MPI_PAUSE_MAX;
+            time.tv_nsec = (long) (pause / 2 + core->random() % (pause / 2));
+            (void) nanosleep(&time, NULL);
+        }
+        why = na_mpi_turn_take(connect->port, name);
+        if (why == NULL)
+            return na_mpi_connect_goes_on(connect, NULL);
+    }
+    return false;
+}
+
+/* An error of MPI. Without the lock. */
+static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
+{
+    char name[NA_MPI_TURN_LEN];
+    MPI_Comm alone;
+    int error = na_mpi_alone(&alone);
+
+    if (error != MPI_SUCCESS)
+        return error;
+    error = MPI_ERR_OTHER;
+    if (na_mpi_connect_wait(connect, name)) {
+        error = MPI_Comm_connect(name, MPI_INFO_NULL, 0, alone, comm_p);
+        if (!atomic_load(&na_mpi_port.ends))
+            na_mpi_turn_end(name);
+    }
+    if (!atomic_load(&na_mpi_port.ends))
+        (void) MPI_Comm_free(&alone);
+    return error;
 }
 
 static void *na_mpi_connect_run(void *arg)
 {
     struct na_mpi_connect *connect = (struct na_mpi_connect *) arg;
-    MPI_Comm comm;
-    int error = MPI_Comm_connect(
-        connect->port, MPI_INFO_NULL, 0, connect->alone, &comm);
+    MPI_Comm comm = MPI_COMM_NULL;
+    int error = na_mpi_connect_make(connect, &comm);
 
-    if (atomic_load(&na_mpi_port.ends))
-        return NULL;
     na_mpi_lock();
+    assert(!connect->done);
     connect->error = error;
     connect->comm = comm;
     connect->done = true;
     if (connect->self != NULL) {
         connect->core->wake(&connect->self->base);
     } else {
-        if (error == MPI_SUCCESS)
+        if (error == MPI_SUCCESS && !atomic_load(&na_mpi_port.ends))
             (void) MPI_Comm_free(&comm);
-        na_mpi_connect_free(connect);
+        connect->core->free(connect);
     }
     na_mpi_unlock();
+    (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
     return NULL;
 }
 
@@ -2759,12 +3058,10 @@ HG_PRIVATE void na_mpi_connect_start(
     connect->addr = addr;
     connect->core = core;
     memcpy(connect->port, addr->port, strlen(addr->port) + 1);
-    if (na_mpi_alone(&connect->alone) != MPI_SUCCESS) {
-        core->free(connect);
-        return;
-    }
+    (void) atomic_fetch_add(&na_mpi_port.threads, 1);
     if (!na_mpi_thread(na_mpi_connect_run, connect)) {
-        na_mpi_connect_free(connect);
+        (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
+        core->free(connect);
         return;
     }
     addr->error = MPI_SUCCESS;
@@ -2788,7 +3085,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
         return;
     if (connect->error == MPI_SUCCESS)
         (void) MPI_Comm_free(&connect->comm);
-    na_mpi_connect_free(connect);
+    connect->core->free(connect);
 }
 
 /* ---- Connections ---- */

@@ -132,6 +132,7 @@ static void na_mpi_dial(
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
+    addr->why = NULL;
     if (addr->channel != NULL)
         na_mpi_say_hello(self, addr, lane);
     else
@@ -334,13 +335,13 @@ static void na_mpi_unreached(
     disowned = na_mpi_disown(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
+    else if (addr->why != NULL)
+        (void) snprintf(why, sizeof(why), "%s", addr->why);
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: %s%s", addr->base.name, why,
-        self->dynamic ? " (jobs launched apart need Open MPI's ompi-server)"
-                      : "");
+        "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);

@@ -9,7 +9,8 @@
  * MPI_Finalize. A connect has a thread of its own, which is left behind where
  * nobody waits for it any more.
  * A connector sends its HELLO with the tag of the class that it wants: that
- * class finds it among the accepted connections.
+ * class finds it among the accepted connections. Connectors take turns: see
+ * mpi/turn.c.
  *
  * A connection is not disconnected, which would wait for the peer, but freed.
  *
@@ -19,17 +20,27 @@
 
 #define NA_MPI_PREFIX "mpi+dynamic://"
 /* An accept that fails sooner did not run into a time limit of MPI's. */
-#define NA_MPI_ACCEPT_MS ((uint64_t) 10000)
+#define NA_MPI_ACCEPT_MS ((uint64_t) 1000)
 #define NA_MPI_ACCEPT_TRIES 10u
-#define NA_MPI_ENDS_MS 2000u /* for the accepting thread to end */
+#define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
+/* A turn that takes longer than this was taken by a process that died. */
+#define NA_MPI_TURN_MS ((uint64_t) 2000)
+/* Pauses of a process that waits for its turn: an eighth of its time so far. */
+#define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
+#define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
 
 /* ---- Threads ---- */
 
-/* A communicator of this process alone, for a thread's own use. */
+/* A communicator of this process alone, for a thread's own use. In Open MPI
+ * this waits for connections that are being made: call it without the lock. */
 static int na_mpi_alone(MPI_Comm *comm_p)
 {
-    int error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int error;
 
+    (void) pthread_mutex_lock(&lock);
+    error = MPI_Comm_dup(MPI_COMM_SELF, comm_p);
+    (void) pthread_mutex_unlock(&lock);
     if (error == MPI_SUCCESS)
         error = MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN);
     return error;
@@ -67,10 +78,12 @@ struct na_mpi_port {
     char name[MPI_MAX_PORT_NAME]; /* "": not open */
     MPI_Comm home;                /* between the classes of this process */
     bool has_home;
-    MPI_Comm alone; /* the accepting thread's */
     struct na_link accepted;
-    _Atomic bool accepts; /* the accepting thread runs */
-    _Atomic bool ends;    /* MPI_Finalize was called */
+    _Atomic unsigned turn;    /* number of the last one */
+    _Atomic bool accepts;     /* the accepting thread runs */
+    _Atomic unsigned threads; /* those that connect */
+    _Atomic bool ends;        /* MPI_Finalize was called: no thread begins
+                                 another call of MPI */
 };
 
 static struct na_mpi_port na_mpi_port;
@@ -102,72 +115,53 @@ static void *na_mpi_accept(void *arg)
 {
     const struct na_core *core = na_mpi_port.core;
     const struct timespec pause = {0, 100000000};
+    char name[NA_MPI_TURN_LEN];
     unsigned failures = 0;
+    MPI_Comm alone;
+    int error = na_mpi_alone(&alone);
 
     (void) arg;
-    while (!atomic_load(&na_mpi_port.ends)) {
+    while (error == MPI_SUCCESS && failures < NA_MPI_ACCEPT_TRIES) {
+        unsigned turn = atomic_fetch_add(&na_mpi_port.turn, 1) + 1;
         uint64_t begin = core->now_ns();
         MPI_Comm comm;
-        int error = MPI_Comm_accept(
-            na_mpi_port.name, MPI_INFO_NULL, 0, na_mpi_port.alone, &comm);
 
-        if (error == MPI_SUCCESS) {
+        if (atomic_load(&na_mpi_port.ends))
+            break;
+        if (na_mpi_turn_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
+            MPI_Comm_accept(name, MPI_INFO_NULL, 0, alone, &comm) ==
+                MPI_SUCCESS) {
             failures = 0;
             na_mpi_accepted_push(comm);
-        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS &&
-            !atomic_load(&na_mpi_port.ends)) {
-            if (++failures == NA_MPI_ACCEPT_TRIES) {
-                core->log(HG_LOG_LEVEL_WARNING, "mpi",
-                    "MPI_Comm_accept fails: no more connections are accepted");
-                break;
-            }
+        } else if (core->now_ns() - begin < NA_MPI_ACCEPT_MS * NA_MPI_MS) {
+            failures++;
             (void) nanosleep(&pause, NULL);
         }
     }
+    if (!atomic_load(&na_mpi_port.ends))
+        core->log(HG_LOG_LEVEL_WARNING, "mpi",
+            "MPI_Comm_accept fails: no more connections are accepted");
     atomic_store(&na_mpi_port.accepts, false);
     return NULL;
 }
 
-/* MPI_Finalize must not meet the accepting thread. In Open MPI an accept waits
- * until somebody publishes the key of a connect: what is published here makes
- * it fail. */
+/* MPI_Finalize must not meet a thread of ours in a call of MPI. */
 HG_PRIVATE void na_mpi_port_end(void)
 {
-#ifdef OPEN_MPI
     const struct timespec pause = {0, 1000000};
-    char name[MPI_MAX_PORT_NAME + sizeof(":connect")];
+    bool accepts = atomic_load(&na_mpi_port.accepts);
     unsigned i;
-#endif
 
-    atomic_store(&na_mpi_port.ends, true);
-#ifdef OPEN_MPI
-    (void) snprintf(name, sizeof(name), "%s:connect", na_mpi_port.name);
-    if (atomic_load(&na_mpi_port.accepts))
-        (void) MPI_Publish_name(name, MPI_INFO_NULL, "closed");
-    for (i = 0; i < NA_MPI_ENDS_MS && atomic_load(&na_mpi_port.accepts); i++)
+    if (atomic_exchange(&na_mpi_port.ends, true))
+        return;
+    accepts = accepts &&
+        na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn));
+    for (i = 0; i < NA_MPI_ENDS_MS; i++) {
+        if (!(accepts && atomic_load(&na_mpi_port.accepts)) &&
+            atomic_load(&na_mpi_port.threads) == 0)
+            break;
         (void) nanosleep(&pause, NULL);
-#endif
-}
-
-/* MPI_Open_port, whose failure ends the process unless errors return. Which
- * communicator they belong to depends on the version of MPI. */
-static int na_mpi_open_port(char name[MPI_MAX_PORT_NAME])
-{
-    const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
-    MPI_Errhandler before[2];
-    unsigned i;
-    int error;
-
-    for (i = 0; i < 2; i++) {
-        (void) MPI_Comm_get_errhandler(comms[i], &before[i]);
-        (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
     }
-    error = MPI_Open_port(MPI_INFO_NULL, name);
-    for (i = 0; i < 2; i++) {
-        (void) MPI_Comm_set_errhandler(comms[i], before[i]);
-        (void) MPI_Errhandler_free(&before[i]);
-    }
-    return error;
 }
 
 /* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
@@ -178,7 +172,9 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 
     if (na_mpi_port.name[0] != '\0')
         return NA_SUCCESS;
-    error = na_mpi_open_port(na_mpi_port.name);
+    na_mpi_calm_change(true);
+    error = MPI_Open_port(MPI_INFO_NULL, na_mpi_port.name);
+    na_mpi_calm_change(false);
     if (error != MPI_SUCCESS) {
         na_mpi_port.name[0] = '\0';
         (void) na_mpi_failed(self,
@@ -187,15 +183,14 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
         return NA_OPNOTSUPPORT;
     }
     na_mpi_port.core = self->base.core;
-    error = na_mpi_alone(&na_mpi_port.alone);
     atomic_store(&na_mpi_port.accepts, true);
-    if (error == MPI_SUCCESS && na_mpi_thread(na_mpi_accept, NULL))
+    if (na_mpi_thread(na_mpi_accept, NULL))
         return NA_SUCCESS;
     atomic_store(&na_mpi_port.accepts, false);
     (void) MPI_Close_port(na_mpi_port.name);
     na_mpi_port.name[0] = '\0';
-    return na_mpi_failed(self, "cannot start", "the accepting thread",
-        error != MPI_SUCCESS ? error : MPI_ERR_NO_MEM);
+    return na_mpi_failed(
+        self, "cannot start", "the accepting thread", MPI_ERR_NO_MEM);
 }
 
 /* The communicator between the classes of this process. The lock is held. */
@@ -347,40 +342,106 @@ struct na_mpi_connect {
     struct na_mpi_class *self;
     struct na_mpi_addr *addr;
     const struct na_core *core;
-    MPI_Comm alone;
     MPI_Comm comm;
     int error;
     bool done;
     char port[NA_MAX_ADDR_LEN];
 };
 
-static void na_mpi_connect_free(struct na_mpi_connect *connect)
+/* Whether somebody waits for the connection; `why` is what has kept it from
+ * being made. Without the lock. */
+static bool na_mpi_connect_goes_on(
+    struct na_mpi_connect *connect, const char *why)
 {
-    (void) MPI_Comm_free(&connect->alone);
-    connect->core->free(connect);
+    bool wanted;
+
+    na_mpi_lock();
+    wanted = connect->self != NULL;
+    if (wanted)
+        connect->addr->why = why;
+    na_mpi_unlock();
+    return wanted && !atomic_load(&na_mpi_port.ends);
+}
+
+/* Wait for a turn: `name` is what to connect to. False: nobody wants it any
+ * more. Without the lock. */
+static bool na_mpi_connect_wait(
+    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+{
+    const struct na_core *core = connect->core;
+    uint64_t begin = core->now_ns();
+    uint64_t since = begin; /* when the turn in `last` was taken, or before */
+    char last[NA_MPI_TURN_LEN] = "";
+    const char *why = NULL;
+
+    while (na_mpi_connect_goes_on(connect, why)) {
+        uint64_t now = core->now_ns();
+        uint64_t pause = (now - begin) / 8;
+        struct timespec time = {0, 0};
+
+        if (why != NULL) {
+            if (strcmp(name, last) != 0) {
+                memcpy(last, name, sizeof(last));
+                since = now;
+            } else if (name[0] != '\0' &&
+                now - since >= NA_MPI_TURN_MS * NA_MPI_MS) {
+                na_mpi_turn_break(name);
+                since = now;
+            }
+            if (pause < NA_MPI_PAUSE_MIN)
+                pause = NA_MPI_PAUSE_MIN;
+            if (pause > NA_MPI_PAUSE_MAX)
+                pause = NA_MPI_PAUSE_MAX;
+            time.tv_nsec = (long) (pause / 2 + core->random() % (pause / 2));
+            (void) nanosleep(&time, NULL);
+        }
+        why = na_mpi_turn_take(connect->port, name);
+        if (why == NULL)
+            return na_mpi_connect_goes_on(connect, NULL);
+    }
+    return false;
+}
+
+/* An error of MPI. Without the lock. */
+static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
+{
+    char name[NA_MPI_TURN_LEN];
+    MPI_Comm alone;
+    int error = na_mpi_alone(&alone);
+
+    if (error != MPI_SUCCESS)
+        return error;
+    error = MPI_ERR_OTHER;
+    if (na_mpi_connect_wait(connect, name)) {
+        error = MPI_Comm_connect(name, MPI_INFO_NULL, 0, alone, comm_p);
+        if (!atomic_load(&na_mpi_port.ends))
+            na_mpi_turn_end(name);
+    }
+    if (!atomic_load(&na_mpi_port.ends))
+        (void) MPI_Comm_free(&alone);
+    return error;
 }
 
 static void *na_mpi_connect_run(void *arg)
 {
     struct na_mpi_connect *connect = (struct na_mpi_connect *) arg;
-    MPI_Comm comm;
-    int error = MPI_Comm_connect(
-        connect->port, MPI_INFO_NULL, 0, connect->alone, &comm);
+    MPI_Comm comm = MPI_COMM_NULL;
+    int error = na_mpi_connect_make(connect, &comm);
 
-    if (atomic_load(&na_mpi_port.ends))
-        return NULL;
     na_mpi_lock();
+    assert(!connect->done);
     connect->error = error;
     connect->comm = comm;
     connect->done = true;
     if (connect->self != NULL) {
         connect->core->wake(&connect->self->base);
     } else {
-        if (error == MPI_SUCCESS)
+        if (error == MPI_SUCCESS && !atomic_load(&na_mpi_port.ends))
             (void) MPI_Comm_free(&comm);
-        na_mpi_connect_free(connect);
+        connect->core->free(connect);
     }
     na_mpi_unlock();
+    (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
     return NULL;
 }
 
@@ -404,12 +465,10 @@ HG_PRIVATE void na_mpi_connect_start(
     connect->addr = addr;
     connect->core = core;
     memcpy(connect->port, addr->port, strlen(addr->port) + 1);
-    if (na_mpi_alone(&connect->alone) != MPI_SUCCESS) {
-        core->free(connect);
-        return;
-    }
+    (void) atomic_fetch_add(&na_mpi_port.threads, 1);
     if (!na_mpi_thread(na_mpi_connect_run, connect)) {
-        na_mpi_connect_free(connect);
+        (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
+        core->free(connect);
         return;
     }
     addr->error = MPI_SUCCESS;
@@ -433,7 +492,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
         return;
     if (connect->error == MPI_SUCCESS)
         (void) MPI_Comm_free(&connect->comm);
-    na_mpi_connect_free(connect);
+    connect->core->free(connect);
 }
 
 /* ---- Connections ---- */

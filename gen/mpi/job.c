@@ -162,7 +162,8 @@ static void na_mpi_job_end(int status)
 
     if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
-    na_mpi_lock(); /* for good: no thread calls MPI any more */
+    na_mpi_port_end(); /* its threads need the lock */
+    na_mpi_lock();     /* for good: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
     if (finalized)
         return;

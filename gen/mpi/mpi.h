@@ -46,9 +46,9 @@
  * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
  *
  * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI but two, so that MPI_THREAD_SERIALIZED is enough. These two block,
- * MPI_Comm_accept and MPI_Comm_connect: dynamic mode calls them without it, and
- * needs MPI_THREAD_MULTIPLE. No function of the core that
+ * of MPI but those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
+ * enough. Calls that make a connection block: dynamic mode makes them without
+ * it, and needs MPI_THREAD_MULTIPLE. No function of the core that
  * may call a slot is called under the lock, and no release of a frame.
  *
  * Must not know: anything of hg but hg.h.
@@ -214,6 +214,7 @@ struct na_mpi_addr {
     char *port;                     /* dynamic: to connect to, or NULL */
     struct na_mpi_connect *connect; /* the thread that does, or NULL */
     int error;                      /* of MPI, why that failed */
+    const char *why;                /* ... or what it waits for, or NULL */
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;

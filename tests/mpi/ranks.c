@@ -179,14 +179,14 @@ static int ranks_wait(void)
     }
 }
 
-/* Start the server; `uri` is where it is. */
-static void ranks_serve(char *uri, size_t size)
+/* Start the server; `uri` is where it is: a file, named after `path`. */
+static void ranks_serve(const char *path, char *uri, size_t size)
 {
     const char *const words[] = {
         "ompi-server", "--no-daemonize", "--report-uri", uri + 5, NULL};
     const struct timespec tick = {0, 5000000};
 
-    (void) snprintf(uri, size, "file:%s-server", getenv(RANKS_ADDRESS));
+    (void) snprintf(uri, size, "file:%s-server", path);
     ranks_server = ranks_execute(words);
     while (access(uri + 5, F_OK) != 0)
         (void) nanosleep(&tick, NULL);
@@ -218,7 +218,7 @@ void ranks_launch(
     if (!apart)
         ranks_start(job);
     else
-        ranks_serve(uri, sizeof(uri));
+        ranks_serve(path, uri, sizeof(uri));
     for (i = 0; i < count && apart; i++) {
         ranks_start(words);
         words[6] = "--rank";
@@ -229,19 +229,48 @@ void ranks_launch(
     _exit(access(path, F_OK) == 0 ? 77 : status);
 }
 
+static void ranks_program(char *program, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", program, size - 1);
+
+    HG_CHECK(n > 0);
+    program[n] = '\0';
+}
+
 int ranks_run(unsigned count, const char *role)
 {
     char program[4096], number[16];
     const char *const job[] = {
         RANKS_MPIRUN, "-n", number, program, "--role", role, NULL};
-    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
     int status;
 
-    HG_CHECK(n > 0);
-    program[n] = '\0';
+    ranks_program(program, sizeof(program));
     (void) snprintf(number, sizeof(number), "%u", count);
     ranks_set_environment();
     ranks_start(job);
+    status = ranks_wait();
+    HG_CHECK(status >= 0);
+    return status;
+}
+
+int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
+{
+    char program[4096], number[16], path[128], uri[160];
+    int status;
+    unsigned i;
+
+    ranks_program(program, sizeof(program));
+    (void) snprintf(
+        path, sizeof(path), "%s/apart-%ld", hg_test_dir(), (long) getpid());
+    ranks_set_environment();
+    ranks_serve(path, uri, sizeof(uri));
+    for (i = 0; i < count; i++) {
+        const char *const job[] = {RANKS_MPIRUN, "--ompi-server", uri, "-n",
+            number, program, "--role", jobs[i].role, path, NULL};
+
+        (void) snprintf(number, sizeof(number), "%u", jobs[i].count);
+        ranks_start(job);
+    }
     status = ranks_wait();
     HG_CHECK(status >= 0);
     return status;

@@ -33,6 +33,16 @@ void ranks_launch(const char *program, const char *test_case, unsigned count,
  * mpirun ends with, at most 255. A signal that ends it fails the case. */
 int ranks_run(unsigned count, const char *role) __attribute__((weak));
 
+struct ranks_job {
+    unsigned count; /* of ranks */
+    const char *role;
+};
+
+/* Run jobs that are launched apart, and find each other by an ompi-server. All
+ * roles have the same argument, a path for files of their own. As ranks_run. */
+int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
+    __attribute__((weak));
+
 /* Rank 0: the channel to a rank that has no role yet, and its process; -1: none
  * is left. */
 int ranks_take(pid_t *pid_p) __attribute__((weak));

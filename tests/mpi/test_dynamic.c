@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dynamic mode without what it needs: threads, and a way to connect jobs. With
- * them it runs the conformance suite, as the transport mpi+dynamic.
+ * Dynamic mode: processes that connect at the same time, and those that lack
+ * what it needs, threads and a way to connect jobs. It runs the conformance
+ * suite, too, as the transport mpi+dynamic.
  */
+#define _GNU_SOURCE 1
 #include <mpi.h>
 
-#include "harness.h"
-#include "hg.h"
+#include "conform/rpc.h"
 #include "mpi/ranks.h"
 
+#include <unistd.h>
+
 #define DYNAMIC_PATIENCE hg_test_patience(20000u)
+#define DYNAMIC_GUESTS 6u /* in a job */
 
 HG_TEST_ROLE(serialized)
 {
@@ -30,7 +34,193 @@ HG_TEST(dynamic_needs_all_threads)
     HG_CHECK_EQ_INT(ranks_run(1, "serialized"), 0);
 }
 
+static hg_id_t dynamic_inc_id;
+static hg_id_t dynamic_done_id;
+static _Atomic unsigned dynamic_done_count;
+
+static hg_return_t dynamic_done(hg_handle_t handle)
+{
+    (void) atomic_fetch_add(&dynamic_done_count, 1);
+    return HG_Handler_start_output(handle, NULL) != HG_SUCCESS
+        ? HG_OTHER_ERROR
+        : HG_Handler_free(handle);
+}
+
+static void rpc_register(void)
+{
+    dynamic_inc_id =
+        MERCURY_REGISTER("dynamic inc", rpc_one_t, rpc_one_t, rpc_inc);
+    dynamic_done_id =
+        MERCURY_REGISTER("dynamic done", void, void, dynamic_done);
+}
+
 #ifdef OPEN_MPI
+/* ---- Many that connect ---- */
+
+/* A file by which address `n` of a case is told to other jobs. */
+static void dynamic_file(char file[256], const char *path, unsigned n)
+{
+    HG_CHECK(snprintf(file, 256, "%s-%u", path, n) < 256);
+}
+
+static void dynamic_tell(const char *path, unsigned n, const char *name)
+{
+    char file[256], part[256];
+    FILE *stream;
+
+    dynamic_file(file, path, n);
+    dynamic_file(part, path, n + 100);
+    stream = fopen(part, "w");
+    HG_CHECK(stream != NULL && fputs(name, stream) >= 0);
+    HG_CHECK(fclose(stream) == 0 && rename(part, file) == 0);
+}
+
+static void dynamic_hear(const char *path, unsigned n, char *name)
+{
+    char file[256];
+    FILE *stream;
+
+    dynamic_file(file, path, n);
+    while ((stream = fopen(file, "r")) == NULL)
+        (void) usleep(5000);
+    HG_CHECK(fgets(name, NA_MAX_ADDR_LEN, stream) != NULL);
+    HG_CHECK(fclose(stream) == 0);
+}
+
+static na_class_t *dynamic_open(na_bool_t listen, char *name)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    na_addr_t self;
+
+    info.lookup_ms = DYNAMIC_PATIENCE;
+    na_class = NA_Initialize_opt("mpi+dynamic://", listen, &info);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(HG_Init(na_class));
+    rpc_register();
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, NA_MAX_ADDR_LEN, self));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    return na_class;
+}
+
+static void dynamic_close(na_class_t *na_class)
+{
+    HG_CHECK_OK(HG_Drain(NULL, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+static void dynamic_serve(unsigned clients)
+{
+    while (atomic_load(&dynamic_done_count) < clients) {
+        hg_return_t ret = HG_Handler_process(20, HG_STATUS_IGNORE);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+    }
+}
+
+static void dynamic_visit(na_class_t *na_class, const char *name)
+{
+    struct rpc_end end;
+    rpc_one_t one = {1};
+
+    memset(&end, 0, sizeof(end));
+    end.na_class = na_class;
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(na_class, name, DYNAMIC_PATIENCE, &end.target));
+    HG_CHECK_OK(rpc_call(&end, dynamic_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 2);
+    HG_CHECK_OK(rpc_call(&end, dynamic_done_id, NULL, NULL));
+    HG_CHECK_OK(NA_Addr_free(na_class, end.target));
+}
+
+static void dynamic_host(const char *path, unsigned guests)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_class_t *na_class = dynamic_open(NA_TRUE, name);
+
+    dynamic_tell(path, 0, name);
+    dynamic_serve(guests);
+    dynamic_close(na_class);
+}
+
+static void dynamic_guest(const char *path, unsigned n)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_class_t *na_class = dynamic_open(NA_FALSE, name);
+
+    dynamic_hear(path, n, name);
+    dynamic_visit(na_class, name);
+    dynamic_close(na_class);
+}
+
+HG_TEST_ROLE(host)
+{
+    HG_CHECK(argc == 1);
+    dynamic_host(argv[0], 2 * DYNAMIC_GUESTS);
+}
+
+HG_TEST_ROLE(guests)
+{
+    HG_CHECK(argc == 1);
+    dynamic_guest(argv[0], 0);
+}
+
+HG_TEST_SECONDS(ranks_of_two_jobs_look_up_one_server_at_once, 60)
+{
+    const struct ranks_job jobs[] = {
+        {1, "host"}, {DYNAMIC_GUESTS, "guests"}, {DYNAMIC_GUESTS, "guests"}};
+
+    HG_CHECK_EQ_INT(ranks_run_apart(jobs, 3), 0);
+}
+
+HG_TEST_ROLE(host_of_one)
+{
+    HG_CHECK(argc == 1);
+    dynamic_host(argv[0], 1);
+}
+
+/* Take the turn of the port in address 0, then tell the address as number 1. */
+HG_TEST_ROLE(thief)
+{
+    char name[NA_MAX_ADDR_LEN], record[NA_MAX_ADDR_LEN + 32];
+    char value[MPI_MAX_PORT_NAME + 1] = "";
+    const char *port = name + sizeof("mpi+dynamic://") - 1;
+    int level;
+
+    HG_CHECK(argc == 1);
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+        MPI_SUCCESS);
+    dynamic_hear(argv[0], 0, name);
+    while (MPI_Lookup_name(port, MPI_INFO_NULL, value) != MPI_SUCCESS)
+        (void) usleep(5000);
+    HG_CHECK(snprintf(record, sizeof(record), "%s/%s:accept", port, value) <
+        (int) sizeof(record));
+    while (MPI_Lookup_name(record, MPI_INFO_NULL, value) != MPI_SUCCESS)
+        (void) usleep(5000);
+    dynamic_tell(argv[0], 1, name);
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST_ROLE(late_guest)
+{
+    HG_CHECK(argc == 1);
+    dynamic_guest(argv[0], 1);
+}
+
+HG_TEST_SECONDS(process_that_took_a_turn_and_died_is_passed_over, 60)
+{
+    const struct ranks_job jobs[] = {
+        {1, "host_of_one"}, {1, "thief"}, {1, "late_guest"}};
+
+    HG_CHECK_EQ_INT(ranks_run_apart(jobs, 3), 0);
+}
+
+/* ---- None that can connect ---- */
+
 /* Names of no port, and a port of a job that this one cannot find. */
 HG_TEST_ROLE(lonely)
 {
