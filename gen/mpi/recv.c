@@ -417,9 +417,15 @@ static struct na_mpi_in *na_mpi_inbox_take(
         na_mpi_pull(self, addr, lane);
         return in;
     }
-    if (error != MPI_SUCCESS)
+    if (error != MPI_SUCCESS) {
         (void) na_mpi_failed(
             self, "cannot receive from", addr->base.name, error);
+    } else {
+        self->base.core->count(&self->base, "mpi_malformed", 1);
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
+            "%s sent %d bytes of a body of %" PRIu32, addr->base.name, size,
+            in->header.size);
+    }
     na_mpi_in_free(self, in);
     na_mpi_break(self, addr);
     return NULL;
