@@ -166,7 +166,100 @@ HG_TEST_SECONDS(a_body_goes_to_the_receive_that_asked_for_it, 60)
     HG_CHECK_EQ_INT(ranks_run(2, "bodies"), 0);
 }
 
+/* ---- What there is no memory for ---- */
+
+/* Rank 0 has no memory at first for what rank 1 sends: it comes, in order. */
+HG_TEST_ROLE(later)
+{
+    static char want[CONN_SIZE], got[2][CONN_SIZE];
+    struct conform_end end;
+    struct conform_call calls[2];
+    na_addr_t peer;
+    unsigned i, ms = 0;
+
+    (void) argc;
+    (void) argv;
+    hg_test_alloc_install();
+    conform_fill(want, sizeof(want), 1);
+    conn_open(&end);
+    if (conn_rank() == 0) {
+        hg_test_expect_log("no memory to keep a packet");
+        HG_CHECK_EQ_U64(conn_hear(&end, got[0], &peer), 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+        for (i = 0; i < 2; i++)
+            HG_CHECK_OK(conform_recv(
+                &end, &calls[i], false, got[i], sizeof(got[i]), 0));
+        conn_barrier();
+        hg_test_alloc_fail_at(1);
+        while (!hg_test_alloc_failed()) {
+            HG_CHECK(ms++ < CONFORM_PATIENCE);
+            (void) conform_turn(end.na_class, end.context, 1);
+        }
+        hg_test_alloc_fail_at(0);
+        for (i = 0; i < 2; i++) {
+            HG_CHECK_OK(conform_wait(&end, &calls[i]));
+            HG_CHECK_EQ_U64(calls[i].tag, i + 2);
+            HG_CHECK_EQ_MEM(got[i], want, (size_t) calls[i].size);
+            HG_CHECK_OK(NA_Addr_free(end.na_class, calls[i].addr));
+        }
+        HG_CHECK_EQ_U64(calls[0].size, CONN_SIZE);
+        HG_CHECK_EQ_U64(calls[1].size, 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+    } else {
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, want, sizeof(want), 1);
+        conn_await(&end, peer);
+        conn_send(&end, false, peer, want, sizeof(want), 2);
+        conn_send(&end, false, peer, want, 1, 3);
+        conn_barrier();
+        conn_await(&end, peer);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(what_there_is_no_memory_for_comes_later_in_order)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "later"), 0);
+}
+
 /* ---- Ends ---- */
+
+/* A send to a class that rank 0 does not have. */
+HG_TEST_ROLE(nobody)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_call call, other;
+    struct conform_end end;
+    na_addr_t peer;
+    char byte = 'x';
+
+    (void) argc;
+    (void) argv;
+    info.lookup_ms = 200;
+    end.na_class = NA_Initialize_opt("mpi+static://", NA_TRUE, &info);
+    HG_CHECK(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    HG_CHECK(end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+    hg_test_expect_log("mpi+static://0:9 cannot be reached: no answer");
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, "mpi+static://0:9", &peer));
+    memset(&call, 0, sizeof(call));
+    memset(&other, 0, sizeof(other));
+    HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context, conform_ended,
+        &other, &byte, 1, peer, 7, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Msg_send_unexpected(end.na_class, end.context, conform_ended,
+        &call, &byte, 1, peer, 7, NA_OP_ID_IGNORE));
+    HG_CHECK_RET(conform_wait(&end, &call), NA_HOSTUNREACH);
+    HG_CHECK_RET(conform_wait(&end, &other), NA_HOSTUNREACH);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(a_send_to_nobody_ends_unreachable)
+{
+    HG_CHECK_EQ_INT(ranks_run(1, "nobody"), 0);
+}
 
 /* Rank 1 ends its class, whose last message rank 0 has not taken. */
 HG_TEST_ROLE(untaken)

@@ -76,6 +76,8 @@ struct wrong {
     unsigned stale;               /* packets that are dropped, as of no peer */
     bool early;                   /* before the connection is made */
     bool offered;                 /* hg has a body for us */
+    bool closing;                 /* ... and ends the connection behind it */
+    bool again;                   /* ... and sends once more */
     bool other;                   /* rank 2 sends it */
     enum after after;
     enum where where;
@@ -146,6 +148,7 @@ static int raw_await(struct raw *raw, uint8_t kind)
         HG_CHECK_EQ_INT(MPI_Recv(bytes, PACKET, MPI_BYTE, 0, TAG, raw->comm,
                             MPI_STATUS_IGNORE),
             MPI_SUCCESS);
+        HG_CHECK(kind == RESET || bytes[3] != RESET);
     } while (bytes[3] != kind);
     raw->to = get(bytes + 32, 8);
     return (int) get(bytes + 8, 4);
@@ -241,6 +244,20 @@ static void flood(struct raw *raw)
     raw_send_body(raw, tag, BODY);
 }
 
+static void short_body(struct raw *raw)
+{
+    raw_send(raw, &with_body);
+    raw_send_body(raw, raw_await(raw, PULL), BODY - 1);
+}
+
+#ifndef OPEN_MPI
+static void long_body(struct raw *raw)
+{
+    raw_send(raw, &with_body);
+    raw_send_body(raw, raw_await(raw, PULL), BODY + 1);
+}
+#endif
+
 /* The largest body that there may be, for a message and for a frame. The
  * connection ends before it comes. */
 static void largest(struct raw *raw)
@@ -279,6 +296,29 @@ static void pull_twice(struct raw *raw)
     raw_send(raw, &(struct packet){.kind = PULL, .tag = BODY_TAG, .id = 1});
 }
 
+/* hg says BYE behind what it had offered. */
+static void close_in_order(struct raw *raw)
+{
+    pull(raw);
+    (void) raw_await(raw, BYE);
+    raw_say(raw, BYE, 0);
+}
+
+/* What hg sends behind its BYE goes by the next connection. */
+static void come_again(struct raw *raw)
+{
+    close_in_order(raw);
+    (void) raw_await(raw, HELLO);
+    raw_say(raw, WELCOME, 0);
+    HG_CHECK_EQ_INT(raw_await(raw, MESSAGE), 8);
+}
+
+static void say_more(struct raw *raw)
+{
+    close_in_order(raw);
+    raw_say(raw, MESSAGE, 0);
+}
+
 /* Another class of rank 1, with the number of the former one. */
 static void begin_anew(struct raw *raw)
 {
@@ -302,6 +342,9 @@ static void begin_anew(struct raw *raw)
 #define OTHER_BODY "it asks for another body than the next one"
 #define BEHIND "too much waits behind a body"
 #define SIZE "its size is wrong"
+#define LONG_PACKET "cannot receive a packet"
+#define SHORT_BODY "sent 4999 bytes of a body of 5000"
+#define LONG_BODY "cannot receive from"
 #define TAGS "it names no lane or no tag for a body"
 #define NAME "not a name that a listener can have"
 
@@ -439,6 +482,14 @@ static const struct wrong wrongs[] = {
         .size = BODY, .tag = 9, .head = 10),
     RESETS("a frame and part of its header", SIZE, .kind = FRAME,
         .size = BODY, .tag = 11, .head = 10),
+    REFUSED("a packet that is too long", LONG_PACKET, .kind = MESSAGE,
+        .head = PACKET - HEADER + 1),
+    {.what = "a body that is too short", .act = short_body,
+        .why = SHORT_BODY, .after = IS_RESET},
+#ifndef OPEN_MPI /* 4.1 writes the rest behind the memory of the receive */
+    {.what = "a body that is too long", .act = long_body, .why = LONG_BODY,
+        .after = IS_RESET},
+#endif
     {.what = "the largest bodies", .act = largest, .after = ENDS},
     RESETS("a BYE with a body", SIZE, .kind = BYE, .size = 1),
     RESETS("a BYE with bytes", SIZE, .kind = BYE, .head = 1),
@@ -468,6 +519,22 @@ static const struct wrong wrongs[] = {
     {.what = "a BYE", .after = ENDS, .packet = {.kind = BYE}},
     {.what = "a RESET of a class that was not answered", .after = ENDS,
         .packet = {.kind = RESET, .to_nobody = true}},
+    {.what = "a body before the end", .act = close_in_order, .offered = true,
+        .closing = true, .after = ENDS},
+    {.what = "a message behind both ends", .act = say_more, .stale = 1,
+        .offered = true, .closing = true, .after = ENDS, .where = IN_STATIC},
+    {.what = "a message behind our BYE", .act = come_again, .offered = true,
+        .closing = true, .again = true, .after = BEGINS_ANEW,
+        .where = IN_STATIC},
+    {.what = "a BYE that crosses ours", .after = ENDS, .offered = true,
+        .closing = true, .packet = {.kind = BYE}},
+    {.what = "a RESET that crosses our BYE", .after = ENDS, .offered = true,
+        .closing = true, .packet = {.kind = RESET}},
+    {.what = "a HELLO of a new class that crosses our BYE", .offered = true,
+        .act = begin_anew, .closing = true, .after = BEGINS_ANEW,
+        .where = IN_STATIC},
+    {.what = "a message that crosses our BYE", .offered = true,
+        .closing = true, .packet = {.kind = MESSAGE, .plane = 1}},
     /* The last, as more packets are under way when it is refused. */
     {.what = "messages behind a body", .act = flood, .stale = ANY,
         .why = BEHIND, .after = ENDS},
@@ -511,6 +578,14 @@ static void siege_watch(
         conform_ended, call, &siege->byte, 1, addr, 9, NA_OP_ID_IGNORE));
 }
 
+static void siege_close(
+    struct siege *siege, struct conform_call *call, na_addr_t addr)
+{
+    memset(call, 0, sizeof(*call));
+    HG_CHECK_OK(NA_Addr_terminate(siege->end.na_class, siege->end.context,
+        conform_ended, call, addr, NA_OP_ID_IGNORE));
+}
+
 static na_addr_t siege_hear(struct siege *siege, na_tag_t tag)
 {
     static char bytes[BODY];
@@ -536,15 +611,15 @@ static na_addr_t siege_connect(struct siege *siege)
     return call.addr;
 }
 
-static void siege_offer(struct siege *siege, na_addr_t addr)
+/* Send a message whose body rank 1 can ask for. */
+static void siege_offer(
+    struct siege *siege, struct conform_call *call, na_addr_t addr)
 {
     static char bytes[BODY];
-    struct conform_call call;
 
-    memset(&call, 0, sizeof(call));
+    memset(call, 0, sizeof(*call));
     HG_CHECK_OK(NA_Msg_send_expected(siege->end.na_class, siege->end.context,
-        conform_ended, &call, bytes, BODY, addr, 8, NA_OP_ID_IGNORE));
-    HG_CHECK_OK(conform_wait(&siege->end, &call));
+        conform_ended, call, bytes, BODY, addr, 8, NA_OP_ID_IGNORE));
 }
 
 static void siege_row(
@@ -556,30 +631,42 @@ static void siege_row(
     unsigned lines = wrong->why != NULL ? hg_test_log_count(wrong->why) : 0;
     struct conform_call first, second;
     na_addr_t addr, again;
-    unsigned ms = 0;
+    unsigned ms;
 
     siege_go();
     addr = siege_connect(siege);
-    siege_watch(siege, &first, addr);
-    if (wrong->offered)
-        siege_offer(siege, addr);
+    if (wrong->offered) {
+        siege_offer(siege, &second, addr);
+        HG_CHECK_OK(conform_wait(&siege->end, &second));
+    }
+    if (wrong->closing)
+        siege_close(siege, &first, addr);
+    else
+        siege_watch(siege, &first, addr);
+    if (wrong->again)
+        siege_offer(siege, &second, addr);
     siege_go();
+    if (wrong->again)
+        HG_CHECK_OK(conform_wait(&siege->end, &second));
     if (wrong->after == GOES_ON || wrong->after == BEGINS_ANEW) {
         again = siege_hear(siege, index);
         HG_CHECK_EQ_INT(first.ends, wrong->after == BEGINS_ANEW);
-        HG_CHECK(
-            NA_Addr_cmp(na_class, addr, again) == (wrong->after == GOES_ON));
+        HG_CHECK(NA_Addr_cmp(na_class, addr, again) ==
+            (wrong->after == GOES_ON || wrong->again));
         siege_watch(siege, &second, again);
         siege_go();
         HG_CHECK_RET(conform_wait(&siege->end, &second), NA_DISCONNECT);
         HG_CHECK_OK(NA_Addr_free(na_class, again));
     }
-    HG_CHECK_RET(conform_wait(&siege->end, &first), NA_DISCONNECT);
-    HG_CHECK_OK(NA_Addr_free(na_class, addr));
-    while (wrong->other && NA_Get_counter(na_class, "mpi_stale") < stale) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
+    HG_CHECK_RET(conform_wait(&siege->end, &first),
+        wrong->closing ? NA_SUCCESS : NA_DISCONNECT);
+    for (ms = 0;
+         wrong->stale != ANY && NA_Get_counter(na_class, "mpi_stale") < stale;
+         ms++) {
+        HG_CHECK(ms < CONFORM_PATIENCE);
         (void) conform_turn(na_class, siege->end.context, 1);
     }
+    HG_CHECK_OK(NA_Addr_free(na_class, addr));
     if (wrong->why != NULL)
         HG_CHECK_EQ_INT(hg_test_log_count(wrong->why), lines + 1);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "mpi_malformed"),
@@ -697,13 +784,17 @@ static void rank_2(void)
 static void rank_0(bool apart, bool calls)
 {
     static const char *const lines[] = {SHORT, MAGIC, VERSION, KIND, CLASS,
-        SIZE, NAME, SECOND, PLANE, TAGS, OFFER, OTHER_BODY, BEHIND};
+        SIZE, NAME, SECOND, PLANE, TAGS, OFFER, OTHER_BODY, BEHIND, LONG_PACKET,
+        SHORT_BODY, LONG_BODY};
     struct siege siege = {.apart = apart, .called = calls};
+    int64_t blocks;
     unsigned i;
 
     HG_Set_log_level("debug"); /* all lines */
     for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         hg_test_allow_log(lines[i]);
+    hg_test_alloc_install();
+    blocks = hg_test_alloc_live();
     siege_open(&siege);
     for (i = 0; i < WRONGS; i++) {
         if (!wrong_applies(&wrongs[i], apart, calls))
@@ -712,6 +803,7 @@ static void rank_0(bool apart, bool calls)
         siege_row(&siege, &wrongs[i], i);
     }
     conform_close(&siege.end);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), blocks);
 }
 
 static void rank_all(bool apart, bool calls)
@@ -720,6 +812,8 @@ static void rank_all(bool apart, bool calls)
 
     HG_CHECK_EQ_INT(
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+        MPI_SUCCESS);
     HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
     switch (rank) {
     case 0: rank_0(apart, calls); break;
