@@ -26,12 +26,16 @@ zmq_PKG    := libzmq
 ofi_DEFINE := -DHG_NA_OFI=1
 ofi_PKG    := libfabric
 mpi_DEFINE := -DHG_NA_MPI=1
-# Open MPI, or the one whose compiler is used, such as CC=mpicc.mpich.
+# Open MPI, or the one whose compiler is used, such as CC=mpicc.mpich: who links
+# libhg.a without it needs its libraries.
 mpi_PKG    := $(if $(findstring mpicc,$(CC)),,ompi)
+mpi_LIBS   := $(if $(findstring mpicc,$(CC)),$(filter -L% -l%, \
+    $(shell $(CC) -show)))
 pkgs        = $(strip $(foreach na,$1,$($(na)_PKG)))
 defines     = $(foreach na,$1,$($(na)_DEFINE))
 na_cflags   = $(defines) $(if $(pkgs),$(shell pkg-config --cflags $(pkgs)))
-na_libs     = $(if $(pkgs),$(shell pkg-config --libs $(pkgs)))
+na_libs     = $(if $(pkgs),$(shell pkg-config --libs $(pkgs))) \
+    $(if $(filter mpi,$1),$(mpi_LIBS))
 
 # The transports of NA are here, and so are their libraries.
 HERE := $(patsubst hg_na_%.c,%,$(wildcard hg_na_*.c))
