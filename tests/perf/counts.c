@@ -38,21 +38,34 @@
 #define _GNU_SOURCE 1
 
 #include "counts.h"
+#include "counts_code.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNTS_CASE "an_echo_costs_what_is_written"
 #define COUNTS_PATIENCE 300 /* s; it takes 10 */
 #define COUNTS_SKIPPED 77   /* what tests/run takes for skipped */
 
-#if defined(__x86_64__) && defined(__linux__)
+uint64_t counts_request_words[COUNTS_WORDS];
+uint64_t counts_response_words[COUNTS_WORDS];
+
+bool counts_in_turns;
+
+void counts_must(const char *function, int64_t ret)
+{
+    if (ret == 0)
+        return;
+    fprintf(stderr, "counts: %s: %lld\n", function, (long long) ret);
+    _exit(1);
+}
+
+#if defined(__x86_64__)
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -60,15 +73,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define COUNTS_WARM 300 /* rounds before the first that is counted */
-#define COUNTS_ROUNDS 3 /* rounds that are counted; the median is shown */
+/* Rounds that are counted; the median is shown: the first one knows no header,
+ * and in one the ring may begin anew. */
+#define COUNTS_ROUNDS 5
 
 /* ---- Figures ---- */
 
@@ -113,18 +126,8 @@ static const struct counts_model counts_models[COUNTS_MODELS] = {
 /* A figure that the model does not have. */
 #define COUNTS_NONE (-1)
 
-static void counts_die(const char *what)
-{
-    fprintf(stderr, "counts: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
 /* ---- What the children see instead of libc's ---- */
 
-uint64_t counts_request_words[COUNTS_WORDS];
-uint64_t counts_response_words[COUNTS_WORDS];
-
-bool counts_in_turns;
 static uint64_t counts_now;
 static uint64_t counts_random = 1;
 
@@ -155,128 +158,9 @@ ssize_t getrandom(void *buf, size_t size, unsigned flags)
     return (ssize_t) size;
 }
 
-void counts_must(const char *function, int64_t ret)
-{
-    if (ret == 0)
-        return;
-    fprintf(stderr, "counts: %s: %lld\n", function, (long long) ret);
-    _exit(1);
-}
+/* ---- Functions that are events ---- */
 
-/* ---- Functions of this program ---- */
-
-struct counts_function {
-    uintptr_t start, end;
-    const char *name;
-    bool library; /* of hg.c */
-    bool checksum;
-};
-
-static struct counts_function *counts_functions; /* by address */
-static size_t counts_function_count;
-static uintptr_t counts_base; /* what is added to addresses in the file */
-
-static int counts_by_start(const void *left, const void *right)
-{
-    const struct counts_function *a = (const struct counts_function *) left;
-    const struct counts_function *b = (const struct counts_function *) right;
-
-    return a->start < b->start ? -1 : a->start > b->start;
-}
-
-static int counts_find_base(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void) size;
-    (void) arg;
-    counts_base = info->dlpi_addr;
-    return 1; /* the first one is the program */
-}
-
-/* Functions in a table of symbols. Those of hg.c are the local ones behind its
- * name, and the global ones with the prefixes of hg.h. */
-static void counts_read_symbols(
-    const Elf64_Sym *symbols, size_t count, const char *names)
-{
-    bool library = false;
-    size_t i;
-
-    counts_functions =
-        (struct counts_function *) calloc(count, sizeof(*counts_functions));
-    if (counts_functions == NULL)
-        counts_die("calloc");
-    for (i = 0; i < count; i++) {
-        const char *name = names + symbols[i].st_name;
-        struct counts_function *function =
-            &counts_functions[counts_function_count];
-
-        if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FILE)
-            library = strcmp(name, "hg.c") == 0;
-        if (ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC ||
-            symbols[i].st_size == 0)
-            continue;
-        function->start = counts_base + symbols[i].st_value;
-        function->end = function->start + symbols[i].st_size;
-        function->name = name;
-        function->library = ELF64_ST_BIND(symbols[i].st_info) == STB_LOCAL
-            ? library
-            : strncmp(name, "HG_", 3) == 0 || strncmp(name, "NA_", 3) == 0 ||
-                strncmp(name, "hg_", 3) == 0 || strncmp(name, "na_", 3) == 0;
-        function->checksum =
-            function->library && strncmp(name, "hg_crc", 6) == 0;
-        counts_function_count++;
-    }
-    qsort(counts_functions, counts_function_count, sizeof(*counts_functions),
-        counts_by_start);
-}
-
-static void counts_read_program(void)
-{
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    const Elf64_Shdr *sections;
-    const Elf64_Ehdr *header;
-    struct stat stat;
-    const char *file;
-    unsigned i;
-
-    if (fd < 0 || fstat(fd, &stat) != 0)
-        counts_die("/proc/self/exe");
-    file = (const char *) mmap(
-        NULL, (size_t) stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (file == MAP_FAILED)
-        counts_die("mmap");
-    (void) dl_iterate_phdr(counts_find_base, NULL);
-    header = (const Elf64_Ehdr *) (const void *) file;
-    sections = (const Elf64_Shdr *) (const void *) (file + header->e_shoff);
-    for (i = 0; i < header->e_shnum; i++) {
-        if (sections[i].sh_type == SHT_SYMTAB)
-            counts_read_symbols((const Elf64_Sym *) (const void *) (file +
-                                    sections[i].sh_offset),
-                sections[i].sh_size / sizeof(Elf64_Sym),
-                file + sections[sections[i].sh_link].sh_offset);
-    }
-}
-
-/* The function that an address is in; NULL: none of this program. */
-static const struct counts_function *counts_function_of(uintptr_t address)
-{
-    size_t low = 0;
-    size_t high = counts_function_count;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (counts_functions[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < counts_function_count && counts_functions[low].start <= address
-        ? &counts_functions[low]
-        : NULL;
-}
-
-/* Functions of libc, and clock_gettime, where an event is that they are
- * entered. */
+/* Of libc, and clock_gettime: the event is that they are entered. */
 static struct counts_entry {
     const char *name;
     enum counts_figure figure;
@@ -288,12 +172,7 @@ static struct counts_entry {
     {"aligned_alloc", COUNTS_ALLOCATIONS, 0},
     /* Named in the list only. */
     {"pthread_mutex_lock", COUNTS_FIGURES, 0},
-    {"pthread_mutex_trylock", COUNTS_FIGURES, 0},
-    {"pthread_rwlock_rdlock", COUNTS_FIGURES, 0},
-    {"pthread_rwlock_wrlock", COUNTS_FIGURES, 0},
-    {"pthread_rwlock_unlock", COUNTS_FIGURES, 0},
-    {"pthread_cond_signal", COUNTS_FIGURES, 0},
-    {"pthread_cond_broadcast", COUNTS_FIGURES, 0}};
+    {"pthread_mutex_trylock", COUNTS_FIGURES, 0}};
 
 #define COUNTS_ENTRIES (sizeof(counts_entries) / sizeof(counts_entries[0]))
 
@@ -309,53 +188,6 @@ static void counts_find_entries(void)
             : (uintptr_t) dlsym(RTLD_DEFAULT, entry->name);
         if (entry->address == 0)
             counts_die(entry->name);
-    }
-}
-
-/* ---- Instructions ---- */
-
-enum counts_kind {
-    COUNTS_OTHER = 0,
-    COUNTS_LOCK,
-    COUNTS_SYSCALL,
-    COUNTS_CALL, /* or return: where the function changes */
-    COUNTS_CALL_INDIRECT,
-    COUNTS_JUMP_INDIRECT
-};
-
-static bool counts_is_prefix(unsigned char byte)
-{
-    return byte == 0x66 || byte == 0x67 || byte == 0x2e || byte == 0x36 ||
-        byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 ||
-        byte == 0xf2 || byte == 0xf3;
-}
-
-/* What the instruction at `p` is. The forms that matter have no prefix but
- * these, and the lock prefix is one. */
-static enum counts_kind counts_kind_of(const unsigned char *p)
-{
-    while (counts_is_prefix(*p))
-        p++;
-    if (*p == 0xf0)
-        return COUNTS_LOCK;
-    if ((*p & 0xf0) == 0x40) /* REX */
-        p++;
-    switch (p[0]) {
-    case 0x86:
-    case 0x87: /* xchg; with memory it locks */
-        return p[1] < 0xc0 ? COUNTS_LOCK : COUNTS_OTHER;
-    case 0x0f:
-        if (p[1] == 0x05)
-            return COUNTS_SYSCALL;
-        return p[1] == 0xae && p[2] >= 0xf0 && p[2] < 0xf8 ? COUNTS_LOCK
-                                                           : COUNTS_OTHER;
-    case 0xff: /* by the middle bits of the next byte */
-        if ((p[1] & 0x38) == 0x10 || (p[1] & 0x38) == 0x18)
-            return COUNTS_CALL_INDIRECT;
-        return (p[1] & 0x38) == 0x20 ? COUNTS_JUMP_INDIRECT : COUNTS_OTHER;
-    case 0xe8:
-    case 0xc3: return COUNTS_CALL;
-    default: return COUNTS_OTHER;
     }
 }
 
@@ -791,47 +623,18 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
 
 /* ---- The table ---- */
 
-static void counts_print_row(const char *name, const int64_t *row)
+static void counts_write_row(
+    char *line, size_t size, const char *name, const int64_t *row)
 {
+    int used = snprintf(line, size, "%-22s", name);
     unsigned i;
 
-    printf("%-22s", name);
-    for (i = 0; i < COUNTS_MODELS; i++) {
-        if (row[i] == COUNTS_NONE)
-            printf(" %11s", "-");
-        else
-            printf(" %11lld", (long long) row[i]);
-    }
-    printf("\n");
-}
-
-/* A row of the table in a file; the process ends if it is not there. */
-static void counts_read_row(const char *path, const char *name, int64_t *row)
-{
-    FILE *file = fopen(path, "r");
-    const size_t length = strlen(name);
-    char line[256];
-    unsigned i;
-
-    if (file == NULL)
-        counts_die(path);
-    while (fgets(line, sizeof(line), file) != NULL) {
-        char *at = line + length;
-
-        if (strncmp(line, name, length) != 0)
-            continue;
-        for (i = 0; i < COUNTS_MODELS; i++) {
-            char *end;
-
-            at += strspn(at, " ");
-            row[i] = *at == '-' ? COUNTS_NONE : strtoll(at, &end, 10);
-            at = *at == '-' ? at + 1 : end;
-        }
-        (void) fclose(file);
-        return;
-    }
-    fprintf(stderr, "counts: %s has no row \"%s\"\n", path, name);
-    exit(1);
+    for (i = 0; i < COUNTS_MODELS; i++)
+        used += row[i] == COUNTS_NONE
+            ? snprintf(line + used, size - (size_t) used, " %11s", "-")
+            : snprintf(line + used, size - (size_t) used, " %11lld",
+                  (long long) row[i]);
+    (void) snprintf(line + used, size - (size_t) used, "\n");
 }
 
 /* Whether code of hg.c is that of which the instructions are written down. */
@@ -844,28 +647,24 @@ static bool counts_knows_instructions(void)
 #endif
 }
 
-/* Compare one row with the file's; false: they differ. */
-static bool counts_check_row(
-    const char *path, const char *name, const int64_t *row)
+/* Whether a row stands in the file; what is there instead is printed. */
+static bool counts_check_row(const char *path, const char *name, char *row)
 {
-    int64_t written[COUNTS_MODELS];
-    bool same = true;
-    unsigned i;
+    FILE *file = fopen(path, "r");
+    char line[256] = "";
 
-    counts_read_row(path, name, written);
-    for (i = 0; i < COUNTS_MODELS; i++) {
-        if (row[i] == written[i])
-            continue;
-        same = false;
-        printf("%s, %s: %lld, it %s: %lld in %s\n", name, counts_models[i].name,
-            (long long) row[i], row[i] > written[i] ? "grew" : "shrank",
-            (long long) written[i], path);
-    }
-    if (!same) {
-        printf("if this is wanted, the line is to be:\n");
-        counts_print_row(name, row);
-    }
-    return same;
+    if (file == NULL)
+        counts_die(path);
+    while (fgets(line, sizeof(line), file) != NULL &&
+        strncmp(line, name, strlen(name)) != 0)
+        line[0] = '\0';
+    (void) fclose(file);
+    if (strcmp(line, row) == 0)
+        return true;
+    row[strcspn(row, "\n")] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    printf("written: %s\nnow:     %s\n", line, row);
+    return false;
 }
 
 /* Print the table, or compare it with that in the file `path`. */
@@ -873,57 +672,37 @@ static int counts_make_table(const char *path)
 {
     static int64_t rows[COUNTS_FIGURES][COUNTS_MODELS];
     int64_t figures[COUNTS_FIGURES];
-    bool same = true;
+    unsigned differences = 0;
+    char line[256];
     unsigned i, j;
 
-    for (i = 0; i < COUNTS_MODELS; i++) {
-        counts_measure(&counts_models[i], figures);
-        for (j = 0; j < COUNTS_FIGURES; j++)
-            rows[j][i] = figures[j];
-    }
     if (path == NULL) {
         printf("%-22s", "");
         for (i = 0; i < COUNTS_MODELS; i++)
             printf(" %11s", counts_models[i].name);
         printf("\n");
     }
-    for (j = 0; j < COUNTS_FIGURES; j++) {
-        if (path == NULL)
-            counts_print_row(counts_figure_names[j], rows[j]);
-        else if (j < COUNTS_CLIENT || counts_knows_instructions())
-            same =
-                counts_check_row(path, counts_figure_names[j], rows[j]) && same;
+    for (i = 0; i < COUNTS_MODELS; i++) {
+        counts_measure(&counts_models[i], figures);
+        for (j = 0; j < COUNTS_FIGURES; j++)
+            rows[j][i] = figures[j];
     }
-    return same ? 0 : 1;
+    for (j = 0; j < COUNTS_FIGURES; j++) {
+        counts_write_row(line, sizeof(line), counts_figure_names[j], rows[j]);
+        if (path == NULL)
+            printf("%s", line);
+        else if (j < COUNTS_CLIENT || counts_knows_instructions())
+            differences +=
+                !counts_check_row(path, counts_figure_names[j], line);
+    }
+    if (differences > 0)
+        printf("A figure that grew is an error. Write one that shrank into %s: "
+               "make -s counts > %s\n",
+            path, path);
+    return differences == 0 ? 0 : 1;
 }
 
 /* ---- The list ---- */
-
-/* Start addr2line on the places of all events; it prints for each a line that
- * begins with 0x, and a line for each function that it is inlined in. */
-static FILE *counts_open_places(void)
-{
-    static char command[64 + COUNTS_EVENTS * 20];
-    char program[256];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    FILE *places;
-    size_t used;
-    size_t i;
-
-    if (length < 0)
-        counts_die("/proc/self/exe");
-    program[length] = '\0';
-    used = (size_t) snprintf(
-        command, sizeof(command), "addr2line -apfis -e '%s'", program);
-    for (i = 0; i < counts_round.event_count; i++)
-        used +=
-            (size_t) snprintf(command + used, sizeof(command) - used, " 0x%lx",
-                (unsigned long) (counts_round.events[i].address - counts_base));
-    places = popen(command, "r");
-    if (places == NULL)
-        counts_die("addr2line");
-    return places;
-}
 
 /* Print the name of the step that begins with an event, and what it costs. */
 static void counts_print_step(const struct counts_event *event)
@@ -948,33 +727,25 @@ static void counts_print_step(const struct counts_event *event)
 /* Print each event of the last round. */
 static void counts_print_events(void)
 {
-    static const char inlined[] = " (inlined by) ";
-    FILE *places = counts_open_places();
-    enum counts_mark mark = COUNTS_OUTSIDE;
-    char line[512];
-    size_t i = 0;
+    static uintptr_t addresses[COUNTS_EVENTS];
+    char place[512];
+    FILE *places;
+    size_t i;
 
-    while (fgets(line, sizeof(line), places) != NULL) {
+    for (i = 0; i < counts_round.event_count; i++)
+        addresses[i] = counts_round.events[i].address;
+    places = counts_open_places(addresses, counts_round.event_count);
+    for (i = 0; i < counts_round.event_count; i++) {
         const struct counts_event *event = &counts_round.events[i];
-        const char *place = strstr(line, ": ");
 
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, inlined, sizeof(inlined) - 1) == 0) {
-            printf(" < %s", line + sizeof(inlined) - 1);
-            continue;
-        }
-        if (i++ == counts_round.event_count || place == NULL)
-            break;
-        if (i > 1)
-            printf("\n");
-        if (event->mark != mark)
+        if (i == 0 || event->mark != event[-1].mark)
             counts_print_step(event);
-        mark = event->mark;
-        printf("%4zu %-20s %s%s%s%s", i, counts_figure_names[event->figure],
-            event->via != NULL ? "(" : "", event->via != NULL ? event->via : "",
-            event->via != NULL ? ") " : "", place + 2);
+        counts_read_place(places, place, sizeof(place));
+        printf("%4zu %-20s %s%s%s%s\n", i + 1,
+            counts_figure_names[event->figure], event->via != NULL ? "(" : "",
+            event->via != NULL ? event->via : "",
+            event->via != NULL ? ") " : "", place);
     }
-    printf("\n");
     (void) pclose(places);
 }
 
@@ -1031,7 +802,7 @@ static int counts_main(int argc, char **argv)
 {
     (void) argc;
     (void) argv;
-    printf("skip: instructions are counted on Linux on x86-64 only\n");
+    printf("skip: instructions are counted on x86-64 only\n");
     return COUNTS_SKIPPED;
 }
 
