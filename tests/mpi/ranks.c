@@ -276,6 +276,52 @@ int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
     return status;
 }
 
+/* ---- Turns ---- */
+
+static void ranks_record(char record[RANKS_TURN_LEN + 8], const char *turn)
+{
+    (void) snprintf(record, RANKS_TURN_LEN + 8, "%s:accept", turn);
+}
+
+static void ranks_look_up(const char *record, char value[MPI_MAX_PORT_NAME + 2])
+{
+    const struct timespec tick = {0, 5000000};
+
+    HG_CHECK_EQ_INT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+        MPI_SUCCESS);
+    memset(value, 0, MPI_MAX_PORT_NAME + 2);
+    while (MPI_Lookup_name(record, MPI_INFO_NULL, value) != MPI_SUCCESS)
+        (void) nanosleep(&tick, NULL);
+}
+
+void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
+{
+    char record[RANKS_TURN_LEN + 8], value[MPI_MAX_PORT_NAME + 2];
+
+    ranks_look_up(port, value);
+    HG_CHECK(
+        snprintf(turn, RANKS_TURN_LEN, "%s/%s", port, value) < RANKS_TURN_LEN);
+    ranks_record(record, turn);
+    ranks_look_up(record, value);
+    memcpy(value + strlen(value), ":", sizeof(":"));
+    HG_CHECK_EQ_INT(
+        MPI_Publish_name(record, MPI_INFO_NULL, value), MPI_SUCCESS);
+}
+
+void ranks_offer_turn(
+    const char *port, unsigned number, char turn[RANKS_TURN_LEN])
+{
+    char value[16];
+
+    (void) snprintf(value, sizeof(value), "%u", number);
+    HG_CHECK(
+        snprintf(turn, RANKS_TURN_LEN, "%s/%s", port, value) < RANKS_TURN_LEN);
+    if (number > 1)
+        HG_CHECK_EQ_INT(
+            MPI_Unpublish_name(port, MPI_INFO_NULL, value), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Publish_name(port, MPI_INFO_NULL, value), MPI_SUCCESS);
+}
+
 /* ---- Ranks ---- */
 
 int ranks_take(pid_t *pid_p)

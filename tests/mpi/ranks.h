@@ -43,6 +43,15 @@ struct ranks_job {
 int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
     __attribute__((weak));
 
+#define RANKS_TURN_LEN 300
+
+/* Without hg, take the turn at a port of Open MPI's, and connect there; accept
+ * connection `number` at a port of ours, counted from 1. See gen/mpi/turn.c. */
+void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
+    __attribute__((weak));
+void ranks_offer_turn(const char *port, unsigned number,
+    char turn[RANKS_TURN_LEN]) __attribute__((weak));
+
 /* Rank 0: the channel to a rank that has no role yet, and its process; -1: none
  * is left. */
 int ranks_take(pid_t *pid_p) __attribute__((weak));

@@ -184,23 +184,15 @@ HG_TEST_ROLE(host_of_one)
 /* Take the turn of the port in address 0, then tell the address as number 1. */
 HG_TEST_ROLE(thief)
 {
-    char name[NA_MAX_ADDR_LEN], record[NA_MAX_ADDR_LEN + 32];
-    char value[MPI_MAX_PORT_NAME + 1] = "";
+    char name[NA_MAX_ADDR_LEN], turn[RANKS_TURN_LEN];
     const char *port = name + sizeof("mpi+dynamic://") - 1;
     int level;
 
     HG_CHECK(argc == 1);
     HG_CHECK_EQ_INT(
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
-    HG_CHECK_EQ_INT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
-        MPI_SUCCESS);
     dynamic_hear(argv[0], 0, name);
-    while (MPI_Lookup_name(port, MPI_INFO_NULL, value) != MPI_SUCCESS)
-        (void) usleep(5000);
-    HG_CHECK(snprintf(record, sizeof(record), "%s/%s:accept", port, value) <
-        (int) sizeof(record));
-    while (MPI_Lookup_name(record, MPI_INFO_NULL, value) != MPI_SUCCESS)
-        (void) usleep(5000);
+    ranks_take_turn(port, turn);
     dynamic_tell(argv[0], 1, name);
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }

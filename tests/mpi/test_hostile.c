@@ -56,6 +56,7 @@ struct raw {
     uint64_t to;
     uint64_t from;
     char port[MPI_MAX_PORT_NAME]; /* dynamic: hg's, or ours */
+    unsigned turns;               /* of ours */
 };
 
 /* How a connection goes on after the wrong packet. */
@@ -184,10 +185,15 @@ static void raw_forward(struct raw *raw, const struct packet *packet)
 
 static void raw_connect(struct raw *raw, const struct wrong *wrong)
 {
+    char turn[RANKS_TURN_LEN];
+
+    if (raw->apart && raw->calls)
+        ranks_take_turn(raw->port, turn);
+    else if (raw->apart)
+        ranks_offer_turn(raw->port, ++raw->turns, turn);
     if (raw->apart)
-        HG_CHECK_EQ_INT(
-            (raw->calls ? MPI_Comm_connect : MPI_Comm_accept)(
-                raw->port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &raw->comm),
+        HG_CHECK_EQ_INT((raw->calls ? MPI_Comm_connect : MPI_Comm_accept)(
+                            turn, MPI_INFO_NULL, 0, MPI_COMM_SELF, &raw->comm),
             MPI_SUCCESS);
     if (!raw->calls)
         (void) raw_await(raw, HELLO);
