@@ -25,7 +25,7 @@
 #define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
 /* A turn that takes longer than this was taken by a process that died. */
 #define NA_MPI_TURN_MS ((uint64_t) 2000)
-/* Pauses of a process that waits for its turn: an eighth of its time so far. */
+/* Pauses of a process that waits for its turn. */
 #define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
 #define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
 
@@ -79,10 +79,11 @@ struct na_mpi_port {
     MPI_Comm home;                /* between the classes of this process */
     bool has_home;
     struct na_link accepted;
-    _Atomic unsigned turn;    /* number of the last one */
-    _Atomic bool accepts;     /* the accepting thread runs */
-    _Atomic unsigned threads; /* those that connect */
-    _Atomic bool ends;        /* MPI_Finalize was called: no thread begins
+    struct na_mpi_connect *leader; /* the one that may publish PORT:to */
+    _Atomic unsigned turn;         /* number of the last one */
+    _Atomic bool accepts;          /* the accepting thread runs */
+    _Atomic unsigned threads;      /* those that connect */
+    _Atomic bool ends;             /* MPI_Finalize was called: no thread begins
                                  another call of MPI */
 };
 
@@ -345,6 +346,8 @@ struct na_mpi_connect {
     MPI_Comm comm;
     int error;
     bool done;
+    bool listens; /* the process has a port, too */
+    bool aimed;   /* ... and PORT:to was published */
     char port[NA_MAX_ADDR_LEN];
 };
 
@@ -363,6 +366,60 @@ static bool na_mpi_connect_goes_on(
     return wanted && !atomic_load(&na_mpi_port.ends);
 }
 
+/* Only one connect of a process that has a port may publish PORT:to. False: it
+ * is another one. Without the lock. */
+static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
+{
+    bool leads;
+
+    na_mpi_lock();
+    if (na_mpi_port.leader == NULL && na_mpi_port.name[0] != '\0')
+        na_mpi_port.leader = connect;
+    leads = na_mpi_port.name[0] == '\0' || na_mpi_port.leader == connect;
+    connect->listens = na_mpi_port.name[0] != '\0';
+    na_mpi_unlock();
+    return leads;
+}
+
+/* Try to get a turn, as na_mpi_turn_take. Without the lock. */
+static const char *na_mpi_connect_try(
+    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+{
+    name[0] = '\0';
+    if (!na_mpi_connect_leads(connect))
+        return "this process is connecting to another one";
+    if (connect->listens && !connect->aimed)
+        connect->aimed = na_mpi_turn_aim(na_mpi_port.name, connect->port);
+    if (connect->listens && !connect->aimed)
+        return "it is connecting to this process, perhaps by others";
+    return na_mpi_turn_take(connect->port, name);
+}
+
+/* Another connect of this process can begin. Without the lock. */
+static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
+{
+    if (connect->aimed && na_mpi_connect_leads(connect))
+        na_mpi_turn_withdraw(na_mpi_port.name);
+    na_mpi_lock();
+    if (na_mpi_port.leader == connect)
+        na_mpi_port.leader = NULL;
+    na_mpi_unlock();
+}
+
+/* Pause before another try, an eighth of the time that was waited so far. */
+static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
+{
+    struct timespec time = {0, 0};
+    uint64_t pause = waited / 8;
+
+    if (pause < NA_MPI_PAUSE_MIN)
+        pause = NA_MPI_PAUSE_MIN;
+    if (pause > NA_MPI_PAUSE_MAX)
+        pause = NA_MPI_PAUSE_MAX;
+    time.tv_nsec = (long) (pause / 2 + core->random() % (pause / 2));
+    (void) nanosleep(&time, NULL);
+}
+
 /* Wait for a turn: `name` is what to connect to. False: nobody wants it any
  * more. Without the lock. */
 static bool na_mpi_connect_wait(
@@ -376,8 +433,6 @@ static bool na_mpi_connect_wait(
 
     while (na_mpi_connect_goes_on(connect, why)) {
         uint64_t now = core->now_ns();
-        uint64_t pause = (now - begin) / 8;
-        struct timespec time = {0, 0};
 
         if (why != NULL) {
             if (strcmp(name, last) != 0) {
@@ -388,14 +443,9 @@ static bool na_mpi_connect_wait(
                 na_mpi_turn_break(name);
                 since = now;
             }
-            if (pause < NA_MPI_PAUSE_MIN)
-                pause = NA_MPI_PAUSE_MIN;
-            if (pause > NA_MPI_PAUSE_MAX)
-                pause = NA_MPI_PAUSE_MAX;
-            time.tv_nsec = (long) (pause / 2 + core->random() % (pause / 2));
-            (void) nanosleep(&time, NULL);
+            na_mpi_connect_pause(core, now - begin);
         }
-        why = na_mpi_turn_take(connect->port, name);
+        why = na_mpi_connect_try(connect, name);
         if (why == NULL)
             return na_mpi_connect_goes_on(connect, NULL);
     }
@@ -408,17 +458,19 @@ static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
     char name[NA_MPI_TURN_LEN];
     MPI_Comm alone;
     int error = na_mpi_alone(&alone);
+    bool ours;
 
     if (error != MPI_SUCCESS)
         return error;
-    error = MPI_ERR_OTHER;
-    if (na_mpi_connect_wait(connect, name)) {
-        error = MPI_Comm_connect(name, MPI_INFO_NULL, 0, alone, comm_p);
-        if (!atomic_load(&na_mpi_port.ends))
-            na_mpi_turn_end(name);
-    }
-    if (!atomic_load(&na_mpi_port.ends))
-        (void) MPI_Comm_free(&alone);
+    ours = na_mpi_connect_wait(connect, name);
+    error = ours ? MPI_Comm_connect(name, MPI_INFO_NULL, 0, alone, comm_p)
+                 : MPI_ERR_OTHER;
+    if (atomic_load(&na_mpi_port.ends))
+        return error;
+    if (ours)
+        na_mpi_turn_end(name);
+    na_mpi_connect_withdraw(connect);
+    (void) MPI_Comm_free(&alone);
     return error;
 }
 
@@ -488,6 +540,8 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
     na_plug_list_remove(&connect->link);
     addr->connect = NULL;
     connect->self = NULL;
+    if (na_mpi_port.leader == connect)
+        na_mpi_port.leader = NULL;
     if (!connect->done)
         return;
     if (connect->error == MPI_SUCCESS)

@@ -23,6 +23,12 @@
  *                                  <------------ publish it again, with a mark
  *                                  <------------ MPI_Comm_connect(PORT/N)
  *
+ * In Open MPI one connection of a process waits for another that is being made.
+ * So processes that connect to each other, or in a circle, would wait for ever.
+ * A process that has a port and connects publishes the port that it wants, as
+ * PORT:to, before it takes a turn there. One that finds itself in a circle
+ * withdraws, and tries again a little later.
+ *
  * If the process that took a turn dies before it connects, the next one ends
  * the turn after NA_MPI_TURN_MS. Records stay at the name server when their
  * process has ended.
@@ -33,6 +39,7 @@
  */
 #include "mpi/mpi.h"
 
+#define NA_MPI_CIRCLE_MAX 32u /* longer chains count as circles */
 #define NA_MPI_TURN_LEN (MPI_MAX_PORT_NAME + 16) /* PORT/N */
 #define NA_MPI_RECORD_LEN (NA_MPI_TURN_LEN + 16) /* PORT/N:connect */
 
@@ -134,6 +141,39 @@ static int na_mpi_turn_offer(
     return na_mpi_record_put(port, value);
 }
 
+/* Our port `own` is not about to connect any more. */
+static void na_mpi_turn_withdraw(const char *own)
+{
+    char record[NA_MPI_RECORD_LEN];
+
+    na_mpi_turn_record(record, own, "to");
+    na_mpi_record_drop(record);
+}
+
+/* The process of the port `own` is about to connect to `port`, until
+ * na_mpi_turn_withdraw. False: others would then wait in a circle; not now. */
+static bool na_mpi_turn_aim(const char *own, const char *port)
+{
+    char record[NA_MPI_RECORD_LEN];
+    char value[MPI_MAX_PORT_NAME + 1];
+    unsigned i;
+
+    na_mpi_turn_withdraw(own);
+    na_mpi_turn_record(record, own, "to");
+    if (na_mpi_record_put(record, port) != MPI_SUCCESS)
+        return false;
+    for (i = 0; i < NA_MPI_CIRCLE_MAX; i++) {
+        na_mpi_turn_record(record, port, "to");
+        if (!na_mpi_record_get(record, value))
+            return true;
+        if (strcmp(value, own) == 0)
+            break;
+        port = value;
+    }
+    na_mpi_turn_withdraw(own);
+    return false;
+}
+
 /* Try to get a turn at the port. NULL: we have it, and na_mpi_turn_end ends it.
  * Otherwise why not; `name` is the turn that is another process's, or "". */
 static const char *na_mpi_turn_take(
@@ -201,6 +241,18 @@ static int na_mpi_turn_offer(
     (void) number;
     (void) snprintf(name, NA_MPI_TURN_LEN, "%s", port);
     return MPI_SUCCESS;
+}
+
+static void na_mpi_turn_withdraw(const char *own)
+{
+    (void) own;
+}
+
+static bool na_mpi_turn_aim(const char *own, const char *port)
+{
+    (void) own;
+    (void) port;
+    return true;
 }
 
 static const char *na_mpi_turn_take(

@@ -10,10 +10,12 @@
 #include "conform/rpc.h"
 #include "mpi/ranks.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #define DYNAMIC_PATIENCE hg_test_patience(20000u)
 #define DYNAMIC_GUESTS 6u /* in a job */
+#define DYNAMIC_PEERS 3u  /* in a job */
 
 HG_TEST_ROLE(serialized)
 {
@@ -209,6 +211,59 @@ HG_TEST_SECONDS(process_that_took_a_turn_and_died_is_passed_over, 60)
         {1, "host_of_one"}, {1, "thief"}, {1, "late_guest"}};
 
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 3), 0);
+}
+
+static void *dynamic_serve_peers(void *arg)
+{
+    (void) arg;
+    dynamic_serve(2 * DYNAMIC_PEERS - 1);
+    return NULL;
+}
+
+/* One of the processes of two jobs that all look each other up at once; the
+ * first one of this job has the number `first`. */
+static void dynamic_peer(const char *path, unsigned first)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_class_t *na_class = dynamic_open(NA_TRUE, name);
+    unsigned count = 2 * DYNAMIC_PEERS;
+    pthread_t thread;
+    unsigned me, i;
+    int rank;
+
+    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    me = first + (unsigned) rank;
+    dynamic_tell(path, me, name);
+    for (i = 0; i < count; i++)
+        dynamic_hear(path, i, name);
+    HG_CHECK_EQ_INT(
+        pthread_create(&thread, NULL, dynamic_serve_peers, NULL), 0);
+    for (i = 1; i < count; i++) {
+        dynamic_hear(path, (me + i) % count, name);
+        dynamic_visit(na_class, name);
+    }
+    HG_CHECK_EQ_INT(pthread_join(thread, NULL), 0);
+    dynamic_close(na_class);
+}
+
+HG_TEST_ROLE(peers)
+{
+    HG_CHECK(argc == 1);
+    dynamic_peer(argv[0], 0);
+}
+
+HG_TEST_ROLE(more_peers)
+{
+    HG_CHECK(argc == 1);
+    dynamic_peer(argv[0], DYNAMIC_PEERS);
+}
+
+HG_TEST_SECONDS(listeners_of_two_jobs_look_each_other_up_at_once, 60)
+{
+    const struct ranks_job jobs[] = {
+        {DYNAMIC_PEERS, "peers"}, {DYNAMIC_PEERS, "more_peers"}};
+
+    HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
 
 /* ---- None that can connect ---- */
