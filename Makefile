@@ -429,7 +429,7 @@ check-ompi-programs check-mpich-programs: check-%-programs:
 	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi \
 	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
 	    $(addprefix $(BUILD)/$*/,tests/faulty $(addprefix examples/, \
-	        demo_server demo_client cluster)))
+	        demo_server demo_client cluster loop)))
 
 lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator

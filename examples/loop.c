@@ -206,9 +206,7 @@ static int loop_watch_fd(struct loop_watch *watch)
 
     event.events = EPOLLIN;
     event.data.ptr = watch;
-    return watch->fd < 0
-        ? -1
-        : epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, watch->fd, &event);
+    return epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, watch->fd, &event);
 }
 
 static int loop_run(struct loop_watch *watches, int count)
@@ -260,7 +258,12 @@ int main(int argc, char *argv[])
     watches[0].fd = HG_Event_get_wait_fd(loop.end.context);
     watches[2].fd = signalfd(-1, &signals, SFD_CLOEXEC);
     loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (loop_shout_provide(loop.end.hg_class) != 0 &&
+    if (watches[0].fd < 0)
+        (void) fprintf(stderr,
+            "%s: this transport has no descriptor to sleep on: wait in "
+            "HG_Progress, as pool does\n",
+            argv[1]);
+    else if (loop_shout_provide(loop.end.hg_class) != 0 &&
         end_announce(&loop.end) == HG_SUCCESS)
         status = loop_run(watches, 3);
     end_close(&loop.end);
