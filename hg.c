@@ -18488,6 +18488,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
+    na_class->finds_callers = NA_TRUE;
     hg_lock(&na_sm_live_lock);
     hg_list_push(&na_sm_live, &self->live);
     hg_unlock(&na_sm_live_lock);
@@ -19024,7 +19025,7 @@ static const struct na_plugin na_sm_plugin = {
     .name = "sm",
     .protocols = na_sm_protocols,
     .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
-        NA_CAP_AUTH_KEY | NA_CAP_CALLERS,
+        NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
@@ -25560,9 +25561,9 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the
- * owner's address. Where the class does not listen, and its transport does not
- * find callers by their address (NA_CAP_CALLERS), making or serializing a
- * handle of our memory is HG_OPNOTSUPPORT. */
+ * owner's address. Where the class does not listen, and such classes are not
+ * found by their address (finds_callers), making or serializing a handle of our
+ * memory is HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 
@@ -25736,8 +25737,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct na_class *na_class = layer->na_class;
 
     layer->owner[0] = '\0';
-    layer->mute = separate && !na_class->listen &&
-        (na_class_ops(na_class)->caps & NA_CAP_CALLERS) == 0;
+    layer->mute = separate && !na_class->listen && !na_class->finds_callers;
     if (!separate || layer->mute)
         return HG_SUCCESS;
     return NA_Addr_to_string(
@@ -25749,9 +25749,9 @@ HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
-        "the bulk class is not the RPC class and does not listen, and over %s "
-        "nobody could reach the memory",
-        na_class_ops(layer->na_class)->name);
+        "the bulk class is not the RPC class and does not listen, and over "
+        "%s+%s nobody could reach the memory",
+        na_class_ops(layer->na_class)->name, layer->na_class->protocol);
     return HG_OPNOTSUPPORT;
 }
 

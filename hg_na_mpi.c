@@ -4375,6 +4375,7 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
         return NA_FAULT;
     na_mpi_prepare(self);
     self->dynamic = na_class->protocol[0] == 'd';
+    na_class->finds_callers = self->dynamic ? NA_FALSE : NA_TRUE;
     self->channel.count = NA_MPI_SLOTS;
     na_mpi_lock();
     ret = na_mpi_job_begin(self);
@@ -4421,7 +4422,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mpi",
     .protocols = na_mpi_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_CALLERS,
+    .caps = NA_CAP_ORDERED,
     .class_size = sizeof(struct na_mpi_class),
     .addr_size = sizeof(struct na_mpi_addr),
     .open = na_mpi_open,

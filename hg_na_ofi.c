@@ -5869,6 +5869,7 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
     if (ret != NA_SUCCESS)
         return ret;
     self->base.max_tag = UINT32_MAX;
+    self->base.finds_callers = NA_TRUE;
     ret = na_ofi_clock_start(self);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
@@ -5900,7 +5901,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "ofi",
     .protocols = na_ofi_protocols,
-    .caps = NA_CAP_OWN_CONTEXTS | NA_CAP_AUTH_KEY | NA_CAP_CALLERS,
+    .caps = NA_CAP_OWN_CONTEXTS | NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_ofi_class),
     .context_size = sizeof(struct na_ofi_context),
     .addr_size = sizeof(struct na_ofi_addr),

@@ -59,6 +59,9 @@ struct na_class {
     na_tag_t max_tag;              /* (open) 2^k - 1 */
     struct na_addr *self_addr;     /* (open) by core->addr_create */
     uint64_t incarnation;          /* random: which life of this address */
+    na_bool_t finds_callers; /* (open) addr_resolve also finds a class that
+                                      does not listen, by its own address, if
+                                      that class has connected to this one */
 };
 
 struct na_context {
@@ -148,12 +151,9 @@ enum na_plugin_caps {
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
     NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
-    NA_CAP_CURVE = 0x40,        /* curve_... decide that, and encrypt. A class
+    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
                                    is not opened with options of these two
                                    kinds that its transport has no bit for */
-    NA_CAP_CALLERS = 0x80       /* addr_resolve also finds a class that does not
-                                   listen, by its own address, if that class
-                                   has connected to this one */
 };
 
 enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };

@@ -65,8 +65,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct na_class *na_class = layer->na_class;
 
     layer->owner[0] = '\0';
-    layer->mute = separate && !na_class->listen &&
-        (na_class_ops(na_class)->caps & NA_CAP_CALLERS) == 0;
+    layer->mute = separate && !na_class->listen && !na_class->finds_callers;
     if (!separate || layer->mute)
         return HG_SUCCESS;
     return NA_Addr_to_string(
@@ -78,9 +77,9 @@ HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
-        "the bulk class is not the RPC class and does not listen, and over %s "
-        "nobody could reach the memory",
-        na_class_ops(layer->na_class)->name);
+        "the bulk class is not the RPC class and does not listen, and over "
+        "%s+%s nobody could reach the memory",
+        na_class_ops(layer->na_class)->name, layer->na_class->protocol);
     return HG_OPNOTSUPPORT;
 }
 

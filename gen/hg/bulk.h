@@ -91,9 +91,9 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the
- * owner's address. Where the class does not listen, and its transport does not
- * find callers by their address (NA_CAP_CALLERS), making or serializing a
- * handle of our memory is HG_OPNOTSUPPORT. */
+ * owner's address. Where the class does not listen, and such classes are not
+ * found by their address (finds_callers), making or serializing a handle of our
+ * memory is HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 

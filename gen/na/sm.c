@@ -290,6 +290,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
+    na_class->finds_callers = NA_TRUE;
     hg_lock(&na_sm_live_lock);
     hg_list_push(&na_sm_live, &self->live);
     hg_unlock(&na_sm_live_lock);
@@ -826,7 +827,7 @@ static const struct na_plugin na_sm_plugin = {
     .name = "sm",
     .protocols = na_sm_protocols,
     .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
-        NA_CAP_AUTH_KEY | NA_CAP_CALLERS,
+        NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
