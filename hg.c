@@ -11977,13 +11977,15 @@ static void na_sm_step(const char *function, unsigned line);
  * A ring is a control block and a power of two of bytes, both in memory that
  * two processes map. Places are counts of bytes since the beginning and never
  * wrap; the place in the ring is such a count modulo its size. A record is a
- * header of 16 bytes and a payload, padded to 16 bytes; it never wraps: a SKIP
- * record fills what is left before the end.
+ * header of 8 bytes and a payload, padded to 8 bytes; it never wraps: a SKIP
+ * record fills what is left before the end. The first `extra` bytes of a
+ * payload are not the caller's: the tag of a message, unless that is 0, or the
+ * header of a frame.
  *
- *     0        4      5       6        7   8       12      16
- *     +--------+------+-------+--------+---+-------+-------+---------+-----+
- *     | size   | kind | plane | target | 0 | tag   | extra | payload | pad |
- *     +--------+------+-------+--------+---+-------+-------+---------+-----+
+ *     0        4      5       6        7       8
+ *     +--------+------+-------+--------+-------+---------+-----+
+ *     | size   | kind | plane | target | extra | payload | pad |
+ *     +--------+------+-------+--------+-------+---------+-----+
  *
  *     0          head                         tail               size
  *     +----------+------+--------+------+-----+------------------+
@@ -12020,14 +12022,14 @@ static void na_sm_step(const char *function, unsigned line);
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LINE 64   /* bytes that move together between cores */
-#define NA_SM_RING_HEADER 16 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS 8      /* memories of the other side's in use at a time */
+#define NA_SM_RING_LINE 64  /* bytes that move together between cores */
+#define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
+#define NA_SM_HAZARDS 8     /* memories of the other side's in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
-    NA_SM_MESSAGE, /* plane, target, tag */
-    NA_SM_FRAME,   /* of emulated RMA; extra: bytes of its header */
+    NA_SM_MESSAGE, /* plane, target */
+    NA_SM_FRAME,   /* of emulated RMA */
     NA_SM_BYE,     /* "I close this connection" ... */
     NA_SM_BYE_ACK,
     NA_SM_KIND_MAX
@@ -12051,8 +12053,7 @@ struct na_sm_record {
     uint8_t kind;
     uint8_t plane;
     uint8_t target;
-    uint32_t tag;
-    uint32_t extra;
+    uint8_t extra;
 };
 
 /* The producer's side. */
@@ -12131,7 +12132,7 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 
 #define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
 
-/* ---- Headers: two words, each written and read at once ---- */
+/* ---- Headers: a word, written and read at once ---- */
 
 static uint32_t na_sm_ring_span(uint32_t size)
 {
@@ -12142,29 +12143,26 @@ static uint32_t na_sm_ring_span(uint32_t size)
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
 {
-    _Atomic uint64_t *words = (_Atomic uint64_t *) (void *) at;
-    uint64_t first = record->size | (uint64_t) record->kind << 32 |
-        (uint64_t) record->plane << 40 | (uint64_t) record->target << 48;
-    uint64_t second = record->tag | (uint64_t) record->extra << 32;
+    _Atomic uint64_t *word = (_Atomic uint64_t *) (void *) at;
 
-    atomic_store_explicit(&words[0], first, memory_order_relaxed);
-    atomic_store_explicit(&words[1], second, memory_order_relaxed);
+    atomic_store_explicit(word,
+        record->size | (uint64_t) record->kind << 32 |
+            (uint64_t) record->plane << 40 | (uint64_t) record->target << 48 |
+            (uint64_t) record->extra << 56,
+        memory_order_relaxed);
 }
 
 static void na_sm_ring_read(
     const unsigned char *at, struct na_sm_record *record)
 {
-    const _Atomic uint64_t *words =
-        (const _Atomic uint64_t *) (const void *) at;
-    uint64_t first = atomic_load_explicit(&words[0], memory_order_relaxed);
-    uint64_t second = atomic_load_explicit(&words[1], memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(
+        (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
 
-    record->size = (uint32_t) first;
-    record->kind = (uint8_t) (first >> 32);
-    record->plane = (uint8_t) (first >> 40);
-    record->target = (uint8_t) (first >> 48);
-    record->tag = (uint32_t) second;
-    record->extra = (uint32_t) (second >> 32);
+    record->size = (uint32_t) word;
+    record->kind = (uint8_t) (word >> 32);
+    record->plane = (uint8_t) (word >> 40);
+    record->target = (uint8_t) (word >> 48);
+    record->extra = (uint8_t) (word >> 56);
 }
 
 /* ---- The producer ---- */
@@ -12229,7 +12227,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         return ret;
     if (skip > 0) { /* published along with the record behind it */
         struct na_sm_record filler = {
-            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0, 0};
+            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
 
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;
@@ -13541,7 +13539,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 
 #if HG_ENABLE_SM
 
-#define NA_SM_VERSION 3
+#define NA_SM_VERSION 4
 #define NA_SM_FDS 4       /* descriptors that a packet can carry */
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
@@ -14254,7 +14252,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
-#define NA_SM_FRAME_HEADER 256u /* bytes, at most, in front of a frame's data */
+#define NA_SM_FRAME_HEADER 128u /* bytes, at most, in front of a frame's data */
 #define NA_SM_NEVER UINT64_MAX
 
 enum na_sm_state {
@@ -15952,11 +15950,11 @@ static void na_sm_flow_tell(struct na_sm_addr *addr)
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of segments. The address lock is held, and the
- * state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+/* Write a record that consists of its extra bytes and segments. The address
+ * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
-    const struct na_sm_record *record, const struct na_segment *segments,
-    na_size_t count)
+    const struct na_sm_record *record, const void *extra,
+    const struct na_segment *segments, na_size_t count)
 {
     unsigned char *at;
     na_size_t i;
@@ -15967,6 +15965,9 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     if (ret != NA_SUCCESS)
         return ret;
     NA_SM_STEP();
+    if (record->extra > 0)
+        memcpy(at, extra, record->extra);
+    at += record->extra;
     for (i = 0; i < count; i++) {
         if (segments[i].size > 0)
             memcpy(at, segments[i].address, (size_t) segments[i].size);
@@ -15980,19 +15981,24 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
 static na_return_t na_sm_flow_write_msg(
     struct na_sm_addr *addr, const struct na_msg *msg)
 {
-    struct na_sm_record record = {(uint32_t) msg->size, NA_SM_MESSAGE,
-        msg->plane, msg->target, msg->tag, 0};
+    struct na_sm_record record = {
+        (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
 
     assert(msg->size <= NA_SM_MSG_MAX);
-    return na_sm_flow_write(addr, &record, msg->segments, msg->segment_count);
+    if (msg->tag != 0) {
+        record.extra = sizeof(msg->tag);
+        record.size += record.extra;
+    }
+    return na_sm_flow_write(
+        addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
 static na_return_t na_sm_flow_write_word(
     struct na_sm_addr *addr, enum na_sm_kind kind)
 {
-    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0, 0};
+    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
 
-    return na_sm_flow_write(addr, &record, NULL, 0);
+    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
 }
 
 /* The peer wrote nonsense. The connection that it was in may be gone by now,
@@ -16155,21 +16161,18 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 {
     struct na_sm_class *self = na_sm_of(addr->base.na_class);
     struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
-        0, 0, 0, (uint32_t) header_size};
-    struct na_segment segments[2];
+        0, 0, (uint8_t) header_size};
+    struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    segments[0].address = (void *) (uintptr_t) header;
-    segments[0].size = header_size;
-    segments[1].address = (void *) (uintptr_t) data;
-    segments[1].size = size;
     hg_lock(&addr->lock);
     if (na_sm_peer_state(addr) == NA_SM_READY) {
         bool queued =
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
 
-        ret = queued ? NA_AGAIN : na_sm_flow_write(addr, &record, segments, 2);
+        ret = queued ? NA_AGAIN
+                     : na_sm_flow_write(addr, &record, header, &segment, 1);
         NA_SM_STEP();
         if (ret == NA_AGAIN)
             atomic_store(&addr->stalled, true);
@@ -16177,7 +16180,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
         /* Whoever polls may have heard of room before it could see that
          * somebody waits for it: look again. */
         if (ret == NA_AGAIN && !queued)
-            ret = na_sm_flow_write(addr, &record, segments, 2);
+            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
     } else {
         ret = NA_DISCONNECT;
     }
@@ -16264,22 +16267,29 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
 {
     const struct na_core *core = self->base.core;
     unsigned char header[NA_SM_FRAME_HEADER];
+    na_tag_t tag = 0;
+    na_size_t size = (na_size_t) record->size - record->extra;
 
+    if (record->extra > record->size)
+        return NA_PROTOCOL_ERROR;
     switch (record->kind) {
     case NA_SM_MESSAGE:
-        if (record->size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX)
+        if (size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX ||
+            (record->extra != 0 && record->extra != sizeof(tag)))
             return NA_PROTOCOL_ERROR;
+        if (record->extra > 0)
+            memcpy(&tag, payload, sizeof(tag));
         /* From the ring: whoever takes it copies it before a look. */
         return core->msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, record->tag, payload, record->size);
+            record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
-        if (record->extra > sizeof(header) || record->extra > record->size)
+        if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
-        core->count(&self->base, "sm_rma_copied", record->size - record->extra);
+        core->count(&self->base, "sm_rma_copied", size);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
         core->frame_arrived(&self->base, &addr->base, header, record->extra,
-            payload + record->extra, record->size - record->extra);
+            payload + record->extra, size);
         return NA_SUCCESS;
     case NA_SM_BYE:
     case NA_SM_BYE_ACK:
@@ -24487,7 +24497,8 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  *
  * Decoding trusts nothing: sizes are compared with what arrived. A message may
  * lie where its sender can still write, so the header is copied before it is
- * looked at. No state.
+ * looked at. The CRC64 is computed in place: it finds accidents, and whoever
+ * changes a message on purpose can make it right. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H
@@ -24599,26 +24610,13 @@ static void hg_header_get_stable(
         header->code = (int32_t) hg_wire_load32(p + 32);
 }
 
-/* Whether the message is as its sender wrote it; the header is in the copy. */
-static bool hg_header_is_intact(
-    const unsigned char *p, const unsigned char *message, size_t size)
-{
-    uint64_t want = hg_wire_load64(p);
-    uint64_t crc;
-
-    if (want == 0)
-        return true;
-    crc = hg_crc64_update(0, p + HG_HEADER_CRC, HG_HEADER_MIN - HG_HEADER_CRC);
-    return hg_crc64_update(
-               crc, message + HG_HEADER_MIN, size - HG_HEADER_MIN) == want;
-}
-
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p)
 {
     const unsigned char *from = (const unsigned char *) message;
     unsigned char p[HG_HEADER_MIN];
     size_t header_size;
+    uint64_t crc;
 
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
@@ -24633,7 +24631,9 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     *answerable_p = true;
     if (p[10] != HG_HEADER_MAJOR || size < HG_HEADER_MIN)
         return HG_PROTOCOL_ERROR;
-    if (!hg_header_is_intact(p, from, size))
+    crc = hg_wire_load64(p);
+    if (crc != 0 &&
+        crc != hg_crc64_update(0, from + HG_HEADER_CRC, size - HG_HEADER_CRC))
         return HG_CHECKSUM_ERROR;
     header_size = hg_wire_load16(p + 14);
     if (header_size < HG_HEADER_MIN || header_size > size)

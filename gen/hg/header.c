@@ -48,26 +48,13 @@ static void hg_header_get_stable(
         header->code = (int32_t) hg_wire_load32(p + 32);
 }
 
-/* Whether the message is as its sender wrote it; the header is in the copy. */
-static bool hg_header_is_intact(
-    const unsigned char *p, const unsigned char *message, size_t size)
-{
-    uint64_t want = hg_wire_load64(p);
-    uint64_t crc;
-
-    if (want == 0)
-        return true;
-    crc = hg_crc64_update(0, p + HG_HEADER_CRC, HG_HEADER_MIN - HG_HEADER_CRC);
-    return hg_crc64_update(
-               crc, message + HG_HEADER_MIN, size - HG_HEADER_MIN) == want;
-}
-
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p)
 {
     const unsigned char *from = (const unsigned char *) message;
     unsigned char p[HG_HEADER_MIN];
     size_t header_size;
+    uint64_t crc;
 
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
@@ -82,7 +69,9 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     *answerable_p = true;
     if (p[10] != HG_HEADER_MAJOR || size < HG_HEADER_MIN)
         return HG_PROTOCOL_ERROR;
-    if (!hg_header_is_intact(p, from, size))
+    crc = hg_wire_load64(p);
+    if (crc != 0 &&
+        crc != hg_crc64_update(0, from + HG_HEADER_CRC, size - HG_HEADER_CRC))
         return HG_CHECKSUM_ERROR;
     header_size = hg_wire_load16(p + 14);
     if (header_size < HG_HEADER_MIN || header_size > size)

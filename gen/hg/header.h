@@ -26,7 +26,8 @@
  *
  * Decoding trusts nothing: sizes are compared with what arrived. A message may
  * lie where its sender can still write, so the header is copied before it is
- * looked at. No state.
+ * looked at. The CRC64 is computed in place: it finds accidents, and whoever
+ * changes a message on purpose can make it right. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H

@@ -41,11 +41,11 @@ static void na_sm_flow_tell(struct na_sm_addr *addr)
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of segments. The address lock is held, and the
- * state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+/* Write a record that consists of its extra bytes and segments. The address
+ * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
-    const struct na_sm_record *record, const struct na_segment *segments,
-    na_size_t count)
+    const struct na_sm_record *record, const void *extra,
+    const struct na_segment *segments, na_size_t count)
 {
     unsigned char *at;
     na_size_t i;
@@ -56,6 +56,9 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     if (ret != NA_SUCCESS)
         return ret;
     NA_SM_STEP();
+    if (record->extra > 0)
+        memcpy(at, extra, record->extra);
+    at += record->extra;
     for (i = 0; i < count; i++) {
         if (segments[i].size > 0)
             memcpy(at, segments[i].address, (size_t) segments[i].size);
@@ -69,19 +72,24 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
 static na_return_t na_sm_flow_write_msg(
     struct na_sm_addr *addr, const struct na_msg *msg)
 {
-    struct na_sm_record record = {(uint32_t) msg->size, NA_SM_MESSAGE,
-        msg->plane, msg->target, msg->tag, 0};
+    struct na_sm_record record = {
+        (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
 
     assert(msg->size <= NA_SM_MSG_MAX);
-    return na_sm_flow_write(addr, &record, msg->segments, msg->segment_count);
+    if (msg->tag != 0) {
+        record.extra = sizeof(msg->tag);
+        record.size += record.extra;
+    }
+    return na_sm_flow_write(
+        addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
 static na_return_t na_sm_flow_write_word(
     struct na_sm_addr *addr, enum na_sm_kind kind)
 {
-    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0, 0};
+    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
 
-    return na_sm_flow_write(addr, &record, NULL, 0);
+    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
 }
 
 /* The peer wrote nonsense. The connection that it was in may be gone by now,
@@ -244,21 +252,18 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 {
     struct na_sm_class *self = na_sm_of(addr->base.na_class);
     struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
-        0, 0, 0, (uint32_t) header_size};
-    struct na_segment segments[2];
+        0, 0, (uint8_t) header_size};
+    struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    segments[0].address = (void *) (uintptr_t) header;
-    segments[0].size = header_size;
-    segments[1].address = (void *) (uintptr_t) data;
-    segments[1].size = size;
     hg_lock(&addr->lock);
     if (na_sm_peer_state(addr) == NA_SM_READY) {
         bool queued =
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
 
-        ret = queued ? NA_AGAIN : na_sm_flow_write(addr, &record, segments, 2);
+        ret = queued ? NA_AGAIN
+                     : na_sm_flow_write(addr, &record, header, &segment, 1);
         NA_SM_STEP();
         if (ret == NA_AGAIN)
             atomic_store(&addr->stalled, true);
@@ -266,7 +271,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
         /* Whoever polls may have heard of room before it could see that
          * somebody waits for it: look again. */
         if (ret == NA_AGAIN && !queued)
-            ret = na_sm_flow_write(addr, &record, segments, 2);
+            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
     } else {
         ret = NA_DISCONNECT;
     }
@@ -353,22 +358,29 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
 {
     const struct na_core *core = self->base.core;
     unsigned char header[NA_SM_FRAME_HEADER];
+    na_tag_t tag = 0;
+    na_size_t size = (na_size_t) record->size - record->extra;
 
+    if (record->extra > record->size)
+        return NA_PROTOCOL_ERROR;
     switch (record->kind) {
     case NA_SM_MESSAGE:
-        if (record->size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX)
+        if (size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX ||
+            (record->extra != 0 && record->extra != sizeof(tag)))
             return NA_PROTOCOL_ERROR;
+        if (record->extra > 0)
+            memcpy(&tag, payload, sizeof(tag));
         /* From the ring: whoever takes it copies it before a look. */
         return core->msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, record->tag, payload, record->size);
+            record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
-        if (record->extra > sizeof(header) || record->extra > record->size)
+        if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
-        core->count(&self->base, "sm_rma_copied", record->size - record->extra);
+        core->count(&self->base, "sm_rma_copied", size);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
         core->frame_arrived(&self->base, &addr->base, header, record->extra,
-            payload + record->extra, record->size - record->extra);
+            payload + record->extra, size);
         return NA_SUCCESS;
     case NA_SM_BYE:
     case NA_SM_BYE_ACK:

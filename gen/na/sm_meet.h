@@ -45,7 +45,7 @@
 
 #if HG_ENABLE_SM
 
-#define NA_SM_VERSION 3
+#define NA_SM_VERSION 4
 #define NA_SM_FDS 4       /* descriptors that a packet can carry */
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */

@@ -62,7 +62,7 @@
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
-#define NA_SM_FRAME_HEADER 256u /* bytes, at most, in front of a frame's data */
+#define NA_SM_FRAME_HEADER 128u /* bytes, at most, in front of a frame's data */
 #define NA_SM_NEVER UINT64_MAX
 
 enum na_sm_state {

@@ -6,7 +6,7 @@
 
 #define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
 
-/* ---- Headers: two words, each written and read at once ---- */
+/* ---- Headers: a word, written and read at once ---- */
 
 static uint32_t na_sm_ring_span(uint32_t size)
 {
@@ -17,29 +17,26 @@ static uint32_t na_sm_ring_span(uint32_t size)
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
 {
-    _Atomic uint64_t *words = (_Atomic uint64_t *) (void *) at;
-    uint64_t first = record->size | (uint64_t) record->kind << 32 |
-        (uint64_t) record->plane << 40 | (uint64_t) record->target << 48;
-    uint64_t second = record->tag | (uint64_t) record->extra << 32;
+    _Atomic uint64_t *word = (_Atomic uint64_t *) (void *) at;
 
-    atomic_store_explicit(&words[0], first, memory_order_relaxed);
-    atomic_store_explicit(&words[1], second, memory_order_relaxed);
+    atomic_store_explicit(word,
+        record->size | (uint64_t) record->kind << 32 |
+            (uint64_t) record->plane << 40 | (uint64_t) record->target << 48 |
+            (uint64_t) record->extra << 56,
+        memory_order_relaxed);
 }
 
 static void na_sm_ring_read(
     const unsigned char *at, struct na_sm_record *record)
 {
-    const _Atomic uint64_t *words =
-        (const _Atomic uint64_t *) (const void *) at;
-    uint64_t first = atomic_load_explicit(&words[0], memory_order_relaxed);
-    uint64_t second = atomic_load_explicit(&words[1], memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(
+        (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
 
-    record->size = (uint32_t) first;
-    record->kind = (uint8_t) (first >> 32);
-    record->plane = (uint8_t) (first >> 40);
-    record->target = (uint8_t) (first >> 48);
-    record->tag = (uint32_t) second;
-    record->extra = (uint32_t) (second >> 32);
+    record->size = (uint32_t) word;
+    record->kind = (uint8_t) (word >> 32);
+    record->plane = (uint8_t) (word >> 40);
+    record->target = (uint8_t) (word >> 48);
+    record->extra = (uint8_t) (word >> 56);
 }
 
 /* ---- The producer ---- */
@@ -104,7 +101,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         return ret;
     if (skip > 0) { /* published along with the record behind it */
         struct na_sm_record filler = {
-            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0, 0};
+            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
 
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;

@@ -6,13 +6,15 @@
  * A ring is a control block and a power of two of bytes, both in memory that
  * two processes map. Places are counts of bytes since the beginning and never
  * wrap; the place in the ring is such a count modulo its size. A record is a
- * header of 16 bytes and a payload, padded to 16 bytes; it never wraps: a SKIP
- * record fills what is left before the end.
+ * header of 8 bytes and a payload, padded to 8 bytes; it never wraps: a SKIP
+ * record fills what is left before the end. The first `extra` bytes of a
+ * payload are not the caller's: the tag of a message, unless that is 0, or the
+ * header of a frame.
  *
- *     0        4      5       6        7   8       12      16
- *     +--------+------+-------+--------+---+-------+-------+---------+-----+
- *     | size   | kind | plane | target | 0 | tag   | extra | payload | pad |
- *     +--------+------+-------+--------+---+-------+-------+---------+-----+
+ *     0        4      5       6        7       8
+ *     +--------+------+-------+--------+-------+---------+-----+
+ *     | size   | kind | plane | target | extra | payload | pad |
+ *     +--------+------+-------+--------+-------+---------+-----+
  *
  *     0          head                         tail               size
  *     +----------+------+--------+------+-----+------------------+
@@ -49,14 +51,14 @@
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LINE 64   /* bytes that move together between cores */
-#define NA_SM_RING_HEADER 16 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS 8      /* memories of the other side's in use at a time */
+#define NA_SM_RING_LINE 64  /* bytes that move together between cores */
+#define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
+#define NA_SM_HAZARDS 8     /* memories of the other side's in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
-    NA_SM_MESSAGE, /* plane, target, tag */
-    NA_SM_FRAME,   /* of emulated RMA; extra: bytes of its header */
+    NA_SM_MESSAGE, /* plane, target */
+    NA_SM_FRAME,   /* of emulated RMA */
     NA_SM_BYE,     /* "I close this connection" ... */
     NA_SM_BYE_ACK,
     NA_SM_KIND_MAX
@@ -80,8 +82,7 @@ struct na_sm_record {
     uint8_t kind;
     uint8_t plane;
     uint8_t target;
-    uint32_t tag;
-    uint32_t extra;
+    uint8_t extra;
 };
 
 /* The producer's side. */

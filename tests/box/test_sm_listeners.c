@@ -195,7 +195,7 @@ HG_TEST(a_welcome_of_another_version_is_named)
     static const struct sm_packet old = {.at = 4, .value = 1, .longer = -20};
     struct conform_end caller;
 
-    hg_test_expect_log("speaks version 1, not 3");
+    hg_test_expect_log("speaks version 1, not 4");
     ends_open(&caller, "sm://", 1000);
     HG_CHECK_RET(
         listeners_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);

@@ -450,7 +450,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("speaks version 1, not 3");
+    hg_test_allow_log("speaks version 1, not 4");
     hg_test_allow_log("of another size, or unsealed");
     strangers_name(string);
     ends_open(&server, string, 1000);
@@ -570,14 +570,14 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     unsigned i;
 
     hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 1, not 3");
+    hg_test_expect_log("speaks version 1, not 4");
     strangers_name(string);
     ends_open(&server, string, 1000);
     for (i = 1; i <= STRANGERS_FLOOD; i++)
         strangers_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
         STRANGERS_LINES - 1);
-    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 3"), 3);
+    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 4"), 3);
     conform_close(&server);
 }
 

@@ -136,7 +136,7 @@ static void fuzz_ring_take(struct fuzz_ring *ring)
 /* Write a record, all of its bytes. */
 static void fuzz_ring_put(struct fuzz_ring *ring, uint32_t size)
 {
-    struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0, 0};
+    struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0};
     unsigned char *payload;
     na_return_t ret;
 
@@ -155,7 +155,7 @@ static void fuzz_ring_put(struct fuzz_ring *ring, uint32_t size)
         fuzz_ring_given_up++;
         return;
     }
-    HG_CHECK(ring->out.head <= ring->out.tail && ring->out.head % 16 == 0);
+    HG_CHECK(ring->out.head <= ring->out.tail && ring->out.head % 8 == 0);
     memset(payload, 0x5a, record.size);
     fuzz_ring_written++;
     na_sm_out_commit(&ring->out, &record);
@@ -171,7 +171,7 @@ static void fuzz_ring_say(struct fuzz_ring *ring, uint64_t kind, uint64_t size)
     uint64_t first = size | kind << 32;
 
     memcpy(ring->in_data + at, &first, sizeof(first));
-    atomic_store(&ring->of_in->tail, head + (size + 31) / 16 * 16);
+    atomic_store(&ring->of_in->tail, head + (size + 15) / 8 * 8);
 }
 
 static void fuzz_ring_step(

@@ -48,7 +48,7 @@ static void words_take(const char *function, unsigned line)
 
 HG_TEST(sm_step_of_a_full_ring_finds_room_or_is_told)
 {
-    const struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0, 0};
+    const struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0};
     struct na_sm_out out;
     unsigned char *payload;
     unsigned step, i;

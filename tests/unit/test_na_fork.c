@@ -444,7 +444,7 @@ static _Atomic int forked_over;
 static void forked_break_rings(const char *name)
 {
     static const struct na_sm_record bad = {
-        0, NA_SM_MESSAGE, NA_MSG_PLANE_MAX, 0, 1, 0};
+        0, NA_SM_MESSAGE, NA_MSG_PLANE_MAX, 0, 0};
     na_class_t *na_class = NA_Initialize("sm://", NA_FALSE);
     na_context_t *context = NA_Context_create(na_class);
     na_addr_t peer = NA_ADDR_NULL;

@@ -54,8 +54,8 @@ static unsigned char ring_byte(uint64_t n, uint32_t at)
 /* Put record number `n`, of `size` bytes; false: there is no room. */
 static bool ring_put(struct na_sm_out *out, uint64_t n, uint32_t size)
 {
-    struct na_sm_record record = {size, NA_SM_MESSAGE, (uint8_t) (n % 3),
-        (uint8_t) n, (uint32_t) (n * 5), (uint32_t) (n * 3)};
+    struct na_sm_record record = {
+        size, NA_SM_MESSAGE, (uint8_t) (n % 3), (uint8_t) n, (uint8_t) (n * 3)};
     unsigned char *payload;
     na_return_t ret = na_sm_out_reserve(out, size, &payload);
     uint32_t i;
@@ -81,8 +81,8 @@ static bool ring_get(struct na_sm_in *in, uint64_t n, bool *starved_p)
         return false;
     HG_CHECK_OK(ret);
     HG_CHECK(record.kind == NA_SM_MESSAGE && record.plane == n % 3);
-    HG_CHECK(record.target == (uint8_t) n && record.tag == (uint32_t) (n * 5));
-    HG_CHECK(record.extra == (uint32_t) (n * 3));
+    HG_CHECK(record.target == (uint8_t) n);
+    HG_CHECK(record.extra == (uint8_t) (n * 3));
     for (i = 0; i < record.size; i++)
         if (payload[i] != ring_byte(n, i))
             hg_test_fail(HG_TEST_HERE, "record %" PRIu64 ", byte %u", n, i);
@@ -100,7 +100,7 @@ HG_TEST(sm_ring_carries_every_size_from_every_place)
 
     ring_open(&ring, RING_SIZE);
     HG_CHECK(!na_sm_in_has(&ring.in));
-    for (start = 0; start < RING_SIZE / 16; start += 5) {
+    for (start = 0; start < RING_SIZE / NA_SM_RING_HEADER; start += 10) {
         for (size = 0; size <= max; size += size < 40 ? 1 : 97) {
             HG_CHECK(ring_put(&ring.out, n, size));
             HG_CHECK(na_sm_in_has(&ring.in));
@@ -256,7 +256,7 @@ static bool ring_read_all(struct na_sm_in *in)
 
 HG_TEST(sm_ring_refuses_tails_that_cannot_be)
 {
-    static const uint64_t tails[] = {1, 8, 17, RING_SIZE + 16, 2 * RING_SIZE,
+    static const uint64_t tails[] = {1, 4, 17, RING_SIZE + 16, 2 * RING_SIZE,
         UINT64_MAX, UINT64_MAX - 15, (uint64_t) 1 << 63};
     struct ring_pair ring;
     struct na_sm_record record;
@@ -275,7 +275,7 @@ HG_TEST(sm_ring_refuses_tails_that_cannot_be)
 HG_TEST(sm_ring_refuses_heads_that_cannot_be)
 {
     static const uint64_t heads[] = {
-        1, 8, RING_SIZE * 2, UINT64_MAX, UINT64_MAX - 15, (uint64_t) 1 << 63};
+        1, 4, RING_SIZE * 2, UINT64_MAX, UINT64_MAX - 15, (uint64_t) 1 << 63};
     struct ring_pair ring;
     unsigned char *payload;
     size_t i;
@@ -286,7 +286,7 @@ HG_TEST(sm_ring_refuses_heads_that_cannot_be)
         ring_open(&ring, RING_SIZE);
         while (ring_put(&ring.out, n, 0))
             n++;
-        HG_CHECK_EQ_U64(n, RING_SIZE / 16);
+        HG_CHECK_EQ_U64(n, RING_SIZE / NA_SM_RING_HEADER);
         atomic_store(&ring.control->head, heads[i]);
         HG_CHECK_RET(
             na_sm_out_reserve(&ring.out, 0, &payload), NA_PROTOCOL_ERROR);
@@ -312,7 +312,7 @@ HG_TEST(sm_ring_refuses_a_head_that_goes_back)
     for (i = 0; i < 4; i++)
         HG_CHECK(ring_put(&ring.out, n + i, 0));
     HG_CHECK_RET(na_sm_out_reserve(&ring.out, 100, &payload), NA_AGAIN);
-    atomic_store(&ring.control->head, 7 * 16);
+    atomic_store(&ring.control->head, 7 * NA_SM_RING_HEADER);
     HG_CHECK_RET(
         na_sm_out_reserve(&ring.out, 100, &payload), NA_PROTOCOL_ERROR);
     ring_close(&ring);
@@ -321,15 +321,15 @@ HG_TEST(sm_ring_refuses_a_head_that_goes_back)
 HG_TEST(sm_ring_refuses_records_that_cannot_be)
 {
     static const struct na_sm_record bad[] = {
-        {17, NA_SM_MESSAGE, 0, 0, 0, 0},         /* past the tail */
-        {UINT32_MAX, NA_SM_MESSAGE, 0, 0, 0, 0}, /* its span wraps */
-        {UINT32_MAX - 15, NA_SM_FRAME, 0, 0, 0, 0},
-        {RING_SIZE, NA_SM_MESSAGE, 0, 0, 0, 0},
-        {0, NA_SM_KIND_MAX, 0, 0, 0, 0},
-        {0, 255, 0, 0, 0, 0},
-        {16, NA_SM_SKIP, 0, 0, 0, 0},             /* not to the end */
-        {RING_SIZE - 16, NA_SM_SKIP, 0, 0, 0, 0}, /* past the tail */
-        {UINT32_MAX, NA_SM_SKIP, 0, 0, 0, 0},
+        {25, NA_SM_MESSAGE, 0, 0, 0},         /* past the tail */
+        {UINT32_MAX, NA_SM_MESSAGE, 0, 0, 0}, /* its span wraps */
+        {UINT32_MAX - 7, NA_SM_FRAME, 0, 0, 0},
+        {RING_SIZE, NA_SM_MESSAGE, 0, 0, 0},
+        {0, NA_SM_KIND_MAX, 0, 0, 0},
+        {0, 255, 0, 0, 0},
+        {16, NA_SM_SKIP, 0, 0, 0},            /* not to the end */
+        {RING_SIZE - 8, NA_SM_SKIP, 0, 0, 0}, /* past the tail */
+        {UINT32_MAX, NA_SM_SKIP, 0, 0, 0},
     };
     struct ring_pair ring;
     struct na_sm_record record;
@@ -350,14 +350,14 @@ HG_TEST(sm_ring_refuses_records_that_cannot_be)
  * beginning. */
 HG_TEST(sm_ring_refuses_records_that_cannot_be_at_its_end)
 {
-    static const struct na_sm_record empty = {0, NA_SM_MESSAGE, 0, 0, 0, 0};
+    static const struct na_sm_record empty = {0, NA_SM_MESSAGE, 0, 0, 0};
     static const struct {
         struct na_sm_record record;
         uint32_t tail; /* behind the head */
     } bad[] = {
-        {{64, NA_SM_MESSAGE, 0, 0, 0, 0}, 160}, /* past the end */
-        {{32, NA_SM_SKIP, 0, 0, 0, 0}, 160},    /* not to the end */
-        {{48, NA_SM_SKIP, 0, 0, 0, 0}, 32},     /* past the tail */
+        {{64, NA_SM_MESSAGE, 0, 0, 0}, 160}, /* past the end */
+        {{32, NA_SM_SKIP, 0, 0, 0}, 160},    /* not to the end */
+        {{56, NA_SM_SKIP, 0, 0, 0}, 32},     /* past the tail */
     };
     const uint32_t head = RING_SIZE - 64;
     struct ring_pair ring;
@@ -369,7 +369,7 @@ HG_TEST(sm_ring_refuses_records_that_cannot_be_at_its_end)
 
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ring_open(&ring, RING_SIZE);
-        for (n = 0; n < head / 16; n++)
+        for (n = 0; n < head / NA_SM_RING_HEADER; n++)
             HG_CHECK(
                 ring_put(&ring.out, n, 0) && ring_get(&ring.in, n, &starved));
         na_sm_ring_write(ring.data, &empty);
@@ -385,8 +385,8 @@ HG_TEST(sm_ring_refuses_records_that_cannot_be_at_its_end)
 HG_TEST(sm_ring_refuses_to_skip_twice)
 {
     static const struct na_sm_record skips[] = {
-        {RING_SIZE - 32, NA_SM_SKIP, 0, 0, 0, 0},
-        {RING_SIZE - 16, NA_SM_SKIP, 0, 0, 0, 0}};
+        {RING_SIZE - 16, NA_SM_SKIP, 0, 0, 0},
+        {RING_SIZE - 8, NA_SM_SKIP, 0, 0, 0}};
     struct ring_pair ring;
     struct na_sm_record record;
     const unsigned char *payload;
@@ -394,7 +394,7 @@ HG_TEST(sm_ring_refuses_to_skip_twice)
 
     ring_open(&ring, RING_SIZE);
     HG_CHECK(ring_put(&ring.out, 0, 0));
-    na_sm_ring_write(ring.data + 16, &skips[0]);
+    na_sm_ring_write(ring.data + NA_SM_RING_HEADER, &skips[0]);
     atomic_store(&ring.control->tail, RING_SIZE);
     HG_CHECK(ring_get(&ring.in, 0, &starved));
     na_sm_ring_write(ring.data, &skips[1]);
@@ -451,10 +451,10 @@ static void *ring_scribble(void *arg)
             value, memory_order_relaxed);
         if (value % 3 == 0)
             atomic_store(&ring->control->tail,
-                atomic_load(&ring->control->tail) + 16 * (value % 64));
+                atomic_load(&ring->control->tail) + 8 * (value % 64));
         if (value % 5 == 0)
             atomic_store(&ring->control->head,
-                atomic_load(&ring->control->head) + 16 * (value % 64));
+                atomic_load(&ring->control->head) + 8 * (value % 64));
     }
     return NULL;
 }
@@ -471,7 +471,7 @@ HG_TEST(sm_ring_survives_a_scribbling_thread)
     ring_open(&ring, RING_SIZE);
     HG_CHECK(pthread_create(&thread, NULL, ring_scribble, &racer) == 0);
     while (rounds > 0 || refused < 100) { /* it may begin late */
-        struct na_sm_record record = {40, NA_SM_MESSAGE, 0, 0, 0, 0};
+        struct na_sm_record record = {40, NA_SM_MESSAGE, 0, 0, 0};
         unsigned char *payload;
         na_return_t ret = na_sm_out_reserve(&ring.out, 40, &payload);
 
