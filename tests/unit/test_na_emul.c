@@ -127,6 +127,69 @@ HG_TEST(emul_keeps_memory_until_it_is_unplaced)
     emul_close(pair);
 }
 
+/* Where a frame of `type` belongs, as `source` sends it for the transfer. */
+static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
+    uint8_t type, uint64_t id, uint64_t offset, size_t size)
+{
+    struct na_emul_wire wire;
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    size_t header_size;
+    void *place = NULL;
+    void *memory;
+
+    memset(&wire, 0, sizeof(wire));
+    wire.type = type;
+    wire.id = id;
+    wire.offset = offset;
+    header_size = na_emul_wire_encode(&wire, header);
+    memory = na_emul_frame_place(
+        &pair->a.core.pub, source, header, header_size, size, &place);
+    if (memory != NULL)
+        na_emul_frame_unplace(&pair->a.core.pub, place);
+    return memory;
+}
+
+/* Memory is placed for the peer that was asked, as much as was asked for, and
+ * not for a transfer that sends. */
+HG_TEST(emul_places_only_what_was_asked_for)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_pipe_frame *frame;
+    struct emul_plain plain;
+    struct na_emul_wire wire;
+    unsigned put, i;
+
+    emul_plain_make(&plain, pair, 50000);
+    for (put = 0; put < 2; put++) {
+        HG_CHECK_OK(emul_plain_start(&plain, pair, put != 0, 10000));
+        frame = HG_CONTAINER_OF(pair->b.in.next, struct emul_pipe_frame, link);
+        HG_CHECK_OK(na_emul_wire_decode(
+            frame->header, frame->header_size, frame->size, &wire));
+        HG_CHECK_EQ_INT(
+            wire.type, put ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ);
+        HG_CHECK(emul_try_place(pair, pair->a.peer, NA_EMUL_WIRE_GET_DATA,
+                     wire.id, 0, 10001) == NULL);
+        HG_CHECK(emul_try_place(pair, pair->b.peer, NA_EMUL_WIRE_GET_DATA,
+                     wire.id, 0, 10000) == NULL);
+        HG_CHECK(emul_try_place(pair, pair->a.peer, NA_EMUL_WIRE_GET_DATA,
+                     wire.id + 1, 0, 10000) == NULL);
+        HG_CHECK(emul_try_place(pair, pair->a.peer, NA_EMUL_WIRE_PUT_DATA,
+                     wire.id, 0, 10000) == NULL);
+        for (i = 0; put && i < 10000; i++)
+            HG_CHECK(emul_try_place(pair, pair->a.peer, NA_EMUL_WIRE_GET_DATA,
+                         wire.id, i, 1) == NULL);
+        if (!put)
+            HG_CHECK(emul_try_place(pair, pair->a.peer, NA_EMUL_WIRE_GET_DATA,
+                         wire.id, 0,
+                         10000) == plain.local.store + plain.local.place[0]);
+        emul_settle(pair);
+        emul_check_end(&plain.call, NA_SUCCESS);
+    }
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 HG_TEST(emul_sends_contiguous_memory_in_place)
 {
     struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_LATE);
