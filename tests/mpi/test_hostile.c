@@ -706,7 +706,7 @@ static void siege_open(struct siege *siege)
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char port[MPI_MAX_PORT_NAME];
 
-    info.max_queue_bytes = 1;
+    info.max_queue_bytes = 1000; /* less than the least limit of an inbox */
     siege->end.na_class = NA_Initialize_opt(
         siege->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
     HG_CHECK(siege->end.na_class != NULL);
