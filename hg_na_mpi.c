@@ -3394,6 +3394,11 @@ static const char *na_mpi_hello(
         na_mpi_lock();
         addr = na_mpi_find(
             self, packet->channel, packet->rank, packet->header.number);
+        if (addr == NULL && packet->channel->over) {
+            na_mpi_unlock();
+            core->addr_unref(&fresh->base);
+            return NULL; /* the connection has ended */
+        }
         if (addr == NULL) {
             addr = fresh;
             fresh = NULL;

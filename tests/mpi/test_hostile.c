@@ -340,6 +340,19 @@ static void begin_anew(struct raw *raw)
     (void) raw_await(raw, WELCOME);
 }
 
+/* hg handles the packets behind the end of a connection with those before. */
+static void begin_too_late(struct raw *raw)
+{
+    const struct packet dropped = {.kind = MESSAGE, .to_xor = 1};
+    unsigned i;
+
+    for (i = 0; i < 1000; i++)
+        raw_send(raw, &dropped);
+    raw_say(raw, RESET, 0);
+    raw->from++;
+    raw_say(raw, HELLO, 0);
+}
+
 /* ---- The table ---- */
 
 #define PREFIX "mpi+dynamic://"
@@ -546,6 +559,8 @@ static const struct wrong wrongs[] = {
     {.what = "a HELLO of a new class that crosses our BYE", .offered = true,
         .act = begin_anew, .closing = true, .after = BEGINS_ANEW,
         .where = IN_STATIC},
+    {.what = "a HELLO behind the end", .act = begin_too_late, .stale = ANY,
+        .after = ENDS, .where = IN_DYNAMIC},
     {.what = "a message that crosses our BYE", .offered = true,
         .closing = true, .packet = {.kind = MESSAGE, .plane = 1}},
     /* The last, as more packets are under way when it is refused. */
