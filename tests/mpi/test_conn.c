@@ -166,6 +166,75 @@ HG_TEST_SECONDS(a_body_goes_to_the_receive_that_asked_for_it, 60)
     HG_CHECK_EQ_INT(ranks_run(2, "bodies"), 0);
 }
 
+/* ---- Packets ---- */
+
+#define EDGE 3850u /* to 4010: about as much as fits in a packet */
+
+/* Rank 1 gets and puts data that fits in a packet, and data that just does
+ * not. */
+HG_TEST_ROLE(edges)
+{
+    static unsigned char want[4010], memory[4010];
+    unsigned char handle[64];
+    struct conform_end end;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    na_addr_t peer;
+    na_size_t size;
+    unsigned put;
+
+    (void) argc;
+    (void) argv;
+    conn_open(&end);
+    local = conform_memory(&end, memory, sizeof(memory), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, local));
+    if (conn_rank() == 0) {
+        conform_fill(memory, sizeof(memory), 1);
+        HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, handle,
+            NA_Mem_handle_get_serialize_size(end.na_class, local), local));
+        HG_CHECK_EQ_INT(
+            MPI_Send(handle, sizeof(handle), MPI_BYTE, 1, 1, MPI_COMM_WORLD),
+            MPI_SUCCESS);
+        HG_CHECK_OK(conform_recv(&end, &call, false, want, 1, 0));
+        HG_CHECK_OK(conform_wait(&end, &call));
+        conn_send(&end, true, call.addr, "x", 1, 7);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, call.addr));
+    } else {
+        peer = conn_look(&end);
+        HG_CHECK_EQ_INT(MPI_Recv(handle, sizeof(handle), MPI_BYTE, 0, 1,
+                            MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+        HG_CHECK_OK(NA_Mem_handle_deserialize(end.na_class, &remote, handle,
+            NA_Mem_handle_get_serialize_size(end.na_class, local)));
+        for (size = EDGE; size <= sizeof(memory); size++) {
+            conform_fill(want, sizeof(want), size);
+            memcpy(memory, want, sizeof(memory));
+            for (put = 2; put-- > 0;) {
+                memset(&call, 0, sizeof(call));
+                HG_CHECK_OK((put ? NA_Put : NA_Get)(end.na_class, end.context,
+                    conform_ended, &call, local, 0, remote, 0, size, peer,
+                    NA_OP_ID_IGNORE));
+                HG_CHECK_OK(conform_wait(&end, &call));
+                if (put)
+                    memset(memory, 0, sizeof(memory));
+            }
+            HG_CHECK_EQ_MEM(memory, want, size);
+        }
+        conn_send(&end, false, peer, "x", 1, 1);
+        conn_await(&end, peer);
+        HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    }
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    conform_close(&end);
+}
+
+HG_TEST(data_that_just_fits_in_a_packet_moves)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "edges"), 0);
+}
+
 /* ---- What there is no memory for ---- */
 
 /* Rank 0 has no memory at first for what rank 1 sends: it comes, in order. */
