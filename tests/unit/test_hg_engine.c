@@ -692,6 +692,86 @@ HG_TEST(checksum_level_decides_what_messages_have)
     }
 }
 
+/* A peer may send a text that is longer than texts are. */
+HG_TEST(forward_keeps_the_front_of_a_text_that_is_too_long)
+{
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
+    unsigned char bytes[HG_HEADER_MIN + 2 * HG_ERROR_TEXT_MAX];
+    struct hg_header header = {.type = HG_HEADER_RESPONSE};
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    loop_set_tap(engine_tap, &trouble);
+    header.rpc_id = engine_register(&engine, "never", engine_never);
+    HG_CHECK_OK(engine_start(&engine, header.rpc_id, &in, &call));
+    header.code = HG_PERMISSION;
+    header.sequence = call.handle->sequence;
+    header.payload_size = sizeof(bytes) - HG_HEADER_MIN;
+    memset(bytes + HG_HEADER_MIN, 'x', header.payload_size);
+    hg_header_encode(&header, bytes, true);
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_PERMISSION);
+    HG_CHECK_EQ_U64(strlen(HG_Get_error_text(call.handle)), HG_HEADER_TEXT_MAX);
+    engine_forget(&call);
+    engine_end(&engine);
+}
+
+static hg_return_t engine_count(const struct hg_cb_info *info)
+{
+    ++*(unsigned *) info->arg;
+    return info->ret;
+}
+
+static hg_return_t engine_respond(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    HG_CHECK_EQ_U64(hg_wire_load64(handle->out.data), 0);
+    return HG_Destroy(handle);
+}
+
+/* Not even from one context to another. */
+HG_TEST(checksum_is_of_no_use_within_a_process)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_context_t *contexts[2];
+    hg_class_t *hg_class;
+    hg_handle_t handle;
+    unsigned ended = 0;
+    hg_addr_t self;
+    hg_id_t id;
+
+    info.checksum_level = HG_CHECKSUM_RPC_PAYLOAD;
+    hg_class = HG_Init_opt("self://", HG_TRUE, &info);
+    HG_CHECK(hg_class != NULL);
+    contexts[0] = HG_Context_create_id(hg_class, 0);
+    contexts[1] = HG_Context_create_id(hg_class, 1);
+    id = HG_Register_name(
+        hg_class, "respond", blob_proc, blob_proc, engine_respond);
+    HG_CHECK_OK(HG_Addr_self(hg_class, &self));
+    HG_CHECK_OK(HG_Create(contexts[0], self, id, &handle));
+    HG_CHECK_OK(HG_Set_target_id(handle, 1));
+    HG_CHECK_OK(HG_Forward2(handle, engine_count, &ended, NULL));
+    HG_CHECK_EQ_U64(hg_wire_load16(handle->in.data + 8), HG_HEADER_MAGIC);
+    HG_CHECK_EQ_U64(hg_wire_load64(handle->in.data), 0);
+    while (ended == 0) {
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+            (void) HG_Progress(contexts[i], 1);
+            (void) HG_Trigger(contexts[i], 0, 1, NULL);
+        }
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Addr_free(hg_class, self));
+    HG_CHECK_OK(HG_Context_destroy(contexts[0]));
+    HG_CHECK_OK(HG_Context_destroy(contexts[1]));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+}
+
 /* Neither what identifies a call nor what else its header says is believed of a
  * message that is damaged: its caller gets an answer even if the message seems
  * to be one way. */
