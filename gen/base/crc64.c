@@ -80,33 +80,6 @@ static const uint64_t hg_crc64_table[8][256] = {
         UINT64_C(0x27A584742000A005), UINT64_C(0xDABE95AFC7875F40))},
 };
 
-static const uint32_t hg_crc32c_table[8][256] = {
-    {HG_CRC64_T8(0, UINT32_C(0x82F63B78), UINT32_C(0x417B1DBC),
-        UINT32_C(0x20BD8EDE), UINT32_C(0x105EC76F), UINT32_C(0x8AD958CF),
-        UINT32_C(0xC79A971F), UINT32_C(0xE13B70F7), UINT32_C(0xF26B8303))},
-    {HG_CRC64_T8(0, UINT32_C(0xFBC3FAF9), UINT32_C(0xFF17C604),
-        UINT32_C(0x7F8BE302), UINT32_C(0x3FC5F181), UINT32_C(0x9D14C3B8),
-        UINT32_C(0x4E8A61DC), UINT32_C(0x274530EE), UINT32_C(0x13A29877))},
-    {HG_CRC64_T8(0, UINT32_C(0x8B277743), UINT32_C(0xC76580D9),
-        UINT32_C(0xE144FB14), UINT32_C(0x70A27D8A), UINT32_C(0x38513EC5),
-        UINT32_C(0x9EDEA41A), UINT32_C(0x4F6F520D), UINT32_C(0xA541927E))},
-    {HG_CRC64_T8(0, UINT32_C(0x52A0C93F), UINT32_C(0xABA65FE7),
-        UINT32_C(0xD725148B), UINT32_C(0xE964B13D), UINT32_C(0xF64463E6),
-        UINT32_C(0x7B2231F3), UINT32_C(0xBF672381), UINT32_C(0xDD45AAB8))},
-    {HG_CRC64_T8(0, UINT32_C(0x6EA2D55C), UINT32_C(0x37516AAE),
-        UINT32_C(0x1BA8B557), UINT32_C(0x8F2261D3), UINT32_C(0xC5670B91),
-        UINT32_C(0xE045BEB0), UINT32_C(0x7022DF58), UINT32_C(0x38116FAC))},
-    {HG_CRC64_T8(0, UINT32_C(0x1C08B7D6), UINT32_C(0x0E045BEB),
-        UINT32_C(0x85F4168D), UINT32_C(0xC00C303E), UINT32_C(0x6006181F),
-        UINT32_C(0xB2F53777), UINT32_C(0xDB8CA0C3), UINT32_C(0xEF306B19))},
-    {HG_CRC64_T8(0, UINT32_C(0xF56E0EF4), UINT32_C(0x7AB7077A),
-        UINT32_C(0x3D5B83BD), UINT32_C(0x9C5BFAA6), UINT32_C(0x4E2DFD53),
-        UINT32_C(0xA5E0C5D1), UINT32_C(0xD0065990), UINT32_C(0x68032CC8))},
-    {HG_CRC64_T8(0, UINT32_C(0x34019664), UINT32_C(0x1A00CB32),
-        UINT32_C(0x0D006599), UINT32_C(0x847609B4), UINT32_C(0x423B04DA),
-        UINT32_C(0x211D826D), UINT32_C(0x9278FA4E), UINT32_C(0x493C7D27))},
-};
-
 /* ---- With tables ---- */
 
 HG_PRIVATE uint64_t hg_crc64_update_table(
@@ -129,26 +102,6 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
             t[1][crc >> 16 & 0xff] ^ t[0][crc >> 24 & 0xff];
         size -= 4;
         p += 4;
-    }
-    for (; size > 0; size--, p++)
-        crc = crc >> 8 ^ t[0][(crc ^ *p) & 0xff];
-    return ~crc;
-}
-
-HG_PRIVATE uint32_t hg_crc32c_update_table(
-    uint32_t crc, const void *data, size_t size)
-{
-    const uint32_t(*t)[256] = hg_crc32c_table;
-    const unsigned char *p = (const unsigned char *) data;
-
-    crc = ~crc;
-    for (; size >= 8; size -= 8, p += 8) {
-        uint32_t low = crc ^ hg_wire_load32(p);
-        uint32_t high = hg_wire_load32(p + 4);
-
-        crc = t[7][low & 0xff] ^ t[6][low >> 8 & 0xff] ^
-            t[5][low >> 16 & 0xff] ^ t[4][low >> 24] ^ t[3][high & 0xff] ^
-            t[2][high >> 8 & 0xff] ^ t[1][high >> 16 & 0xff] ^ t[0][high >> 24];
     }
     for (; size > 0; size--, p++)
         crc = crc >> 8 ^ t[0][(crc ^ *p) & 0xff];
@@ -328,27 +281,6 @@ static uint64_t hg_crc64_update_wide(
     return hg_crc64_fold_rest(x, by16, p, end);
 }
 
-#define HG_CRC32C_TARGET __attribute__((target("sse4.2")))
-
-HG_CRC32C_TARGET
-static uint32_t hg_crc32c_update_sse(
-    uint32_t crc, const unsigned char *p, size_t size)
-{
-    uint64_t state = ~crc;
-
-    for (; size >= 8; size -= 8, p += 8)
-        state = _mm_crc32_u64(state, hg_wire_load64(p));
-    crc = (uint32_t) state;
-    if (size >= 4) {
-        crc = _mm_crc32_u32(crc, hg_wire_load32(p));
-        size -= 4;
-        p += 4;
-    }
-    for (; size > 0; size--, p++)
-        crc = _mm_crc32_u8(crc, *p);
-    return ~crc;
-}
-
 #endif /* HG_ENABLE_CRC_SIMD */
 
 HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
@@ -366,14 +298,4 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
     }
 #endif
     return hg_crc64_update_table(crc, data, size);
-}
-
-HG_PRIVATE uint32_t hg_crc32c_update(
-    uint32_t crc, const void *data, size_t size)
-{
-#if HG_ENABLE_CRC_SIMD
-    if (__builtin_cpu_supports("sse4.2"))
-        return hg_crc32c_update_sse(crc, (const unsigned char *) data, size);
-#endif
-    return hg_crc32c_update_table(crc, data, size);
 }

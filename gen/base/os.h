@@ -105,9 +105,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #error "sm needs atomics of 8 and 64 bits without locks: -DHG_ENABLE_SM=0"
 #endif
 
-/* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
- * where the processor has them; 0 leaves the tables alone, as for compilers
- * that do not know the wide form. */
+/* Carry-less multiplication for CRC64, used where the processor has it; 0
+ * leaves the tables alone, as for compilers that do not know the wide form. */
 #ifndef HG_ENABLE_CRC_SIMD
 #if defined(__x86_64__) && \
     (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8))
@@ -157,7 +156,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/vfs.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
-#include <nmmintrin.h>
+#include <smmintrin.h>
 #include <wmmintrin.h>
 #endif
 
