@@ -2551,13 +2551,13 @@ static const char *na_mpi_turn_take(
     name[0] = '\0';
     if (!na_mpi_record_get(port, value) ||
         na_mpi_digits(value, UINT32_MAX, &number) == NULL)
-        return "the name server has no such port: its process is gone, or the "
-               "jobs were launched apart without an ompi-server";
+        return "the name server does not know this port: its process has "
+               "ended, or the jobs do not share an ompi-server";
     na_mpi_turn_name(name, port, (unsigned) number);
     na_mpi_turn_record(record, name, "accept");
     /* MPI ignores the mark, which tells this record from the acceptor's. */
     if (!na_mpi_record_get(record, value) || value[strlen(value) - 1] == ':')
-        return "other processes are connecting to it";
+        return "others are connecting to it, or it has died";
     if (strlen(value) + 1 < sizeof(value))
         memcpy(value + strlen(value), ":", sizeof(":"));
     if (na_mpi_record_put(record, value) != MPI_SUCCESS)
