@@ -623,14 +623,22 @@ static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
         struct na_mpi_accepted *accepted =
             NA_MPI_OF(link, struct na_mpi_accepted, link);
         int flag = 0;
+        int error;
 
         next = link->next;
-        if (MPI_Iprobe(0, NA_MPI_TAG + (int) self->number, accepted->comm,
-                &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-            now - accepted->since > limit)
-            (void) MPI_Comm_free(&accepted->comm);
-        else if (!flag || na_mpi_channel_new(self, accepted->comm) == NULL)
+        error = MPI_Iprobe(0, NA_MPI_TAG + (int) self->number, accepted->comm,
+            &flag, MPI_STATUS_IGNORE);
+        if (error == MPI_SUCCESS && flag) {
+            if (na_mpi_channel_new(self, accepted->comm) == NULL)
+                continue;
+        } else if (error == MPI_SUCCESS && now - accepted->since <= limit) {
             continue;
+        } else {
+            self->base.core->count(&self->base, "mpi_malformed", 1);
+            self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
+                "refused a connection: it brought no HELLO");
+            (void) MPI_Comm_free(&accepted->comm);
+        }
         na_plug_list_remove(link);
         self->base.core->free(accepted);
         n++;

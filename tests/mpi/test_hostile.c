@@ -193,18 +193,25 @@ static void raw_forward(struct raw *raw, const struct packet *packet)
         MPI_SUCCESS);
 }
 
-static void raw_connect(struct raw *raw, const struct wrong *wrong)
+/* In dynamic mode: the communicator. */
+static void raw_meet(struct raw *raw)
 {
     char turn[RANKS_TURN_LEN];
 
-    if (raw->apart && raw->calls)
+    if (!raw->apart)
+        return;
+    if (raw->calls)
         ranks_take_turn(raw->port, turn);
-    else if (raw->apart)
+    else
         ranks_offer_turn(raw->port, ++raw->turns, turn);
-    if (raw->apart)
-        HG_CHECK_EQ_INT((raw->calls ? MPI_Comm_connect : MPI_Comm_accept)(
-                            turn, MPI_INFO_NULL, 0, MPI_COMM_SELF, &raw->comm),
-            MPI_SUCCESS);
+    HG_CHECK_EQ_INT((raw->calls ? MPI_Comm_connect : MPI_Comm_accept)(
+                        turn, MPI_INFO_NULL, 0, MPI_COMM_SELF, &raw->comm),
+        MPI_SUCCESS);
+}
+
+static void raw_connect(struct raw *raw, const struct wrong *wrong)
+{
+    raw_meet(raw);
     if (!raw->calls)
         (void) raw_await(raw, HELLO);
     if (wrong->early)
@@ -401,6 +408,8 @@ static void begin_too_late(struct raw *raw)
 #define SHORT_BODY "sent 4999 bytes of a body of 5000"
 #define LONG_BODY "cannot receive from"
 #define TAGS "it names no lane or no tag for a body"
+#define SILENT "it brought no HELLO"
+#define SILENT_MS 1000 /* half of the time until then */
 #define NAME "not a name that a listener can have"
 
 /* Rows: refused, and the connection is reset; refused, and it goes on; and
@@ -752,6 +761,8 @@ static void siege_open(struct siege *siege)
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char port[MPI_MAX_PORT_NAME];
 
+    if (siege->apart && siege->called)
+        info.lookup_ms = SILENT_MS;
     info.max_queue_bytes = 1000; /* less than the least limit of an inbox */
     siege->end.na_class = NA_Initialize_opt(
         siege->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
@@ -772,6 +783,25 @@ static void siege_open(struct siege *siege)
             MPI_SUCCESS);
         siege_name(siege, port);
     }
+}
+
+/* A connection that brings no HELLO is closed; one whose HELLO was there in
+ * time is not, though nobody polled. */
+static void siege_silent(struct siege *siege)
+{
+    na_addr_t addr;
+    unsigned ms = 0;
+
+    siege_go();
+    while (hg_test_log_count(SILENT) == 0) {
+        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        (void) conform_turn(siege->end.na_class, siege->end.context, 1);
+    }
+    siege_go();
+    (void) usleep(5 * SILENT_MS / 2 * 1000);
+    addr = siege_connect(siege);
+    HG_CHECK_EQ_INT(hg_test_log_count(SILENT), 1);
+    HG_CHECK_OK(NA_Addr_free(siege->end.na_class, addr));
 }
 
 /* Close the class while rank 1 has not received a body that it asked for. */
@@ -832,6 +862,12 @@ static void rank_1(bool apart, bool calls)
         hg_test_at(wrongs[i].what);
         raw_row(&raw, &wrongs[i], i);
     }
+    if (apart && calls) {
+        raw_wait();
+        raw_meet(&raw); /* and say nothing */
+        raw_wait();
+        raw_connect(&raw, &wrongs[0]);
+    }
     raw_wait();
     raw.from += 2;
     raw_connect(&raw, &wrongs[0]);
@@ -867,7 +903,7 @@ static void rank_0(bool apart, bool calls)
 {
     static const char *const lines[] = {SHORT, MAGIC, VERSION, KIND, CLASS,
         SIZE, NAME, SECOND, PLANE, TAGS, OFFER, OTHER_BODY, BEHIND, LONG_PACKET,
-        SHORT_BODY, LONG_BODY};
+        SHORT_BODY, LONG_BODY, SILENT};
     struct siege siege = {.apart = apart, .called = calls};
     int64_t blocks;
     unsigned i;
@@ -884,6 +920,8 @@ static void rank_0(bool apart, bool calls)
         fprintf(stderr, "%s\n", wrongs[i].what);
         siege_row(&siege, &wrongs[i], i);
     }
+    if (apart && calls)
+        siege_silent(&siege);
     siege_end(&siege);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), blocks);
 }
