@@ -278,31 +278,32 @@ int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
 
 /* ---- Turns ---- */
 
-static void ranks_record(char record[RANKS_TURN_LEN + 8], const char *turn)
+static bool ranks_look_up(const char *record, char value[MPI_MAX_PORT_NAME + 2])
 {
-    (void) snprintf(record, RANKS_TURN_LEN + 8, "%s:accept", turn);
+    memset(value, 0, MPI_MAX_PORT_NAME + 2);
+    return MPI_Lookup_name(record, MPI_INFO_NULL, value) == MPI_SUCCESS;
 }
 
-static void ranks_look_up(const char *record, char value[MPI_MAX_PORT_NAME + 2])
+/* The number at the port may still be that of the turn before, whose record has
+ * a mark. */
+void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
 {
     const struct timespec tick = {0, 5000000};
+    char record[RANKS_TURN_LEN + 8], value[MPI_MAX_PORT_NAME + 2];
+    bool found;
 
     HG_CHECK_EQ_INT(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
         MPI_SUCCESS);
-    memset(value, 0, MPI_MAX_PORT_NAME + 2);
-    while (MPI_Lookup_name(record, MPI_INFO_NULL, value) != MPI_SUCCESS)
+    for (;;) {
+        found = ranks_look_up(port, value);
+        HG_CHECK(snprintf(turn, RANKS_TURN_LEN, "%s/%s", port, value) <
+            RANKS_TURN_LEN);
+        (void) snprintf(record, sizeof(record), "%s:accept", turn);
+        if (found && ranks_look_up(record, value) &&
+            value[strlen(value) - 1] != ':')
+            break;
         (void) nanosleep(&tick, NULL);
-}
-
-void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
-{
-    char record[RANKS_TURN_LEN + 8], value[MPI_MAX_PORT_NAME + 2];
-
-    ranks_look_up(port, value);
-    HG_CHECK(
-        snprintf(turn, RANKS_TURN_LEN, "%s/%s", port, value) < RANKS_TURN_LEN);
-    ranks_record(record, turn);
-    ranks_look_up(record, value);
+    }
     memcpy(value + strlen(value), ":", sizeof(":"));
     HG_CHECK_EQ_INT(
         MPI_Publish_name(record, MPI_INFO_NULL, value), MPI_SUCCESS);
