@@ -108,7 +108,8 @@ MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
-CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls bulk bulk_apart)
+CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls na_target bulk \
+    bulk_apart)
 CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \
