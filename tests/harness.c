@@ -269,6 +269,9 @@ unsigned hg_test_patience(unsigned ms)
 
 unsigned hg_test_lookup_ms(void)
 {
+    /* Of a lookup between jobs four processes do a part. */
+    if (strcmp(hg_test_transport(), "mpi+dynamic") == 0)
+        return hg_test_patience(5000);
     return hg_test_is_ofi() || hg_test_is_mpi() ? hg_test_patience(2000) : 0;
 }
 
