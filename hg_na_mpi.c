@@ -3032,29 +3032,36 @@ static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
     return leads;
 }
 
-/* Try to get a turn, as na_mpi_turn_take. Without the lock. */
-static const char *na_mpi_connect_try(
-    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
-{
-    name[0] = '\0';
-    if (!na_mpi_connect_leads(connect))
-        return "this process is connecting to another one";
-    if (connect->listens && !connect->aimed)
-        connect->aimed = na_mpi_turn_aim(na_mpi_port.name, connect->port);
-    if (connect->listens && !connect->aimed)
-        return "it is connecting to this process, perhaps by others";
-    return na_mpi_turn_take(connect->port, name);
-}
-
 /* Another connect of this process can begin. Without the lock. */
 static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
 {
     if (connect->aimed && na_mpi_connect_leads(connect))
         na_mpi_turn_withdraw(na_mpi_port.name);
+    connect->aimed = false;
     na_mpi_lock();
     if (na_mpi_port.leader == connect)
         na_mpi_port.leader = NULL;
     na_mpi_unlock();
+}
+
+/* Try to get a turn, as na_mpi_turn_take. Without the lock. */
+static const char *na_mpi_connect_try(
+    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+{
+    const char *why = NULL;
+
+    name[0] = '\0';
+    if (!na_mpi_connect_leads(connect))
+        return "this process is connecting to another one";
+    if (connect->listens)
+        connect->aimed = na_mpi_turn_aim(na_mpi_port.name, connect->port);
+    if (connect->listens && !connect->aimed)
+        why = "it is connecting to this process, perhaps by others";
+    if (why == NULL)
+        why = na_mpi_turn_take(connect->port, name);
+    if (why != NULL)
+        na_mpi_connect_withdraw(connect);
+    return why;
 }
 
 /* Pause before another try, an eighth of the time that was waited so far. */
@@ -3071,8 +3078,8 @@ static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
     (void) nanosleep(&time, NULL);
 }
 
-/* Wait for a turn: `name` is what to connect to. False: nobody wants it any
- * more. Without the lock. */
+/* Wait for a turn: `name` is what to connect to. False: nobody waits for the
+ * connection any more. Without the lock. */
 static bool na_mpi_connect_wait(
     struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
 {
@@ -3097,8 +3104,10 @@ static bool na_mpi_connect_wait(
             na_mpi_connect_pause(core, now - begin);
         }
         why = na_mpi_connect_try(connect, name);
-        if (why == NULL)
-            return na_mpi_connect_goes_on(connect, NULL);
+        if (why == NULL) {
+            (void) na_mpi_connect_goes_on(connect, NULL);
+            return true; /* a turn that was taken is used */
+        }
     }
     return false;
 }

@@ -89,13 +89,16 @@ static void dynamic_hear(const char *path, unsigned n, char *name)
     HG_CHECK(fclose(stream) == 0);
 }
 
+static unsigned dynamic_lookup_ms; /* 0: all the time there is */
+
 static na_class_t *dynamic_open(na_bool_t listen, char *name)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
     na_addr_t self;
 
-    info.lookup_ms = DYNAMIC_PATIENCE;
+    info.lookup_ms =
+        dynamic_lookup_ms != 0 ? dynamic_lookup_ms : DYNAMIC_PATIENCE;
     na_class = NA_Initialize_opt("mpi+dynamic://", listen, &info);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(HG_Init(na_class));
@@ -266,6 +269,63 @@ HG_TEST_SECONDS(listeners_of_two_jobs_look_each_other_up_at_once, 60)
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
 
+/* A port that nobody has: of the job after that of `name`. */
+static void dynamic_spoil(char *name)
+{
+    char *digit = strpbrk(name, "0123456789");
+
+    HG_CHECK(digit != NULL);
+    *digit = *digit == '9' ? '1' : (char) (*digit + 1);
+}
+
+struct dynamic_vain {
+    na_class_t *na_class;
+    char name[NA_MAX_ADDR_LEN];
+    _Atomic bool ended;
+};
+
+static void *dynamic_look_in_vain(void *arg)
+{
+    struct dynamic_vain *vain = (struct dynamic_vain *) arg;
+    na_addr_t addr;
+
+    HG_CHECK_RET(NA_Addr_lookup_wait(
+                     vain->na_class, vain->name, DYNAMIC_PATIENCE, &addr),
+        NA_HOSTUNREACH);
+    atomic_store(&vain->ended, true);
+    return NULL;
+}
+
+/* A listener looks up nobody, and meanwhile the host. */
+HG_TEST_ROLE(busy_guest)
+{
+    struct dynamic_vain vain = {.na_class = NULL};
+    char name[NA_MAX_ADDR_LEN];
+    pthread_t thread;
+
+    HG_CHECK(argc == 1);
+    dynamic_lookup_ms = hg_test_patience(5000u);
+    hg_test_expect_log("does not know this port");
+    vain.na_class = dynamic_open(NA_TRUE, name);
+    dynamic_hear(argv[0], 0, name);
+    memcpy(vain.name, name, sizeof(vain.name));
+    dynamic_spoil(vain.name);
+    HG_CHECK_EQ_INT(
+        pthread_create(&thread, NULL, dynamic_look_in_vain, &vain), 0);
+    (void) usleep(100000);
+    dynamic_visit(vain.na_class, name);
+    HG_CHECK(!atomic_load(&vain.ended));
+    HG_CHECK_EQ_INT(pthread_join(thread, NULL), 0);
+    dynamic_close(vain.na_class);
+}
+
+HG_TEST_SECONDS(lookup_of_nobody_does_not_hold_up_others, 60)
+{
+    const struct ranks_job jobs[] = {{1, "host_of_one"}, {1, "busy_guest"}};
+
+    HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
+}
+
 /* ---- None that can connect ---- */
 
 /* Names of no port, and a port of a job that this one cannot find. */
@@ -276,7 +336,7 @@ HG_TEST_ROLE(lonely)
         "mpi+dynamic://%00", "mpi+dynamic://a/", "mpi+dynamic://a/x",
         "mpi+dynamic://a/99999", "mpi+dynamic://a/1/2"};
     na_class_t *na_class = NA_Initialize("mpi+dynamic://", NA_TRUE);
-    char name[NA_MAX_ADDR_LEN], *digit;
+    char name[NA_MAX_ADDR_LEN];
     na_addr_t self, addr;
     na_return_t ret;
     size_t i;
@@ -295,9 +355,7 @@ HG_TEST_ROLE(lonely)
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
-    digit = strpbrk(name, "0123456789"); /* the first one of the job */
-    HG_CHECK(digit != NULL);
-    *digit = *digit == '9' ? '1' : (char) (*digit + 1);
+    dynamic_spoil(name);
     HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, DYNAMIC_PATIENCE, &addr),
         NA_HOSTUNREACH);
     HG_CHECK_OK(NA_Finalize(na_class));
