@@ -10,9 +10,9 @@
  * calls, and counted for itself: the look at the sockets once a millisecond,
  * and that at all rings once a second.
  */
-#include "support/house.h"
+#include "step.h"
 
-#include "engine.h"
+#include "unit/engine.h"
 
 #if HG_ENABLE_SM && defined(__x86_64__)
 
