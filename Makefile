@@ -407,8 +407,9 @@ check: ## lint and all tests, also under ASan+UBSan
 	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
 
 # What takes the longest to compile comes first.
-check-run: $(BUILD)/run $(UNIT) $(STEPS) check-asan-programs programs $(PERF) \
-        $(COUNTS) $(BUILD)/tests/faulty check-port-programs check-split-programs \
+check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
+        $(EXAMPLES) $(PERF) $(COUNTS) \
+        $(BUILD)/tests/faulty check-port-programs check-split-programs \
         $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(COUNTS) $(CHECK_CASES) \
 	    $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
@@ -465,6 +466,7 @@ check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
 	$(call make_flavour,split,-O0,SPLIT=1 programs)
 	$(call make_flavour,port,$(PORT),programs)
 	$(call make_flavour,asan,$(ASAN),programs)
+	+$(Q)$(MAKE) --no-print-directory programs
 	$(Q)$(RUN) $(filter-out $(CHECK_CASES),$(CASES)) \
 	    $(call cases_of,clang) $(call cases_of,port) $(call cases_of,split) \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%, \

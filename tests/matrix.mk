@@ -56,59 +56,66 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
         test_paper test_demo_serve)
 
 # ---- What make check runs ----
+#
+# A suite that shows the same on several transports, or in several flavours, runs
+# where it shows most. check-full runs all of everything.
 
-# What check runs; check-full runs all of everything. What is above NA meets
-# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
-# self, but for bulk; the steps of sm are about its peers, not about memory. Of
+box     = $(addprefix $(BUILD)/tests/box/test_,$1)
+conform = $(addprefix $(BUILD)/tests/conform/test_,$1)
+# $(call on,TRANSPORTS,PROGRAMS): these programs there, if these are here.
+on      = $(filter $(foreach t,$1,$(addsuffix @$t,$2)),$(CASES))
+# What uses NA by itself, and the first calls and transfers above it.
+NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM))
+
+# With ASan and UBSan: all rooms, all that users and strangers can do, and all
+# of conformance on sm. On zmq+tcp, what is about what ends or lacks: a peer, a
+# class, quota, memory; on mux, what is about its parts.
+BOX_ASAN   := $(filter-out $(call box,ofi_% sm_asleep sm_mapped),$(BOX)) \
+    $(filter $(call box,ofi_handshake),$(BOX))
+MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
+ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
+    $(call on,sm,$(CONFORM)) \
+    $(call on,self zmq+tcp,$(NEAR_NA)) \
+    $(call on,zmq+tcp,$(call conform,cb_drain cb_ends cb_restart cb_watch \
+        rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)) \
+    $(call on,mux,$(MUXED_ASAN)) \
+    $(call on,self-emul sm-copy,$(COPIES)) $(call on,sm-map,$(CONFORM))
+
+# Optimized, as users have it: all of conformance on self and zmq+tcp. On sm, on
+# the other transports of ZeroMQ and on mux, what is theirs and not above NA. Of
 # libfabric's the native tcp runs messages, memory, peers and calls, also with
 # bulk data on another transport; other providers run messages, and the
 # decorated ones (HOOKED) run memory. Death, which libfabric tells only by
 # silence, and strangers take minutes: check-full.
-conform      = $(addprefix $(BUILD)/tests/conform/test_,$1)
-ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
-    $(call conform,bulk fork rpc_calls cb_calls),$(CONFORM))
-# $(call leave_out,TRANSPORTS,PROGRAMS): all cases there but these programs'.
-leave_out    = $(foreach t,$1,$(patsubst %,%@$t,$(filter-out $2,$(CONFORM))))
-CHECK_CASES := $(filter-out \
-    $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)) \
-    $(call leave_out,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer \
-        rpc_calls bulk_apart)) \
-    $(call leave_out,$(PROVIDERS),$(call conform,na_msg)) \
-    $(call leave_out,$(HOOKED),$(call conform,na_rma)) \
-    $(call leave_out,mux-ofi,) \
-    $(addprefix $(BUILD)/tests/box/test_ofi_,death hostile),$(CASES))
-# With ASan what is above NA runs on sm, and on zmq+tcp where it is about what
-# ends or lacks: a peer, a class, room, memory; on self-emul only what moves
-# memory does, on mux what is about its parts. Each process that opens libfabric
-# takes 0.3 s with ASan: of its transport, bytes of strangers, errors and memory
-# are looked at.
-ENDINGS     := $(call conform,cb_drain cb_ends cb_restart cb_watch rpc_drain \
-    rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)
-ASAN_OFI    := $(addprefix $(BUILD)/tests/,ofi/test_open \
-    box/test_ofi_handshake)
-ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
-    $(addprefix %@,$(PROVIDERS) $(HOOKED)) \
-    $(filter-out $(ASAN_OFI),$(OFI) \
-        $(filter $(BUILD)/tests/box/test_ofi_%,$(BOX)) \
-        $(CONFORM:%=%@ofi+tcp)) \
-    $(ABOVE:%=%@self) \
-    $(patsubst %,%@zmq+tcp,$(filter-out $(ENDINGS),$(ABOVE))) \
-    $(patsubst %,%@mux,$(filter-out $(call conform,mux na_rma bulk cb_drain \
-        rpc_restart),$(CONFORM))) \
-    $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \
-    $(CHECK_CASES))
+CHECK_CASES := $(STEPS) $(OFI) \
+    $(filter $(call box,ofi_names ofi_shm_forged sm_asleep sm_mapped),$(BOX)) \
+    $(call on,self zmq+tcp,$(CONFORM)) \
+    $(call on,sm,$(NEAR_NA)) \
+    $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
+        na_wait bulk)) \
+    $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
+    $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
+        bulk_apart)) \
+    $(call on,$(PROVIDERS),$(call conform,na_msg)) \
+    $(call on,$(HOOKED),$(call conform,na_rma))
+
 # What PORT leaves out, and what stands in for it: how threads sleep, and CRC64.
 PORT_INSIDE := $(patsubst %,tests/unit/test_%.c,base_bytes base_data \
     base_waker hg_checksum hg_engine hg_event hg_header na_core na_mux sm_wake)
-PORT_CONFORM := $(filter-out $(ABOVE),$(CONFORM)) $(addprefix \
-    $(BUILD)/tests/conform/test_,cb_crc cb_threads rpc_waits)
+PORT_CASES  := $(UNIT) $(call on,self zmq+tcp,$(NEAR_NA)) \
+    $(call on,self,$(call conform,cb_crc cb_threads rpc_waits)) \
+    $(filter $(call box,zmq_hostile zmq_stopped),$(BOX))
+
+SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
+    $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
+
 # On MPI each case is a job, of three ranks unless its name says 2 or 8. MPICH
 # of Debian cannot connect jobs.
 MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
-CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls na_target bulk \
+CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls na_target \
     bulk_apart)
 CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
@@ -116,8 +123,3 @@ CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(foreach mpi,$(MPIS), \
     $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
-PORT_CASES  := $(UNIT) $(PORT_CONFORM:%=%@self) $(if $(filter zmq,$(FOUND)), \
-    $(patsubst %,%@zmq+tcp,$(filter-out $(ABOVE),$(CONFORM))) \
-    $(addprefix $(BUILD)/tests/box/test_zmq_,hostile names stopped))
-SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
-    $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
