@@ -24,6 +24,25 @@ HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
     return HG_SUCCESS;
 }
 
+HG_PRIVATE hg_return_t hg_lock_init_class(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        goto error;
+    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    if (rc == 0)
+        rc = pthread_mutex_init(mutex, &attr);
+    pthread_mutexattr_destroy(&attr);
+    if (rc == 0)
+        return HG_SUCCESS;
+
+error:
+    hg_log_error("lock", "pthread_mutex_init: %s", strerror(rc));
+    return HG_NOMEM;
+}
+
 HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;

@@ -13,6 +13,9 @@
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
+
+/* The same for one that a thread that has it may take again. */
+HG_PRIVATE hg_return_t hg_lock_init_class(pthread_mutex_t *mutex);
 HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond);
 
 static inline void hg_lock(pthread_mutex_t *mutex)

@@ -38,12 +38,12 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
         hg_log_error("bulk", "no memory for the bulk layer");
         return HG_NOMEM;
     }
-    ret = hg_lock_init(&layer->lock);
-    if (ret != HG_SUCCESS)
-        goto free_layer;
     ret = hg_lock_cond_init(&layer->released);
-    if (ret != HG_SUCCESS)
-        goto destroy_lock;
+    if (ret != HG_SUCCESS) {
+        hg_mem_free(layer);
+        return ret;
+    }
+    layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
@@ -51,12 +51,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     hg_map_init(&layer->ids);
     *layer_p = layer;
     return HG_SUCCESS;
-
-destroy_lock:
-    pthread_mutex_destroy(&layer->lock);
-free_layer:
-    hg_mem_free(layer);
-    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
@@ -109,7 +103,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         const struct hg_bulk *bulk =
@@ -121,7 +115,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
                     : bulk->owner == NULL ? "a peer"
                                           : bulk->owner);
     }
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     return count;
 }
 
@@ -143,7 +137,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
             left == 1 ? " outlives" : "s outlive", first);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
-    pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
 
@@ -156,9 +149,9 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     hg_bulk_withdraw(bulk);
     hg_bulk_drop_mems(bulk);
     if (layer != NULL) {
-        hg_lock(&layer->lock);
+        hg_lock(layer->lock);
         hg_list_remove(&bulk->link);
-        hg_unlock(&layer->lock);
+        hg_unlock(layer->lock);
     }
     hg_bulk_drop_addr(bulk);
     assert(atomic_load(&bulk->refs) == 0);
@@ -228,9 +221,9 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(
     atomic_init(&bulk->refs, 1);
     atomic_init(&bulk->given, 1);
     bulk->layer = layer;
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     return bulk;
 }
 
@@ -379,7 +372,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     size_t i;
 
     assert(bulk->original == NULL);
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     /* Here, as its owner may be freeing it while an alias is serialized. */
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
@@ -395,7 +388,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     while (ret != HG_SUCCESS && i > 0)
         (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
 unlock:
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     return ret;
 }
 
@@ -411,16 +404,16 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
     if (layer == NULL)
         return;
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     was = bulk->published;
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_lock_wait_until(
-            &layer->released, &layer->lock, HG_CLOCK_NEVER);
+            &layer->released, layer->lock, HG_CLOCK_NEVER);
     checked = !hg_list_is_empty(&layer->homes);
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     if (checked)
         layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
@@ -456,12 +449,12 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
             return;
     }
     /* Somebody waits, and frees it next. */
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     before = atomic_fetch_sub(holds, 1);
     assert(before > HG_BULK_WITHDRAWN);
     if (before == (HG_BULK_WITHDRAWN | 1u))
         pthread_cond_broadcast(&layer->released);
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
 }
 
 /* A handle for the memory of `original`, whose reference it takes. */
@@ -503,11 +496,11 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
 {
     struct hg_bulk *bulk;
 
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     bulk = (struct hg_bulk *) hg_map_get(&layer->ids, id);
     if (bulk != NULL && !hg_bulk_ref_living(bulk))
         bulk = NULL;
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     if (bulk == NULL) {
         layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
         hg_log_warning("bulk", "a bulk handle of this process was freed");
@@ -524,13 +517,13 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     struct hg_bulk_layer *layer = bulk->layer;
     bool done = false;
 
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     if (!bulk->remote && !atomic_load(&source->bound)) {
         source->context_id = context_id;
         atomic_store(&source->bound, true);
         done = true;
     }
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
     if (done)
         return HG_SUCCESS;
     hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
@@ -574,7 +567,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
     struct na_link *link;
 
     assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
-    hg_lock(&layer->lock);
+    hg_lock(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
@@ -586,7 +579,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
             break;
         }
     }
-    hg_unlock(&layer->lock);
+    hg_unlock(layer->lock);
 }
 
 /* ---- Access ---- */

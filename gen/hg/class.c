@@ -98,12 +98,10 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->trace_base = hg_clock_random();
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
-    ret = hg_lock_init(&hg_class->lock);
-    if (ret != HG_SUCCESS)
-        goto free_class;
+    hg_class->lock = na_class_core_of(na_class)->lock;
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
-        goto destroy_lock;
+        goto free_class;
     hg_class_set_options(hg_class, options);
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
@@ -120,8 +118,6 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
 
 fini_registry:
     hg_registry_fini(&hg_class->registry);
-destroy_lock:
-    pthread_mutex_destroy(&hg_class->lock);
 free_class:
     hg_mem_free(hg_class);
     return ret;
@@ -152,6 +148,5 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
-    pthread_mutex_destroy(&hg_class->lock);
     hg_mem_free(hg_class);
 }

@@ -109,7 +109,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         struct hg_timer *timer = NULL;
         bool unsaid;
 
-        hg_lock(&context->lock);
+        hg_lock(context->lock);
         if (context->deadline.count > 0)
             timer = hg_deadline_pop(&context->deadline, hg_clock_now());
         if (timer != NULL) {
@@ -120,7 +120,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         unsaid = hg_context_is_unsaid(context);
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
-        hg_unlock(&context->lock);
+        hg_unlock(context->lock);
         if (handle == NULL && unsaid && !hg_context_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -265,10 +265,10 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
 
     if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
         return next;
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     next = hg_deadline_next(&context->deadline);
     unsaid = hg_context_is_unsaid(context);
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     if (unsaid) {
         uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -308,14 +308,14 @@ static void hg_context_add_counts(
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->in_flight += context->in_flight;
     sum->unanswered += hg_handle_count_targets(context, false);
     sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
     sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
 }
 
 HG_PRIVATE void hg_context_sum(
@@ -328,13 +328,13 @@ HG_PRIVATE void hg_context_sum(
     sum_p->unanswered = 0;
     sum_p->fetched_bytes = 0;
     sum_p->held_bytes = 0;
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     memcpy(counts, hg_class->counted, sizeof(counts));
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         hg_context_add_now(
             HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
     sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
     sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
@@ -410,12 +410,9 @@ HG_PRIVATE hg_return_t hg_context_create(
         hg_log_error("ctx", "no memory for a context");
         return HG_NOMEM;
     }
-    ret = hg_lock_init(&context->lock);
-    if (ret != HG_SUCCESS)
-        goto free_context;
-    ret = hg_transfer_home_init(&context->transfers);
-    if (ret != HG_SUCCESS)
-        goto destroy_lock;
+    context->lock = hg_class->lock;
+    hg_transfer_home_init(
+        &context->transfers, na_class_core_of(hg_class->layer->na_class)->lock);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
@@ -449,9 +446,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (hg_class->options.bulk_checksum)
         hg_transfer_home_check(
             &context->transfers, hg_class->layer, hg_bulk_check_table());
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     *context_p = context;
     return HG_SUCCESS;
 
@@ -462,9 +459,6 @@ remove:
 drop_pool:
     hg_handle_drop_pool(context);
     hg_transfer_home_fini(&context->transfers);
-destroy_lock:
-    pthread_mutex_destroy(&context->lock);
-free_context:
     hg_mem_free(context);
     return ret;
 }
@@ -473,9 +467,9 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
 {
     bool quiet;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     quiet = context->live == 0 && context->sending == 0;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return quiet && atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
@@ -504,7 +498,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     hg_transfer_home_fini(&context->transfers);
-    pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
 }
 
@@ -514,18 +507,18 @@ static void hg_context_leave_class(struct hg_context *context)
     struct hg_class *hg_class = context->hg_class;
 
     assert(!hg_list_is_empty(&context->sibling));
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     na_live_remove(NA_LIVE_CONTEXT, context);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
 {
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     context->closing = true;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
 }
 
 HG_PRIVATE void hg_context_describe(
@@ -537,7 +530,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned others = 0;
     unsigned i;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
     for (i = 0; i < 2; i++) {
@@ -563,7 +556,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
         atomic_load(&context->transfers.under_way));
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
@@ -605,9 +598,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
             atomic_load(&context->transfers.under_way), left);
-        hg_lock(&context->lock);
+        hg_lock(context->lock);
         hg_share_leave(&context->share);
-        hg_unlock(&context->lock);
+        hg_unlock(context->lock);
         hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);

@@ -46,11 +46,11 @@ static bool hg_drain_has_calls(struct hg_class *hg_class)
     bool found = false;
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts && !found;
          link = link->next)
         found = hg_serve_has_calls(hg_drain_context_of(link));
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     return found;
 }
 
@@ -60,9 +60,9 @@ static struct hg_context *hg_drain_next(
 {
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     link = context != NULL ? context->sibling.next : hg_class->contexts.next;
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     return link != &hg_class->contexts ? hg_drain_context_of(link) : NULL;
 }
 
@@ -93,12 +93,12 @@ static uint64_t hg_drain_count_refused(struct hg_class *hg_class)
     uint64_t count = 0;
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count += atomic_load(
             &hg_drain_context_of(link)->counts[HG_COUNT_TURNED_AWAY]);
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     return count;
 }
 

@@ -270,11 +270,11 @@ static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count++;
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     return count;
 }
 
@@ -285,12 +285,12 @@ static void hg_endpoint_describe_contexts(
     unsigned count = hg_endpoint_count_contexts(hg_class);
     char first[HG_CONTEXT_TEXT_MAX] = "";
 
-    hg_lock(&hg_class->lock);
+    hg_lock(hg_class->lock);
     if (!hg_list_is_empty(&hg_class->contexts))
         hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
                                 struct hg_context, sibling),
             first, sizeof(first));
-    hg_unlock(&hg_class->lock);
+    hg_unlock(hg_class->lock);
     (void) snprintf(
         text, size, "a context is left: %u, the first has %s", count, first);
 }
@@ -625,7 +625,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     uint32_t idle = 0;
     bool stuck;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     for (link = context->origins.next; link != &context->origins;
          link = link->next)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
@@ -633,7 +633,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
         atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
 }
 

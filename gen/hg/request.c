@@ -171,7 +171,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     struct hg_handle *handle;
 
     *hold_p = HG_REQUEST_DONE;
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     handle = hg_request_find(context, ticket);
     request = handle != NULL ? &handle->request : NULL;
     if (request != NULL && atomic_load(&request->done)) {
@@ -185,7 +185,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
         request->waits++;
         *hold_p = HG_REQUEST_COUNTED;
     }
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return handle;
 }
 
@@ -294,12 +294,12 @@ static const hg_request_t *hg_request_find_missing(
     const hg_request_t *missing = NULL;
     int i;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     for (i = 0; i < count && missing == NULL; i++) {
         if (hg_request_find(context, requests[i]) == NULL)
             missing = &requests[i];
     }
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return missing;
 }
 
@@ -341,11 +341,11 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
 
     if (context == NULL)
         return "";
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         text = handle->text;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     if (handle == NULL)
         hg_request_unknown(request, "HG_Get_error_text");
     (void) hg_layer_leave(HG_SUCCESS);
@@ -359,11 +359,11 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 
     if (context == NULL)
         return;
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         handle->request.decoded = false;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     (void) hg_layer_leave(HG_SUCCESS);
 }
 
@@ -430,7 +430,7 @@ static hg_return_t hg_request_free(
     bool busy = false;
     bool put = false;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
         busy = hg_request_is_busy(&handle->request);
@@ -438,7 +438,7 @@ static hg_return_t hg_request_free(
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
         put = hg_request_put(handle, &rest);
     }
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     if (put) {
         hg_request_end_rest(&rest);
         return HG_SUCCESS;
@@ -471,12 +471,12 @@ static struct hg_handle *hg_request_take_next(
     struct hg_handle *handle;
     uint64_t id;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     do
         handle = (struct hg_handle *) hg_slots_next(
             &context->sequences, cursor, &id);
     while (handle != NULL && !atomic_exchange(&handle->issued, false));
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return handle;
 }
 

@@ -55,7 +55,7 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class);
 /* The same, where somebody waits. */
 static inline void hg_room_news(struct na_class *na_class)
 {
-    if (HG_UNLIKELY(atomic_load(&na_class_core_of(na_class)->waiting) > 0))
+    if (HG_UNLIKELY(!hg_list_is_empty(&na_class_core_of(na_class)->waiters)))
         hg_room_tell(na_class);
 }
 

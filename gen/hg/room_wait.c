@@ -71,9 +71,9 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     struct hg_context *context = wait->waiter.context;
     bool calls;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     calls = context->in_flight > 0;
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     if (calls && !hg_wait_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }

@@ -127,11 +127,11 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 
     if (hg_share_is_used(core))
         return;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     for (link = core->addrs.next; link != &core->addrs; link = link->next) {
         for (i = 0; i < NA_CORE_USES; i++)
             atomic_store(
                 &HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i], 0);
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
 }

@@ -47,9 +47,9 @@ HG_PRIVATE struct na_addr *na_addr_create(
     hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
     addr->pub.self = self;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     hg_list_push(&core->addrs, &addr->link);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return &addr->pub;
 
 no_memory:
@@ -70,12 +70,12 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
         hg_log_error("addr", "no memory for the name %s", name);
         return NA_NOMEM;
     }
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     if (addr_core->name == NULL) {
         na_addr_take_name(core, addr_core, copy);
         copy = NULL;
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     hg_mem_free(copy); /* it had one already, which stands */
     return NA_SUCCESS;
 }
@@ -109,9 +109,9 @@ static void na_addr_destroy(struct na_addr *addr)
 
     assert(hg_list_is_empty(&addr_core->waiting)); /* each is a reference */
     assert(hg_list_is_empty(&addr_core->grave));
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
     hg_mem_free(addr_core);
@@ -159,13 +159,13 @@ static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     int n;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     if (addr->name != NULL)
         n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return n < 0 ? 0 : (size_t) n;
 }
 
@@ -237,7 +237,7 @@ HG_PRIVATE unsigned na_addr_count_given(
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     for (link = core->addrs.next; link != &core->addrs; link = link->next) {
         const struct na_addr_core *addr =
             HG_CONTAINER_OF(link, struct na_addr_core, link);
@@ -246,7 +246,7 @@ HG_PRIVATE unsigned na_addr_count_given(
             (void) snprintf(first, size, "%s",
                 addr->pub.name != NULL ? addr->pub.name : "a peer");
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return count;
 }
 
@@ -258,9 +258,9 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     for (;;) {
         struct na_link *link;
 
-        hg_lock(&core->lock);
+        hg_lock(&core->list_lock);
         link = core->addrs.next;
-        hg_unlock(&core->lock);
+        hg_unlock(&core->list_lock);
         if (link == &core->addrs)
             return n;
         na_addr_destroy(&HG_CONTAINER_OF(link, struct na_addr_core, link)->pub);

@@ -284,37 +284,6 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-static na_return_t na_class_init_locks(struct na_class_core *core)
-{
-    na_return_t ret = hg_lock_init(&core->lock);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = hg_lock_init(&core->context_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
-    ret = hg_lock_init(&core->poll_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_context_lock;
-    ret = hg_lock_init(&core->waiters_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_poll_lock;
-    ret = na_match_init(&core->match);
-    if (ret != NA_SUCCESS)
-        goto destroy_waiters_lock;
-    return NA_SUCCESS;
-
-destroy_waiters_lock:
-    pthread_mutex_destroy(&core->waiters_lock);
-destroy_poll_lock:
-    pthread_mutex_destroy(&core->poll_lock);
-destroy_context_lock:
-    pthread_mutex_destroy(&core->context_lock);
-destroy_lock:
-    pthread_mutex_destroy(&core->lock);
-    return ret;
-}
-
 static void na_class_free(struct na_class_core *core)
 {
     unsigned i;
@@ -330,13 +299,10 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_sink_fini(core);
     na_match_fini(&core->match);
     assert(hg_list_is_empty(&core->waiters));
-    pthread_mutex_destroy(&core->waiters_lock);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
+    pthread_mutex_destroy(&core->list_lock);
+    pthread_mutex_destroy(&core->own_lock);
     na_class_free(core);
 }
 
@@ -357,6 +323,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->addrs);
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
+    na_match_init(&core->match);
+    core->lock = &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -366,8 +334,12 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.incarnation = hg_clock_random() | 1;
     if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
         na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
-        na_class_init_locks(core) != NA_SUCCESS)
+        hg_lock_init(&core->list_lock) != NA_SUCCESS)
         goto free_core;
+    if (hg_lock_init_class(&core->own_lock) != NA_SUCCESS) {
+        pthread_mutex_destroy(&core->list_lock);
+        goto free_core;
+    }
     emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
     if (emulate || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && emulate) {

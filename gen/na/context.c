@@ -22,7 +22,7 @@ static na_return_t na_context_enter(
     unsigned others = 0;
     unsigned i;
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++)
         others += core->contexts[i] != NULL && !core->contexts[i]->own;
     for (i = 0; i < NA_CORE_CONTEXTS && core->contexts[i] != NULL; i++)
@@ -30,13 +30,13 @@ static na_return_t na_context_enter(
     if (i < NA_CORE_CONTEXTS &&
         (context->own || limit == 0 || others < limit)) {
         context->pub.id = (uint8_t) i;
-        atomic_store(&core->contexts[i], context);
-        if (i >= atomic_load(&core->context_high))
-            atomic_store(&core->context_high, i + 1);
+        core->contexts[i] = context;
+        if (i >= core->context_high)
+            core->context_high = i + 1;
     } else {
         i = NA_CORE_CONTEXTS;
     }
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
     if (i < NA_CORE_CONTEXTS)
         return NA_SUCCESS;
     hg_log_error("ctx", "no more than %u contexts in this class",
@@ -48,10 +48,10 @@ static void na_context_remove(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     assert(core->contexts[context->pub.id] == context);
-    atomic_store(&core->contexts[context->pub.id], NULL);
-    hg_unlock(&core->context_lock);
+    core->contexts[context->pub.id] = NULL;
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
@@ -74,15 +74,12 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
-    ret = na_queue_init(&context->queue);
+    ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
-    ret = na_op_table_init(context);
-    if (ret != NA_SUCCESS)
-        goto fini_queue;
     ret = na_context_enter(core, context);
     if (ret != NA_SUCCESS)
-        goto fini_table;
+        goto fini_queue;
     ret = core->ops.context_create(&context->pub);
     if (ret != NA_SUCCESS)
         goto remove_context;
@@ -96,9 +93,8 @@ destroy_context:
     core->ops.context_destroy(&context->pub);
 remove_context:
     na_context_remove(context);
-fini_table:
-    na_op_table_fini(context);
 fini_queue:
+    na_op_table_fini(context);
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
@@ -259,9 +255,9 @@ static na_return_t na_context_wait(
 {
     na_return_t ret;
 
-    hg_lock(&context->queue.lock);
+    hg_lock(context->queue.lock);
     ret = na_queue_wait(&context->queue, NA_LANES_ALL, NULL, deadline);
-    hg_unlock(&context->queue.lock);
+    hg_unlock(context->queue.lock);
     return ret;
 }
 

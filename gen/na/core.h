@@ -11,10 +11,12 @@
  *     +--------------------+-------------------+--------------------------+
  *                          ^ what everybody else has a pointer to
  *
- * Who guards what stands behind each member. Order of locks, outermost first:
- * poll lock; match lock, or live's; context list, context's sink; and class
- * lock, context's operation lock, queue lock, each innermost: nothing is
- * locked inside but a waker's own. The emulation's lock has none inside.
+ * The lock of the class guards all of it, in contexts, operations, addresses
+ * and handles, but what is atomic. It is held around the transport's slots that
+ * send, poll and cancel, and free around callbacks, handlers and procs of the
+ * application, and wherever a thread sleeps. It is recursive. A second one, a leaf, guards the
+ * lists of addresses, handles and contexts: a transport may come to these with
+ * a lock of its own held.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H
@@ -25,7 +27,6 @@
 #include "na/queue.h"
 
 struct na_emul;
-struct na_sink;
 struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
@@ -48,7 +49,7 @@ struct na_op_core {
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
     na_return_t ret;
-    struct na_op_core *next_free; /* guarded by the context's op lock */
+    struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
     char *name;                  /* lookup: copied */
@@ -56,22 +57,21 @@ struct na_op_core {
 };
 
 struct na_addr_core {
-    struct na_link link; /* class's list; guarded by the class lock */
+    struct na_link link; /* class's list */
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* What stands for it in a class of several; that one's lock. */
     struct na_addr *above;
     /* As users see it: the class's prefix, and the transport's name of it, to
-     * which pub.name points. Guarded by the class lock until set, then
-     * constant. */
+     * which pub.name points. Set once. */
     char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
     _Atomic uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
-    /* Messages of its that wait; guarded by the class's match lock. */
+    /* Messages of its that wait. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
     uint64_t queued_bytes;  /* what they count for */
@@ -96,6 +96,13 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
+/* Where the RPC plane of a context goes; see sink.h. */
+struct na_sink {
+    na_rpc_cb_t take; /* NULL: no context has this number */
+    na_rpc_dead_cb_t dead;
+    void *arg;
+};
+
 /* State of the waiting heuristics of a context; see na_progress_is_much. */
 struct na_load {
     uint64_t since;    /* the last idle moment that messages came before */
@@ -118,14 +125,11 @@ struct na_context_core {
     bool own;                 /* the library's own, not the application's */
     _Atomic bool progressing; /* a thread has the role */
     _Atomic bool poked;       /* progress is to return; na_progress_poke */
-    /* Guarded by queue.lock. */
-    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
-    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
-    int timer_fd;            /* joined with that */
-    uint64_t timer_set;      /* when it rings */
+    _Atomic bool poll_armed;  /* the application sleeps on our descriptor */
+    int epoll_fd;             /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;             /* joined with that */
+    uint64_t timer_set;       /* when it rings */
     struct na_load load;
-    /* Guarded by op_lock. */
-    pthread_mutex_t op_lock;
     struct na_op_core **ops; /* by index; type-stable until destruction */
     uint32_t op_count;
     uint32_t op_capacity;
@@ -133,16 +137,14 @@ struct na_context_core {
     /* Neither free nor done, or still being said to be done. While there are
      * any, threads of other contexts may be at this one. */
     _Atomic uint32_t op_pending;
-    /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
-    struct na_sink *sink;           /* NULL: none; written under context_lock */
+    struct na_sink *sink;           /* NULL: none */
     uint8_t engine;                 /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
 /* Messages without a receive, and receives without a message. */
 struct na_match {
-    pthread_mutex_t lock;
     struct na_link unexpected; /* waiting messages */
     struct na_link rpc;        /* waiting for an RPC engine */
     struct na_link *receives;  /* expected: buckets of posted operations */
@@ -167,23 +169,18 @@ struct na_class_core {
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */
-    pthread_mutex_t lock;
-    struct na_link addrs; /* guarded by lock */
-    struct hg_map mems;   /* by public pointer; guarded by lock */
-    pthread_mutex_t context_lock;
-    /* Set under context_lock, looked at without. */
-    _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
-    /* By number; made under context_lock, and stay until the class ends. */
-    _Atomic(struct na_sink *) sinks[NA_CORE_CONTEXTS];
-    _Atomic unsigned context_high; /* none from here on was ever used */
-    pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
-                                  contexts share the transport's progress */
-    _Atomic uint32_t poll_skipped; /* somebody found it taken */
-    _Atomic bool woke;             /* a peer was, and nobody yielded since */
+    pthread_mutex_t *lock;    /* of the class: its own, or that of the class
+                                 of several transports that it is part of */
+    pthread_mutex_t own_lock;
+    struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
+    pthread_mutex_t list_lock; /* of the three that follow; a leaf */
+    struct na_link addrs;
+    struct hg_map mems; /* by public pointer */
+    struct na_context_core *contexts[NA_CORE_CONTEXTS];
+    unsigned context_high; /* none from here on was ever used */
+    _Atomic bool woke;     /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
-    struct na_link waiters; /* guarded by waiters_lock */
-    pthread_mutex_t waiters_lock;
-    _Atomic unsigned waiting; /* how many; counted before they look */
+    struct na_link waiters;
     struct na_match match;
     _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
@@ -212,6 +209,17 @@ static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
     if (counter != NULL)
         atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
+/* The lock of a context's class. */
+static inline void na_context_lock(const struct na_context_core *context)
+{
+    hg_lock(context->queue.lock);
+}
+
+static inline void na_context_unlock(const struct na_context_core *context)
+{
+    hg_unlock(context->queue.lock);
 }
 
 /* Zeroed memory for an object of three parts: what lies before the public one,

@@ -217,10 +217,10 @@ HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class)
     unsigned n = 0;
     unsigned i;
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     for (i = 0; i < core->context_high; i++)
         n += core->contexts[i] != NULL && !core->contexts[i]->own;
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
     return n;
 }
 

@@ -27,13 +27,12 @@ static struct na_match_waiting *na_match_waiting_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct na_match_waiting, link);
 }
 
-HG_PRIVATE na_return_t na_match_init(struct na_match *match)
+HG_PRIVATE void na_match_init(struct na_match *match)
 {
     memset(match, 0, sizeof(*match));
     hg_list_init(&match->unexpected);
     hg_list_init(&match->rpc);
     hg_list_init(&match->graves);
-    return hg_lock_init(&match->lock);
 }
 
 /* Bytes that a waiting message counts for. */
@@ -42,8 +41,7 @@ static uint64_t na_match_weight(na_size_t size)
     return size + sizeof(struct na_match_waiting) + NA_MATCH_OVERHEAD;
 }
 
-/* Whether so many bytes more would be more than a sender's share. Match lock
- * held. */
+/* Whether so many bytes more would be more than a sender's share. Lock held. */
 static bool na_match_is_full(const struct na_class_core *core,
     const struct na_addr *source, uint64_t weight)
 {
@@ -56,14 +54,14 @@ static bool na_match_is_full(const struct na_class_core *core,
         2 * limit;
 }
 
-/* Take note of a dead address that has messages. Match lock held. */
+/* Take note of a dead address that has messages. Lock held. */
 static void na_match_bury(struct na_match *match, struct na_addr_core *addr)
 {
     if (hg_list_is_empty(&addr->grave))
         hg_list_push(&match->graves, &addr->grave);
 }
 
-/* Take a message off its list. The match lock is held, or nobody else is
+/* Take a message off its list. The lock is held, or nobody else is
  * left; the caller frees the message without it. */
 static void na_match_unlink(
     struct na_match *match, struct na_match_waiting *waiting)
@@ -128,7 +126,6 @@ HG_PRIVATE void na_match_fini(struct na_match *match)
     na_match_drop(match);
     hg_mem_free(match->receives);
     hg_mem_free(match->messages);
-    pthread_mutex_destroy(&match->lock);
 }
 
 /* A receive or sink is new: what was held back may be offered again. Whether
@@ -152,7 +149,7 @@ static size_t na_match_bucket(const struct na_match *match, na_tag_t tag)
         (match->buckets - 1);
 }
 
-/* Double the table; on NA_NOMEM the old one stands. Match lock held. */
+/* Double the table; on NA_NOMEM the old one stands. Lock held. */
 static na_return_t na_match_grow(struct na_match *match)
 {
     struct na_match old = *match;
@@ -193,7 +190,7 @@ static na_return_t na_match_grow(struct na_match *match)
     return NA_SUCCESS;
 }
 
-/* Make sure that there is a table, and a roomy one. Match lock held. */
+/* Make sure that there is a table, and a roomy one. Lock held. */
 static na_return_t na_match_make_room(struct na_match *match)
 {
     na_return_t ret;
@@ -242,8 +239,8 @@ static struct na_match_waiting *na_match_find_waiting(
 
 /* ---- Messages ---- */
 
-/* A posted unexpected receive: of the target context, else of any. Match and
- * context lock are held. */
+/* A posted unexpected receive: of the target context, else of any. Both locks
+ * are held. */
 static struct na_op *na_match_any_recv(
     struct na_class_core *core, uint8_t target)
 {
@@ -258,8 +255,7 @@ static struct na_op *na_match_any_recv(
     return HG_CONTAINER_OF(context->recv_unexpected.next, struct na_op, link);
 }
 
-/* Take the receive that a message is for off its list; NULL. Match lock
- * held. */
+/* Take the receive that a message is for off its list; NULL. Lock held. */
 static struct na_op *na_match_take_recv(
     struct na_class_core *core, const struct na_match_item *item)
 {
@@ -271,9 +267,9 @@ static struct na_op *na_match_take_recv(
         if (op != NULL)
             match->entries--;
     } else if (item->plane == NA_MSG_UNEXPECTED) {
-        hg_lock(&core->context_lock);
+        hg_lock(&core->list_lock);
         op = na_match_any_recv(core, item->target);
-        hg_unlock(&core->context_lock);
+        hg_unlock(&core->list_lock);
     }
     if (op != NULL)
         hg_list_remove(&op->link);
@@ -306,7 +302,7 @@ static na_return_t na_match_fill(
     return NA_SUCCESS;
 }
 
-/* Queue a message nobody waits for. Match lock held. */
+/* Queue a message nobody waits for. Lock held. */
 static na_return_t na_match_keep(
     struct na_class_core *core, const struct na_match_item *item)
 {
@@ -350,34 +346,30 @@ static na_return_t na_match_keep(
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    struct na_match *match = &core->match;
     struct na_op *op;
     na_return_t ret = NA_SUCCESS;
     na_return_t fill = NA_SUCCESS;
 
-    hg_lock(&match->lock);
-    if (item->plane == NA_MSG_RPC && na_sink_is_set(core, item->target)) {
-        hg_unlock(&match->lock);
-        return NA_BUSY;
-    }
+    hg_lock(core->lock);
     op = na_match_take_recv(core, item);
     if (op != NULL)
         fill = na_match_fill(op, item);
     else
         ret = na_match_keep(core, item);
-    hg_unlock(&match->lock);
+    hg_unlock(core->lock);
     if (op != NULL)
         na_op_complete(op, fill);
     return ret;
 }
 
-HG_PRIVATE bool na_match_purge(struct na_match *match)
+HG_PRIVATE bool na_match_purge(struct na_class_core *core)
 {
+    struct na_match *match = &core->match;
     struct na_link dropped;
     bool any;
 
     hg_list_init(&dropped);
-    hg_lock(&match->lock);
+    hg_lock(core->lock);
     while (!hg_list_is_empty(&match->graves)) {
         struct na_addr_core *addr =
             HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
@@ -388,14 +380,13 @@ HG_PRIVATE bool na_match_purge(struct na_match *match)
         na_match_unlink(match, waiting); /* the last one ends the grave */
         hg_list_push(&dropped, &waiting->link);
     }
-    hg_unlock(&match->lock);
+    hg_unlock(core->lock);
     any = !hg_list_is_empty(&dropped);
     na_match_free_list(&dropped);
     return any;
 }
 
-/* Move what waits for the RPC engine of a number to `mine`. Match lock
- * held. */
+/* Move what waits for the RPC engine of a number to `mine`. Lock held. */
 static void na_match_take_rpc(
     struct na_match *match, uint8_t target, struct na_link *mine)
 {
@@ -415,7 +406,7 @@ static void na_match_take_rpc(
 HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
-    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_link mine;
     struct na_link *link;
     na_return_t ret;
@@ -423,22 +414,20 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 
     assert(sink != NULL);
     hg_list_init(&mine);
-    hg_lock(&match->lock);
+    hg_lock(core->lock);
     ret = na_sink_open(context, number, sink, dead, arg);
     if (ret != NA_SUCCESS) {
-        hg_unlock(&match->lock);
+        hg_unlock(core->lock);
         return ret;
     }
-    /* From here on others wait at the sink's gate: none overtakes. */
-    na_match_take_rpc(match, na_sink_number(context), &mine);
-    wake = na_match_let_go(match);
-    hg_unlock(&match->lock);
+    na_match_take_rpc(&core->match, na_sink_number(context), &mine);
+    wake = na_match_let_go(&core->match);
     for (link = mine.next; link != &mine; link = link->next) {
         const struct na_match_item *item = &na_match_waiting_of(link)->item;
 
         (void) sink(arg, item->source, item->tag, item->data, item->size);
     }
-    na_sink_let_in(context);
+    hg_unlock(core->lock);
     if (wake)
         context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
@@ -448,7 +437,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 /* ---- Receives ---- */
 
 /* Take the message that a receive is for off its list, else put the receive
- * on one. Match lock held. */
+ * on one. Lock held. */
 static na_return_t na_match_take_or_post(struct na_match *match,
     struct na_op_core *op, struct na_match_waiting **waiting_p)
 {
@@ -485,16 +474,16 @@ static na_return_t na_match_take_or_post(struct na_match *match,
 HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
 {
     struct na_class *na_class = op->pub.context->na_class;
-    struct na_match *match = &na_class_core_of(na_class)->match;
+    struct na_class_core *core = na_class_core_of(na_class);
     struct na_match_waiting *waiting = NULL;
     bool wake = false;
     na_return_t ret;
 
-    hg_lock(&match->lock);
-    ret = na_match_take_or_post(match, op, &waiting);
+    hg_lock(core->lock);
+    ret = na_match_take_or_post(&core->match, op, &waiting);
     if (ret == NA_SUCCESS)
-        wake = na_match_let_go(match);
-    hg_unlock(&match->lock);
+        wake = na_match_let_go(&core->match);
+    hg_unlock(core->lock);
     /* Once posted, the operation may be over by now. */
     if (wake)
         na_class->core->wake(na_class);
@@ -508,20 +497,17 @@ HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
 HG_PRIVATE na_return_t na_match_cancel(
     struct na_context *context, struct na_op_core *op, uint64_t id)
 {
-    struct na_context_core *core = na_context_core_of(context);
-    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    struct na_class_core *core = na_class_core_of(context->na_class);
     bool posted;
 
-    hg_lock(&match->lock);
-    hg_lock(&core->op_lock); /* it is not used for another meanwhile */
+    hg_lock(core->lock);
     posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
     if (posted) {
         hg_list_remove(&op->pub.link);
         if (op->pub.type == NA_CB_RECV_EXPECTED)
-            match->entries--;
+            core->match.entries--;
     }
-    hg_unlock(&core->op_lock);
-    hg_unlock(&match->lock);
+    hg_unlock(core->lock);
     if (!posted)
         return NA_NOENTRY;
     na_op_complete(&op->pub, NA_CANCELED);
@@ -530,13 +516,14 @@ HG_PRIVATE na_return_t na_match_cancel(
 
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    struct na_match *match = &na_class_core_of(addr->na_class)->match;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_match *match = &core->match;
     struct na_link failed;
     struct na_link *link;
     size_t i;
 
     hg_list_init(&failed);
-    hg_lock(&match->lock);
+    hg_lock(core->lock);
     if (na_addr_is_dead(addr) &&
         !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
         na_match_bury(match, na_addr_core_of(addr));
@@ -555,7 +542,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
             match->entries--;
         }
     }
-    hg_unlock(&match->lock);
+    hg_unlock(core->lock);
     while ((link = hg_list_pop(&failed)) != NULL)
         na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
 }

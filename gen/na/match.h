@@ -21,9 +21,8 @@
  * the first to go when room is needed. Each address lists its messages, so
  * that to find those of the dead costs nothing while nobody has died.
  *
- * Locking: the class's match lock guards all of it, the lists of contexts
- * and addresses included. Data is copied under it (messages are small).
- * Operations are completed, addresses released and threads woken without it.
+ * Locking: the class's lock guards all of it. Data is copied under it
+ * (messages are small).
  */
 #ifndef HG_GEN_NA_MATCH_H
 #define HG_GEN_NA_MATCH_H
@@ -40,7 +39,7 @@ struct na_match_item {
     uint8_t target; /* context id */
 };
 
-HG_PRIVATE na_return_t na_match_init(struct na_match *match);
+HG_PRIVATE void na_match_init(struct na_match *match);
 
 /* Drop every message that waits, with its reference. No receive is posted:
  * the contexts are gone. */
@@ -50,14 +49,13 @@ HG_PRIVATE void na_match_drop(struct na_match *match);
 HG_PRIVATE void na_match_fini(struct na_match *match);
 
 /* Give a message to a receive that is posted, which ends, or keep a copy.
- * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: its
- * sender has its share of the room. NA_NOMEM: not logged. */
+ * NA_AGAIN: its sender has its share of the room. NA_NOMEM: not logged. */
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item);
 
 /* Drop the messages that wait and whose senders are dead; whether there were
  * any. */
-HG_PRIVATE bool na_match_purge(struct na_match *match);
+HG_PRIVATE bool na_match_purge(struct na_class_core *core);
 
 /* Serve a receive, which is complete but for its list, from a message that
  * waits, else post it. Of the expected plane: NA_NOMEM, or how its source

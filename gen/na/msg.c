@@ -12,28 +12,20 @@
 
 /* ---- Arrivals ---- */
 
-/* Hand a message to its sink; NA_NOENTRY: it has none. */
-static inline na_return_t na_msg_to_sink(
+/* Hand a message to whoever it is for, or keep it. */
+static na_return_t na_msg_place(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    if (item->plane != NA_MSG_RPC)
-        return NA_NOENTRY;
-    return na_sink_deliver(
-        core, item->source, item->target, item->tag, item->data, item->size);
-}
+    na_return_t ret = NA_NOENTRY;
 
-/* Hand a message, of which its sink said `ret`, to whoever it is for, or keep
- * it. */
-static na_return_t na_msg_place(struct na_class_core *core,
-    const struct na_match_item *item, na_return_t ret)
-{
-    for (;;) {
-        if (ret == NA_NOENTRY)
-            ret = na_match_offer(core, item);
-        if (ret != NA_BUSY)
-            return ret;
-        ret = na_msg_to_sink(core, item); /* it came between */
-    }
+    hg_lock(core->lock);
+    if (item->plane == NA_MSG_RPC)
+        ret = na_sink_deliver(core, item->source, item->target, item->tag,
+            item->data, item->size);
+    if (ret == NA_NOENTRY)
+        ret = na_match_offer(core, item);
+    hg_unlock(core->lock);
+    return ret;
 }
 
 static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
@@ -45,16 +37,14 @@ static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
         NA_Error_to_string(ret));
 }
 
-/* A message that no sink took at once: what it said is `ret`. */
-HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
-    struct na_class *na_class, const struct na_match_item *item,
-    na_return_t ret)
+/* A message that was not taken: `ret` says why. */
+HG_NOINLINE static na_return_t na_msg_refused(struct na_class *na_class,
+    const struct na_match_item *item, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(na_class);
 
-    ret = na_msg_place(core, item, ret);
-    if (ret == NA_AGAIN && na_match_purge(&core->match))
-        ret = na_msg_place(core, item, na_msg_to_sink(core, item));
+    if (ret == NA_AGAIN && na_match_purge(core))
+        ret = na_msg_place(core, item);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
@@ -72,10 +62,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     na_class_note_arrival(na_class);
-    ret = na_msg_to_sink(na_class_core_of(na_class), &item);
+    ret = na_msg_place(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
-    return na_msg_arrived_otherwise(na_class, &item, ret);
+    return na_msg_refused(na_class, &item, ret);
 }
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)

@@ -149,19 +149,12 @@ static na_return_t na_mux_arrived(struct na_class *inner,
 
 /* ---- The wheel ---- */
 
-/* Who finds a part taken finds a context of it being destroyed, which polls. */
 static unsigned na_mux_poll_part(struct na_context *inner)
 {
     struct na_class_core *core = na_class_core_of(inner->na_class);
-    unsigned n;
+    unsigned n = core->ops.poll(inner);
 
-    if (pthread_mutex_trylock(&core->poll_lock) != 0)
-        return 0;
-    n = core->ops.poll(inner);
-    if (core->emul != NULL)
-        n += na_emul_poll(core->emul);
-    hg_unlock(&core->poll_lock);
-    return n;
+    return core->emul != NULL ? n + na_emul_poll(core->emul) : n;
 }
 
 static unsigned na_mux_poll(struct na_context *context)
@@ -406,6 +399,7 @@ static na_return_t na_mux_open_part(
     inner = NA_Initialize_opt(string, mux->base.listen, &info);
     if (inner == NULL)
         return NA_NODEV; /* which it has logged */
+    na_class_core_of(inner)->lock = na_class_core_of(&mux->base)->lock;
     ret = na_mux_adopt(mux, inner);
     if (ret != NA_SUCCESS)
         (void) NA_Finalize(inner);

@@ -10,11 +10,6 @@
 /* Their numbers begin with 1 and have 24 bits. */
 #define NA_OP_TABLE_MAX 0xffffffu
 
-HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context)
-{
-    return hg_lock_init(&context->op_lock);
-}
-
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
     uint32_t i;
@@ -22,7 +17,6 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     for (i = 0; i < context->op_count; i++)
         hg_mem_free(context->ops[i]);
     hg_mem_free(context->ops);
-    pthread_mutex_destroy(&context->op_lock);
 }
 
 HG_PRIVATE struct na_op_core *na_op_table_at(
@@ -30,14 +24,14 @@ HG_PRIVATE struct na_op_core *na_op_table_at(
 {
     struct na_op_core *op = NULL;
 
-    hg_lock(&context->op_lock);
+    na_context_lock(context);
     if (i < context->op_count)
         op = context->ops[i];
-    hg_unlock(&context->op_lock);
+    na_context_unlock(context);
     return op;
 }
 
-/* A new operation at the end of the table; op_lock is held. */
+/* A new operation at the end of the table; the lock is held. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -111,7 +105,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
 
-    hg_lock(&core->op_lock);
+    na_context_lock(core);
     op = core->op_free;
     if (op != NULL)
         core->op_free = op->next_free;
@@ -119,7 +113,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         op = na_op_grow(core);
     if (op != NULL)
         op->pub.type = type; /* na_op_find may look at it */
-    hg_unlock(&core->op_lock);
+    na_context_unlock(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
         return NULL;
@@ -186,13 +180,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     hg_mem_free(op->name);
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
-    hg_lock(&core->op_lock);
+    na_context_lock(core);
     atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
     /* The next generation: identifiers handed out so far are stale. */
     atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
     op->next_free = core->op_free;
     core->op_free = op;
-    hg_unlock(&core->op_lock);
+    na_context_unlock(core);
     if (pending)
         na_op_leave(core);
 }
@@ -274,7 +268,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
     struct na_op_core *op = NULL;
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
 
-    hg_lock(&context->op_lock);
+    na_context_lock(context);
     if (number >= 1 && number <= context->op_count)
         op = context->ops[number - 1];
     if (op != NULL &&
@@ -284,6 +278,6 @@ HG_PRIVATE struct na_op_core *na_op_find(
         op = NULL;
     if (op != NULL)
         *type_p = op->pub.type;
-    hg_unlock(&context->op_lock);
+    na_context_unlock(context);
     return op;
 }

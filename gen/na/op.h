@@ -53,7 +53,6 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 /* The table of a context; its i-th operation, in whatever state, or NULL past
  * the last. */
-HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 HG_PRIVATE struct na_op_core *na_op_table_at(
     struct na_context_core *context, uint32_t i);

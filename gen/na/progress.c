@@ -59,12 +59,12 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     unsigned i;
 
-    hg_lock(&core->context_lock);
-    for (i = 0; i < atomic_load(&core->context_high); i++) {
+    hg_lock(&core->list_lock);
+    for (i = 0; i < core->context_high; i++) {
         if (core->contexts[i] != NULL)
             hg_waker_ring(&core->contexts[i]->queue.waker);
     }
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE void na_progress_poke(struct na_context *context)
@@ -81,9 +81,9 @@ static void na_progress_disarm(struct na_context_core *context)
     struct na_queue *queue = &context->queue;
     bool was_armed;
 
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     was_armed = atomic_exchange(&context->poll_armed, false);
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
     if (was_armed) {
         na_class_ops(context->pub.na_class)->wait_end(&context->pub);
         hg_waker_disarm(&queue->waker);
@@ -105,22 +105,13 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
             *ret_p = ret;
             return false;
         }
-        hg_lock(&queue->lock);
+        hg_lock(queue->lock);
         ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
-        hg_unlock(&queue->lock);
+        hg_unlock(queue->lock);
     }
     if (HG_UNLIKELY(atomic_load(&context->poll_armed)))
         na_progress_disarm(context);
     return true;
-}
-
-/* Wake whoever found the transport taken. Between that it was, and this, lies
- * something sequentially consistent. */
-static void na_progress_let_in(struct na_class_core *core)
-{
-    if (atomic_load(&core->poll_skipped) != 0 &&
-        atomic_exchange(&core->poll_skipped, 0) != 0)
-        na_progress_wake(&core->pub);
 }
 
 static void na_progress_leave(struct na_context_core *context)
@@ -128,7 +119,6 @@ static void na_progress_leave(struct na_context_core *context)
     assert(atomic_load(&context->progressing));
     atomic_store(&context->progressing, false);
     na_queue_wake(&context->queue);
-    na_progress_let_in(na_class_core_of(context->pub.na_class));
 }
 
 /* Whether contexts share the transport's progress. */
@@ -137,46 +127,23 @@ static bool na_progress_is_shared(const struct na_class_core *core)
     return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
-/* Poll the transport. False: another context's thread is inside; with `sleepy`,
- * of who will sleep then, it wakes us when it leaves. */
-static bool na_progress_poll(
-    struct na_context_core *context, bool sleepy, unsigned *n_p)
+/* One turn: ask the transport, then run the library's own steps. */
+static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool shared = na_progress_is_shared(core);
+    unsigned n;
 
-    if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
-        if (!sleepy)
-            return false;
-        /* Who is inside looks at this mark when it leaves; if it left before
-         * the mark was up, the lock is free now. */
-        atomic_store(&core->poll_skipped, 1);
-        if (pthread_mutex_trylock(&core->poll_lock) != 0)
-            return false;
-    }
+    if (shared)
+        hg_lock(core->lock);
     if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
         atomic_store(&core->match.retry, false);
-    if (shared)
-        na_sink_begin_poll(core);
-    *n_p += core->ops.poll(&context->pub);
+    n = core->ops.poll(&context->pub);
     if (core->emul != NULL)
-        *n_p += na_emul_poll(core->emul);
-    if (shared) {
-        na_sink_end_poll();
-        hg_unlock(&core->poll_lock);
-    }
-    return true;
-}
-
-/* One turn. `polled` tells whether the transport was asked. */
-static unsigned na_progress_turn(
-    struct na_context_core *context, bool sleepy, bool *polled_p)
-{
-    unsigned n = 0;
-
-    *polled_p = na_progress_poll(context, sleepy, &n);
-    n += na_queue_run_internal(&context->queue);
-    return n;
+        n += na_emul_poll(core->emul);
+    if (shared)
+        hg_unlock(core->lock);
+    return n + na_queue_run_internal(&context->queue);
 }
 
 /* Whether there is something to do, or to tell, before sleeping. */
@@ -197,25 +164,16 @@ static bool na_progress_may_sleep(struct na_context_core *context)
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
-/* Whether whoever was inside the transport when we came has yet to leave, and
- * wakes us then. One that left before we armed has taken our mark down. */
-static bool na_progress_is_shut_out(struct na_context_core *context)
-{
-    return atomic_load(
-               &na_class_core_of(context->pub.na_class)->poll_skipped) != 0;
-}
-
 /* Sleep until something happens or `deadline`. */
-static na_return_t na_progress_sleep(struct na_context_core *context,
-    unsigned lanes, bool polled, uint64_t deadline)
+static na_return_t na_progress_sleep(
+    struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = NA_POLL_FD_IDLE;
+    int fd = ops->poll_fd(&context->pub);
+    uint64_t due = na_mux_due(context->pub.na_class);
 
-    if (polled)
-        fd = ops->poll_fd(&context->pub);
     context->load.no_fd = fd == NA_POLL_FD_NONE;
     if (fd == NA_POLL_FD_NONE) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
@@ -223,19 +181,13 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         if (soon < deadline)
             deadline = soon;
     }
-    if (polled) {
-        uint64_t due = na_mux_due(context->pub.na_class);
-
-        if (due < deadline)
-            deadline = due;
-    }
+    if (due < deadline)
+        deadline = due;
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {
-        if (polled ? na_progress_may_sleep(context)
-                   : na_progress_is_shut_out(context))
+        if (na_progress_may_sleep(context))
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
-        if (polled)
-            ops->wait_end(&context->pub);
+        ops->wait_end(&context->pub);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
@@ -374,12 +326,10 @@ static na_return_t na_progress_run(
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
     unsigned blind = 0; /* turns that may pass before the next look at it */
-    bool sleepy = false;
-    bool polled;
 
     context->load.missed = false;
     for (;;) {
-        unsigned n = na_progress_turn(context, sleepy, &polled);
+        unsigned n = na_progress_turn(context);
         uint64_t now;
         na_return_t ret;
 
@@ -412,14 +362,9 @@ static na_return_t na_progress_run(
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
         }
-        if (!polled && !sleepy) {
-            sleepy = true;
-            continue;
-        }
-        ret = na_progress_sleep(context, lanes, polled, deadline);
+        ret = na_progress_sleep(context, lanes, deadline);
         if (ret != NA_SUCCESS)
             return ret;
-        sleepy = false;
     }
 }
 
@@ -459,12 +404,12 @@ static na_return_t na_progress_nap(struct na_context_core *context,
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     atomic_fetch_add(&queue->waiters, 1);
     if (atomic_load(&context->progressing) && !atomic_load(done))
-        ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+        ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
     atomic_fetch_sub(&queue->waiters, 1);
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
     return ret;
 }
 
@@ -501,19 +446,13 @@ HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
-    na_return_t ret;
 
     if (na_class_is_forked(context->na_class))
         return NA_FAULT;
     assert(core->own && atomic_load(&core->queue.waiters) == 0);
     if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
         na_progress_disarm(core);
-    ret = na_progress_run(core, lanes, deadline);
-    if (na_progress_is_shared(na_class_core_of(context->na_class))) {
-        atomic_thread_fence(memory_order_seq_cst); /* as if a role was left */
-        na_progress_let_in(na_class_core_of(context->na_class));
-    }
-    return ret;
+    return na_progress_run(core, lanes, deadline);
 }
 
 NA_EXPORT na_return_t NA_Progress(
@@ -595,7 +534,7 @@ static void na_progress_set_timer(
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
     }
-    hg_lock(&context->queue.lock);
+    hg_lock(context->queue.lock);
     if (context->timer_fd >= 0 && context->timer_set != when) {
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -604,7 +543,7 @@ static void na_progress_set_timer(
         (void) rc;
         context->timer_set = when;
     }
-    hg_unlock(&context->queue.lock);
+    hg_unlock(context->queue.lock);
 }
 
 #else
@@ -644,11 +583,11 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     fd = na_class_ops(na_class)->poll_fd(context);
     if (fd == NA_POLL_FD_NONE)
         return -1;
-    hg_lock(&core->queue.lock);
+    hg_lock(core->queue.lock);
     if (core->epoll_fd < 0)
         na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
     fd = core->epoll_fd;
-    hg_unlock(&core->queue.lock);
+    hg_unlock(core->queue.lock);
     return fd;
 }
 
@@ -658,11 +597,11 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
 
     if (na_class_is_forked(context->na_class))
         return false;
-    hg_lock(&core->queue.lock);
+    hg_lock(core->queue.lock);
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
-    hg_unlock(&core->queue.lock);
+    hg_unlock(core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
     return na_progress_may_sleep(core) &&

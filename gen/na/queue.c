@@ -8,30 +8,19 @@
 /* Stands for a list while its stack is being turned. */
 static struct na_completion na_queue_turning;
 
-HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
+HG_PRIVATE na_return_t na_queue_init(
+    struct na_queue *queue, pthread_mutex_t *lock)
 {
-    na_return_t ret;
-
     memset(queue, 0, sizeof(*queue));
-    ret = hg_lock_init(&queue->lock);
-    if (ret != NA_SUCCESS)
-        return ret;
+    queue->lock = lock;
     hg_list_init(&queue->naps);
-    ret = hg_waker_init(&queue->waker);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
-    return NA_SUCCESS;
-
-destroy_lock:
-    pthread_mutex_destroy(&queue->lock);
-    return ret;
+    return hg_waker_init(&queue->waker);
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
     assert(atomic_load(&queue->waiters) == 0);
     hg_waker_fini(&queue->waker);
-    pthread_mutex_destroy(&queue->lock);
 }
 
 HG_PRIVATE HG_HOT void na_queue_push(
@@ -99,7 +88,7 @@ static struct na_completion *na_queue_take(
     struct na_completion *entry = NULL;
     unsigned lane;
 
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     for (lane = 0; lane < NA_LANE_MAX && entry == NULL; lane++) {
         if ((lanes & (1u << lane)) != 0)
             entry = na_queue_pop(queue, lane);
@@ -108,7 +97,7 @@ static struct na_completion *na_queue_take(
         atomic_store_explicit(&queue->taken,
             atomic_load_explicit(&queue->taken, memory_order_relaxed) + 1,
             memory_order_relaxed);
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
     return entry;
 }
 
@@ -139,9 +128,9 @@ HG_PRIVATE unsigned na_queue_run_lane(
     unsigned n = 0;
 
     while (n < max && (n == 0 || !hg_clock_is_past(deadline))) {
-        hg_lock(&queue->lock);
+        hg_lock(queue->lock);
         entry = na_queue_pop(queue, lane);
-        hg_unlock(&queue->lock);
+        hg_unlock(queue->lock);
         if (entry == NULL)
             break;
         entry->run(entry);
@@ -188,14 +177,14 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     unsigned n = 0;
     unsigned lane;
 
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) == 0)
             continue;
         n += na_queue_count_list(atomic_load(&queue->pushed[lane]));
         n += na_queue_count_list(atomic_load(&queue->head[lane]));
     }
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
     return n;
 }
 
@@ -205,10 +194,10 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 
     if (atomic_load(&queue->waiters) == 0)
         return;
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     for (link = queue->naps.next; link != &queue->naps; link = link->next)
         hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
 }
 
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
@@ -223,7 +212,7 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
         if (hg_clock_now() >= deadline)
             ret = NA_TIMEOUT;
         else
-            ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+            ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
     }
     atomic_fetch_sub(&queue->waiters, 1);
     return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;

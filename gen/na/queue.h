@@ -44,7 +44,7 @@ enum na_lane {
 #define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
 
 struct na_queue {
-    pthread_mutex_t lock;
+    pthread_mutex_t *lock;                               /* the class's */
     _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
     /* Older ones, in order, or a mark; written under lock, or alone. */
     _Atomic(struct na_completion *) head[NA_LANE_MAX];
@@ -55,7 +55,8 @@ struct na_queue {
     struct hg_waker waker;
 };
 
-HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue);
+HG_PRIVATE na_return_t na_queue_init(
+    struct na_queue *queue, pthread_mutex_t *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
 /* Append and wake who waits. Any thread. */

@@ -85,9 +85,9 @@ static struct na_mem_core *na_rma_new(
     }
     mem->pub.na_class = na_class;
     mem->pub.segment_count = count;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (ret != HG_SUCCESS)
         goto free_mem;
     return mem;
@@ -107,9 +107,9 @@ HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
     struct na_class_core *core = na_class_core_of(handle->na_class);
 
     assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     (void) hg_map_remove(&core->mems, (uintptr_t) handle);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
@@ -134,11 +134,11 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
     for (;;) {
         size_t cursor = 0;
 
-        hg_lock(&core->lock);
+        hg_lock(&core->list_lock);
         mem = (struct na_mem_core *) hg_map_next(&core->mems, &cursor, &key);
         if (mem != NULL)
             (void) hg_map_remove(&core->mems, key);
-        hg_unlock(&core->lock);
+        hg_unlock(&core->list_lock);
         if (mem == NULL)
             return n;
         na_rma_delete(&mem->pub);
@@ -165,10 +165,10 @@ static na_return_t na_rma_check_two(const struct na_class *na_class,
     struct na_class_core *core = na_class_core_of(na_class);
     bool known;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     known = hg_map_get(&core->mems, (uintptr_t) one) != NULL &&
         (two == one || hg_map_get(&core->mems, (uintptr_t) two) != NULL);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (known)
         return NA_SUCCESS;
     return hg_log_misuse("rma", function, "the class has no such handle");
@@ -270,13 +270,13 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     if (ret != NA_SUCCESS)
         return ret;
     core = na_class_core_of(na_class);
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     mem =
         (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
     used = mem != NULL && atomic_load(&mem->users) > 0;
     if (!used)
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (mem != NULL && !used) {
         na_rma_delete(&mem->pub);
         return NA_SUCCESS;

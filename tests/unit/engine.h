@@ -203,9 +203,9 @@ static inline struct hg_handle *engine_new_handle(struct hg_context *context)
 {
     struct hg_handle *handle;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     handle = hg_handle_get(context, false);
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     return handle;
 }
 
@@ -258,9 +258,9 @@ static inline void engine_abandon(struct engine_call *call)
         engine_forget(call);
         return;
     }
-    hg_lock(&call->handle->context->lock);
+    hg_lock(call->handle->context->lock);
     call->handle->callback = engine_ignore;
-    hg_unlock(&call->handle->context->lock);
+    hg_unlock(call->handle->context->lock);
     (void) hg_forward_cancel(call->handle);
     call->handle = NULL;
 }

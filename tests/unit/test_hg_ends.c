@@ -99,13 +99,13 @@ static void ends_pass_time(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(&context->lock);
+    hg_lock(context->lock);
     if (handle->timer.index != 0) {
         hg_deadline_remove(&context->deadline, &handle->timer);
         handle->deadline = 1;
         HG_CHECK_OK(hg_deadline_add(&context->deadline, &handle->timer, 1));
     }
-    hg_unlock(&context->lock);
+    hg_unlock(context->lock);
     (void) hg_context_run_timers(context);
 }
 

@@ -1150,10 +1150,10 @@ static void engine_await_quiet(struct hg_context *context)
 
     do {
         (void) sched_yield();
-        hg_lock(&context->lock);
+        hg_lock(context->lock);
         quiet =
             hg_list_is_empty(&context->unsaid) && context->deadline.count == 0;
-        hg_unlock(&context->lock);
+        hg_unlock(context->lock);
     } while (!quiet && hg_clock_now() < end);
     HG_CHECK(quiet);
 }
@@ -1406,9 +1406,9 @@ HG_TEST(handles_that_rest_hold_little)
     }
     /* What is one too many is not put back in passing: it is to be freed. */
     HG_CHECK_EQ_INT(engine.a.context->pool_count, HG_HANDLE_POOL_MAX);
-    hg_lock(&engine.a.context->lock);
+    hg_lock(engine.a.context->lock);
     HG_CHECK(!hg_handle_unref_locked(calls[0].handle, &addr));
-    hg_unlock(&engine.a.context->lock);
+    hg_unlock(engine.a.context->lock);
     engine_forget(&calls[0]);
     engine_check_pool(engine.a.context);
     engine_check_pool(engine.b.context);
@@ -1672,9 +1672,9 @@ HG_TEST(context_refuses_who_comes_while_it_ends)
     engine_begin(&engine, ENGINE_EAGER, &options);
     id = engine_register(&engine, "never", engine_never);
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    hg_lock(&engine.b.context->lock);
+    hg_lock(engine.b.context->lock);
     engine.b.context->closing = true;
-    hg_unlock(&engine.b.context->lock);
+    hg_unlock(engine.b.context->lock);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_AGAIN);

@@ -37,9 +37,9 @@ static void event_close(struct event_end *event)
 
 static void event_set_timer(struct event_end *event, uint64_t when)
 {
-    hg_lock(&event->context->lock);
+    hg_lock(event->context->lock);
     HG_CHECK_OK(hg_handle_set_timer(event->handle, when));
-    hg_unlock(&event->context->lock);
+    hg_unlock(event->context->lock);
 }
 
 HG_TEST(event_loop_is_woken_for_a_timer)
@@ -98,10 +98,10 @@ HG_TEST(event_loop_is_woken_for_what_is_to_be_said_again)
     hg_handle_begin_header(event.handle, HG_HEADER_ACK, &header);
     hg_header_encode(&header, event.handle->control, true);
     hg_handle_ref(event.handle);
-    hg_lock(&event.context->lock);
+    hg_lock(event.context->lock);
     hg_list_push(&event.context->unsaid, &event.handle->unsaid);
     atomic_store(&event.context->has_timers, true);
-    hg_unlock(&event.context->lock);
+    hg_unlock(event.context->lock);
     if (event.pfd.fd >= 0) {
         HG_CHECK(!hg_context_event_ready(event.context));
         HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);

@@ -78,14 +78,16 @@ static void core_entry_run(struct na_completion *done)
     }
 }
 
+static pthread_mutex_t core_queue_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static na_return_t core_queue_wait(
     struct na_queue *queue, unsigned lanes, unsigned ms)
 {
     na_return_t ret;
 
-    hg_lock(&queue->lock);
+    hg_lock(queue->lock);
     ret = na_queue_wait(queue, lanes, NULL, hg_clock_after_ms(ms));
-    hg_unlock(&queue->lock);
+    hg_unlock(queue->lock);
     return ret;
 }
 
@@ -95,7 +97,7 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     struct core_entry entries[6];
     unsigned counter = 0, i;
 
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     HG_CHECK_EQ_INT(na_queue_run(&queue, ~0u, 1, HG_CLOCK_NEVER), 0);
     memset(entries, 0, sizeof(entries));
     for (i = 0; i < 6; i++) {
@@ -131,7 +133,7 @@ HG_TEST(queue_runs_a_lane_that_is_ones_own)
     struct na_queue queue;
     unsigned counter = 0, i;
 
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     memset(entries, 0, sizeof(entries));
     for (i = 0; i < 6; i++) {
         entries[i].done.run = core_entry_run;
@@ -189,7 +191,7 @@ HG_TEST(queue_wakes_who_waits)
     unsigned counter = 0, i;
 
     HG_CHECK(entries != NULL);
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     for (i = 0; i < CORE_PUSHES; i++) {
         entries[i].done.run = core_entry_run;
         entries[i].counter = &counter;
@@ -224,7 +226,7 @@ HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
     struct na_queue queue;
     unsigned counter = 0, i;
 
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     memset(entries, 0, sizeof(entries));
     for (i = 0; i < 3; i++) {
         entries[i].done.run = i == 0 ? core_entry_run_rest : core_entry_run;
@@ -271,7 +273,7 @@ HG_TEST_SECONDS(queue_never_seems_empty_while_it_is_not, 100)
     pthread_t thread;
     unsigned counter = 0, i, round;
 
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     memset(entries, 0, sizeof(entries));
     watch.queue = &queue;
     atomic_init(&watch.phase, 0);
@@ -312,7 +314,7 @@ HG_TEST(queue_keeps_the_order_of_each_who_pushes)
     unsigned counter = 0, i;
 
     HG_CHECK(entries != NULL);
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     for (i = 0; i < 2 * CORE_PUSHES; i++) {
         entries[i].done.run = core_entry_run;
         entries[i].counter = &counter;
@@ -346,7 +348,7 @@ HG_TEST(queue_waits_without_descriptors)
     pthread_t thread;
     unsigned counter = 0;
 
-    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     none = limit;
     none.rlim_cur = 0;
@@ -529,7 +531,7 @@ HG_TEST(op_counts_until_who_completes_it_has_left)
 
     for (told = 0; told < 2; told++) {
         /* Where the thread is held up: waking who waits, giving back. */
-        pthread_mutex_t *lock = told ? &core->queue.lock : &core->op_lock;
+        pthread_mutex_t *lock = core->queue.lock;
         struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
             NA_LANE_DONE, told ? core_op_ended : NULL, &ended, NA_OP_ID_IGNORE);
         pthread_t thread;
@@ -844,14 +846,14 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK(sink.context != NULL);
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "a", 1));
-    hg_lock(&na_class_core_of(na_class)->match.lock);
+    hg_lock(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_create(&listener, NULL, core_listen, &sink));
     while (!atomic_load(&sink.begun))
         (void) sched_yield();
     (void) nanosleep(&nap, NULL); /* it waits for the lock */
     HG_CHECK(!pthread_create(&speaker, NULL, core_say_b, &sink));
     (void) nanosleep(&nap, NULL);
-    hg_unlock(&na_class_core_of(na_class)->match.lock);
+    hg_unlock(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_join(listener, NULL));
     HG_CHECK(!pthread_join(speaker, NULL));
     HG_CHECK_OK(na_msg_arrived(
@@ -1050,84 +1052,6 @@ struct core_slow {
     _Atomic int step; /* 1: inside; 2: go on; 3: taken back */
 };
 
-static na_return_t core_take_slowly(void *arg, struct na_addr *source,
-    na_tag_t tag, const void *data, na_size_t size)
-{
-    struct core_slow *slow = (struct core_slow *) arg;
-
-    (void) source;
-    (void) tag;
-    (void) data;
-    (void) size;
-    atomic_store(&slow->step, 1);
-    while (atomic_load(&slow->step) == 1)
-        (void) sched_yield();
-    HG_CHECK_EQ_INT(atomic_load(&slow->step), 2); /* it is waited for */
-    return NA_SUCCESS;
-}
-
-static void *core_bring_slowly(void *arg)
-{
-    struct core_slow *slow = (struct core_slow *) arg;
-    struct na_class_core *core = na_class_core_of(slow->na_class);
-
-    if (slow->polls) {
-        hg_lock(&core->poll_lock);
-        na_sink_begin_poll(core);
-    }
-    HG_CHECK_OK(na_sink_deliver(core, slow->na_class->self_addr, 0, 0, "x", 1));
-    if (slow->polls) {
-        na_sink_end_poll();
-        hg_unlock(&core->poll_lock);
-    }
-    return NULL;
-}
-
-static void *core_take_back(void *arg)
-{
-    struct core_slow *slow = (struct core_slow *) arg;
-
-    na_msg_set_sink(slow->context, NA_SINK_ANY, NULL, NULL, NULL);
-    atomic_store(&slow->step, 3);
-    return NULL;
-}
-
-/* Whoever takes a sink back waits for who is in it, and lets nobody in. */
-HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
-{
-    struct core_slow slow;
-    struct na_class_core *core;
-    pthread_t bringer, taker;
-    unsigned i;
-
-    memset(&slow, 0, sizeof(slow));
-    slow.na_class = NA_Initialize("self://", NA_TRUE);
-    slow.context = NA_Context_create(slow.na_class);
-    core = na_class_core_of(slow.na_class);
-    for (i = 0; i < 2; i++) {
-        slow.polls = i == 1;
-        atomic_store(&slow.step, 0);
-        HG_CHECK_OK(na_msg_set_sink(
-            slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
-        HG_CHECK(!pthread_create(&bringer, NULL, core_bring_slowly, &slow));
-        while (atomic_load(&slow.step) != 1)
-            (void) sched_yield();
-        HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &slow));
-        while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
-            (void) sched_yield();
-        HG_CHECK_RET(
-            na_sink_deliver(core, slow.na_class->self_addr, 0, 0, "x", 1),
-            NA_NOENTRY);
-        HG_CHECK_EQ_INT(atomic_load(&slow.step), 1);
-        atomic_store(&slow.step, 2);
-        HG_CHECK(!pthread_join(bringer, NULL));
-        HG_CHECK(!pthread_join(taker, NULL));
-        HG_CHECK_EQ_INT(atomic_load(&slow.step), 3);
-    }
-    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
-    HG_CHECK_OK(NA_Finalize(slow.na_class));
-}
-
 /* One that is asked for is given once; and the ones in between that nobody has
  * keep nobody from hearing of a death. */
 HG_TEST(sinks_have_the_numbers_they_ask_for)
@@ -1165,49 +1089,6 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Bring a message, by way of who keeps what no sink takes, while the sink that
- * it is for is being taken back. */
-static void *core_bring_late(void *arg)
-{
-    struct core_slow *slow = (struct core_slow *) arg;
-    struct na_class_core *core = na_class_core_of(slow->na_class);
-
-    hg_lock(&core->poll_lock);
-    na_sink_begin_poll(core);
-    atomic_store(&slow->step, 1);
-    while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
-        (void) sched_yield();
-    HG_CHECK_OK(na_msg_arrived(
-        slow->na_class, slow->na_class->self_addr, NA_MSG_RPC, 0, 0, "x", 1));
-    na_sink_end_poll();
-    hg_unlock(&core->poll_lock);
-    return NULL;
-}
-
-/* Whoever polls goes on meanwhile: the message waits for the next sink. */
-HG_TEST(sinks_are_taken_back_while_messages_come)
-{
-    struct core_slow slow;
-    unsigned got = 0;
-    pthread_t bringer;
-
-    memset(&slow, 0, sizeof(slow));
-    slow.na_class = NA_Initialize("self://", NA_TRUE);
-    slow.context = NA_Context_create(slow.na_class);
-    HG_CHECK_OK(na_msg_set_sink(
-        slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
-    HG_CHECK(!pthread_create(&bringer, NULL, core_bring_late, &slow));
-    while (atomic_load(&slow.step) != 1)
-        (void) sched_yield();
-    na_msg_set_sink(slow.context, NA_SINK_ANY, NULL, NULL, NULL);
-    HG_CHECK(!pthread_join(bringer, NULL));
-    HG_CHECK_OK(na_msg_set_sink(
-        slow.context, NA_SINK_ANY, core_count_rpc, core_count_dead, &got));
-    HG_CHECK_EQ_INT(got, 1);
-    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
-    HG_CHECK_OK(NA_Finalize(slow.na_class));
-}
-
 /* A number belongs to one sink, and to nobody once that is taken away. */
 HG_TEST(sinks_give_their_numbers_back)
 {
@@ -1228,7 +1109,6 @@ HG_TEST(sinks_give_their_numbers_back)
         HG_CHECK_EQ_INT(na_sink_number(contexts[i]), i);
     }
     na_msg_set_sink(contexts[1], NA_SINK_ANY, NULL, NULL, NULL);
-    HG_CHECK(!na_sink_is_set(core, 1));
     HG_CHECK_OK(NA_Context_destroy(na_class, contexts[1]));
     /* The one behind the gap hears of deaths all the same. */
     na_class->core->addr_dead(early, NA_DISCONNECT);
@@ -1329,66 +1209,6 @@ HG_TEST(a_receive_wakes_who_can_offer_again)
     HG_CHECK_OK(NA_Finalize(sleeper.na_class));
 }
 
-static na_context_t *core_slow; /* the context in whose poll a thread stays */
-static _Atomic bool core_inside, core_go_on;
-static _Atomic unsigned core_polled; /* by others */
-
-static unsigned core_poll(na_context_t *context)
-{
-    if (context != core_slow) {
-        atomic_fetch_add(&core_polled, 1);
-    } else {
-        atomic_store(&core_inside, true);
-        while (!atomic_load(&core_go_on))
-            (void) sched_yield();
-    }
-    return na_self_table()->poll(context);
-}
-
-/* A transport that all contexts share is polled by one thread at a time: who
- * leaves wakes those that could not, and sleep since. */
-HG_TEST(who_could_not_poll_is_woken_to)
-{
-    static struct na_plugin table; /* borrowed for ever */
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct core_sleeper slow, other;
-
-    table = *na_self_table();
-    table.name = "slow";
-    table.poll = core_poll;
-    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    info.wait_mode = NA_WAIT_BLOCK;
-    slow.na_class = NA_Initialize_opt("slow+self://", NA_TRUE, &info);
-    HG_CHECK(slow.na_class != NULL);
-    slow.context = NA_Context_create(slow.na_class);
-    other = slow;
-    other.context = NA_Context_create(slow.na_class);
-    core_slow = slow.context;
-    HG_CHECK(!pthread_create(&slow.thread, NULL, core_sleep, &slow));
-    while (!atomic_load(&core_inside))
-        (void) sched_yield();
-    core_put_to_sleep(&other);
-    HG_CHECK_EQ_U64(atomic_load(&core_polled), 0);
-    na_progress_poke(slow.context); /* it leaves after this poll */
-    atomic_store(&core_go_on, true);
-    HG_CHECK(!pthread_join(slow.thread, NULL));
-    while (atomic_load(&core_polled) == 0)
-        (void) sched_yield();
-    na_progress_poke(other.context);
-    HG_CHECK(!pthread_join(other.thread, NULL));
-    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
-    HG_CHECK_OK(NA_Context_destroy(slow.na_class, other.context));
-    HG_CHECK_OK(NA_Finalize(slow.na_class));
-}
-
-/* A transport that all contexts share, of which the polls are counted. */
-static unsigned core_poll_counted(na_context_t *context)
-{
-    atomic_fetch_add(&core_polled, 1);
-    return na_self_table()->poll(context);
-}
-
 static unsigned core_looks;
 
 static unsigned core_look(struct na_context *context)
@@ -1433,123 +1253,6 @@ HG_TEST(wait_without_a_descriptor_stays_awake_longer_than_it_sleeps)
     HG_CHECK(na_context_core_of(context)->load.no_fd);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-/* Who takes a sink back has the poll lock, too: those that found it taken, and
- * sleep since, are woken. */
-HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
-{
-    static struct na_plugin table; /* borrowed for ever */
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct core_sleeper other;
-    struct na_class_core *core;
-    struct core_slow taken;
-    pthread_t taker;
-
-    table = *na_self_table();
-    table.name = "counted";
-    table.poll = core_poll_counted;
-    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    info.wait_mode = NA_WAIT_BLOCK;
-    other.na_class = NA_Initialize_opt("counted+self://", NA_TRUE, &info);
-    HG_CHECK(other.na_class != NULL);
-    core = na_class_core_of(other.na_class);
-    other.context = NA_Context_create(other.na_class);
-    memset(&taken, 0, sizeof(taken));
-    taken.na_class = other.na_class;
-    taken.context = NA_Context_create(other.na_class);
-    HG_CHECK_OK(na_msg_set_sink(
-        taken.context, NA_SINK_ANY, core_take_slowly, NULL, &taken));
-    hg_lock(&core->poll_lock);
-    core_put_to_sleep(&other);
-    HG_CHECK_EQ_INT(atomic_load(&core->poll_skipped), 1);
-    HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &taken));
-    HG_CHECK_EQ_U64(atomic_load(&core_polled), 0);
-    hg_unlock(&core->poll_lock); /* and nothing else is done for who sleeps */
-    HG_CHECK(!pthread_join(taker, NULL));
-    while (atomic_load(&core_polled) == 0)
-        (void) sched_yield();
-    na_progress_poke(other.context);
-    HG_CHECK(!pthread_join(other.thread, NULL));
-    HG_CHECK_OK(NA_Context_destroy(other.na_class, taken.context));
-    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
-    HG_CHECK_OK(NA_Finalize(other.na_class));
-}
-
-/* Also who found it taken, and is not armed yet when the other leaves: it has
- * nobody to wake it, and polls. */
-HG_TEST(who_could_not_poll_does_not_sleep_when_nobody_is_inside)
-{
-    static struct na_plugin table; /* borrowed for ever */
-    struct na_class_core *core;
-    na_context_t *context;
-    na_class_t *na_class;
-    uint64_t deadline;
-    unsigned n = 0;
-
-    table = *na_self_table();
-    table.name = "left";
-    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    na_class = NA_Initialize("left+self://", NA_TRUE);
-    HG_CHECK(na_class != NULL);
-    context = NA_Context_create(na_class);
-    HG_CHECK(context != NULL);
-    core = na_class_core_of(na_class);
-    hg_lock(&core->poll_lock);
-    HG_CHECK(!na_progress_poll(na_context_core_of(context), true, &n));
-    hg_unlock(&core->poll_lock);
-    na_progress_let_in(core);
-    deadline = hg_clock_after_ms(5000);
-    HG_CHECK_OK(na_progress_sleep(
-        na_context_core_of(context), NA_LANES_ALL, false, deadline));
-    HG_CHECK(hg_clock_now() < deadline);
-    HG_CHECK_OK(NA_Context_destroy(na_class, context));
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-static struct core_sleeper *core_late; /* who comes while core_slow polls */
-
-static unsigned core_poll_with_another(na_context_t *context)
-{
-    if (context != core_slow) {
-        atomic_fetch_add(&core_polled, 1);
-    } else if (core_late != NULL) {
-        core_put_to_sleep(core_late);
-        core_late = NULL;
-    }
-    return na_self_table()->poll(context);
-}
-
-/* Also who has a context to itself, and so no role to leave, lets in those that
- * found the transport taken, and sleep since. */
-HG_TEST(who_could_not_poll_is_woken_by_who_is_alone)
-{
-    static struct na_plugin table; /* borrowed for ever */
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct core_sleeper other;
-
-    table = *na_self_table();
-    table.name = "alone";
-    table.poll = core_poll_with_another;
-    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    info.wait_mode = NA_WAIT_BLOCK;
-    other.na_class = NA_Initialize_opt("alone+self://", NA_TRUE, &info);
-    HG_CHECK(other.na_class != NULL);
-    other.context = NA_Context_create(other.na_class);
-    HG_CHECK_OK(
-        na_context_create(other.na_class, NA_CONTEXT_LAYER, &core_slow));
-    core_late = &other;
-    HG_CHECK_RET(na_progress_alone(core_slow, NA_LANES_ALL, 0), NA_TIMEOUT);
-    while (atomic_load(&core_polled) == 0)
-        (void) sched_yield();
-    na_progress_poke(other.context);
-    HG_CHECK(!pthread_join(other.thread, NULL));
-    HG_CHECK_OK(na_context_destroy(core_slow, NA_CONTEXT_DRAIN_MS));
-    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
-    HG_CHECK_OK(NA_Finalize(other.na_class));
 }
 
 static int core_poke(na_context_t *context)

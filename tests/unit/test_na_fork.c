@@ -34,15 +34,9 @@ static unsigned forked_locks(
     locks[n++] = &hg_layer_mutex;
     locks[n++] = &hg_bulk_request_lock;
     locks[n++] = &hg_wait_state.lock;
-    locks[n++] = &hg_init_state.context->lock;
-    locks[n++] = &hg_init_state.bulk->lock;
+    locks[n++] = hg_init_state.context->lock;
     locks[n++] = &hg_init_state.context->hg_class->registry.lock;
-    locks[n++] = &core->poll_lock;
-    locks[n++] = &core->match.lock;
-    locks[n++] = &core->context_lock;
-    locks[n++] = &core->lock;
-    locks[n++] = &context->op_lock;
-    locks[n++] = &context->queue.lock;
+    locks[n++] = &core->list_lock;
     locks[n++] = &context->queue.waker.mutex;
     return n;
 }
@@ -194,18 +188,9 @@ static unsigned forked_callback_locks(
     unsigned n = 0;
 
     locks[n++] = &hg_class_lock;
-    locks[n++] = &hg_class->lock;
-    locks[n++] = &context->lock;
-    locks[n++] = &context->transfers.lock;
-    locks[n++] = &hg_class->layer->lock;
+    locks[n++] = hg_class->lock;
     locks[n++] = &hg_class->registry.lock;
-    locks[n++] = &core->poll_lock;
-    locks[n++] = &core->match.lock;
-    locks[n++] = &core->context_lock;
-    locks[n++] = &core->waiters_lock;
-    locks[n++] = &core->lock;
-    locks[n++] = &na_context->op_lock;
-    locks[n++] = &na_context->queue.lock;
+    locks[n++] = &core->list_lock;
     locks[n++] = &na_context->queue.waker.mutex;
     return n;
 }
