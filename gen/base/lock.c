@@ -24,25 +24,6 @@ HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_lock_init_class(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attr;
-    int rc = pthread_mutexattr_init(&attr);
-
-    if (rc != 0)
-        goto error;
-    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-    if (rc == 0)
-        rc = pthread_mutex_init(mutex, &attr);
-    pthread_mutexattr_destroy(&attr);
-    if (rc == 0)
-        return HG_SUCCESS;
-
-error:
-    hg_log_error("lock", "pthread_mutex_init: %s", strerror(rc));
-    return HG_NOMEM;
-}
-
 HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -92,4 +73,77 @@ HG_PRIVATE bool hg_lock_wait_until(
     rc = pthread_cond_timedwait(cond, mutex, &until);
     assert(rc == 0 || rc == ETIMEDOUT);
     return rc != ETIMEDOUT;
+}
+
+/* ---- The lock of a class ---- */
+
+#ifndef NDEBUG
+HG_PRIVATE unsigned *hg_monitor_depth(void)
+{
+    static _Thread_local unsigned depth;
+
+    return &depth;
+}
+#endif
+
+HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        goto error;
+    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    if (rc == 0)
+        rc = pthread_mutex_init(&monitor->mutex, &attr);
+    pthread_mutexattr_destroy(&attr);
+    if (rc != 0)
+        goto error;
+    atomic_init(&monitor->wanted, 0);
+    return HG_SUCCESS;
+
+error:
+    hg_log_error("lock", "pthread_mutex_init: %s", strerror(rc));
+    return HG_NOMEM;
+}
+
+HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
+{
+    assert(atomic_load(&monitor->wanted) == 0);
+    pthread_mutex_destroy(&monitor->mutex);
+}
+
+HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
+{
+    atomic_fetch_add(&monitor->wanted, 1);
+    hg_lock(&monitor->mutex);
+    atomic_fetch_sub(&monitor->wanted, 1);
+}
+
+HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
+{
+    if (!hg_lock_try(&monitor->mutex))
+        return false;
+#ifndef NDEBUG
+    ++*hg_monitor_depth();
+#endif
+    return true;
+}
+
+HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
+{
+    int tries;
+
+    for (tries = 0; tries < HG_LOCK_TRIES &&
+         atomic_load_explicit(&monitor->wanted, memory_order_relaxed) > 0;
+         tries++)
+        (void) sched_yield();
+    hg_enter(monitor);
+}
+
+HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
+{
+    hg_leave(monitor);
+    hg_clock_relax();
+    hg_reenter(monitor);
 }

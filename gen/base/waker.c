@@ -194,31 +194,31 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
 /* ---- Naps ---- */
 
 /* A nap without a descriptor: so short that nobody need wake it. */
-static hg_return_t hg_waker_doze(pthread_mutex_t *mutex, uint64_t deadline)
+static hg_return_t hg_waker_doze(struct hg_monitor *monitor, uint64_t deadline)
 {
     int rc;
 
-    hg_unlock(mutex);
+    hg_leave(monitor);
     rc = poll(NULL, 0, 1);
-    hg_lock(mutex);
+    hg_enter(monitor);
     if (rc < 0)
         return HG_INTR;
     return hg_clock_now() < deadline ? HG_SUCCESS : HG_TIMEOUT;
 }
 
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    pthread_mutex_t *mutex, uint64_t deadline)
+    struct hg_monitor *monitor, uint64_t deadline)
 {
     hg_return_t ret;
 
     if (hg_waker_try_init(&nap->waker) != HG_SUCCESS)
-        return hg_waker_doze(mutex, deadline);
+        return hg_waker_doze(monitor, deadline);
     hg_list_init(&nap->link);
     hg_list_push(naps, &nap->link);
     hg_waker_arm(&nap->waker);
-    hg_unlock(mutex);
+    hg_leave(monitor);
     ret = hg_waker_sleep(&nap->waker, -1, deadline);
-    hg_lock(mutex);
+    hg_enter(monitor);
     hg_list_remove(&nap->link);
     hg_waker_disarm(&nap->waker);
     hg_waker_fini(&nap->waker);

@@ -71,11 +71,11 @@ struct hg_nap {
 };
 
 /* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). `mutex`, which guards the list
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the list
  * and is held, is free meanwhile. Where descriptors ran out the nap is on no
  * list, and ends after a millisecond. */
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    pthread_mutex_t *mutex, uint64_t deadline);
+    struct hg_monitor *monitor, uint64_t deadline);
 
 /* Wake one that sleeps on a list; the list's mutex is held. */
 static inline void hg_waker_wake(struct hg_nap *nap)

@@ -103,7 +103,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         const struct hg_bulk *bulk =
@@ -115,7 +115,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
                     : bulk->owner == NULL ? "a peer"
                                           : bulk->owner);
     }
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     return count;
 }
 
@@ -149,9 +149,9 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     hg_bulk_withdraw(bulk);
     hg_bulk_drop_mems(bulk);
     if (layer != NULL) {
-        hg_lock(layer->lock);
+        hg_enter(layer->lock);
         hg_list_remove(&bulk->link);
-        hg_unlock(layer->lock);
+        hg_leave(layer->lock);
     }
     hg_bulk_drop_addr(bulk);
     assert(atomic_load(&bulk->refs) == 0);
@@ -221,9 +221,9 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(
     atomic_init(&bulk->refs, 1);
     atomic_init(&bulk->given, 1);
     bulk->layer = layer;
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     return bulk;
 }
 
@@ -372,7 +372,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     size_t i;
 
     assert(bulk->original == NULL);
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     /* Here, as its owner may be freeing it while an alias is serialized. */
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
@@ -388,7 +388,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     while (ret != HG_SUCCESS && i > 0)
         (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
 unlock:
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     return ret;
 }
 
@@ -404,16 +404,16 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
     if (layer == NULL)
         return;
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     was = bulk->published;
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_lock_wait_until(
-            &layer->released, layer->lock, HG_CLOCK_NEVER);
+            &layer->released, &layer->lock->mutex, HG_CLOCK_NEVER);
     checked = !hg_list_is_empty(&layer->homes);
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     if (checked)
         layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
@@ -449,12 +449,12 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
             return;
     }
     /* Somebody waits, and frees it next. */
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     before = atomic_fetch_sub(holds, 1);
     assert(before > HG_BULK_WITHDRAWN);
     if (before == (HG_BULK_WITHDRAWN | 1u))
         pthread_cond_broadcast(&layer->released);
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* A handle for the memory of `original`, whose reference it takes. */
@@ -496,11 +496,11 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
 {
     struct hg_bulk *bulk;
 
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     bulk = (struct hg_bulk *) hg_map_get(&layer->ids, id);
     if (bulk != NULL && !hg_bulk_ref_living(bulk))
         bulk = NULL;
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     if (bulk == NULL) {
         layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
         hg_log_warning("bulk", "a bulk handle of this process was freed");
@@ -517,13 +517,13 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     struct hg_bulk_layer *layer = bulk->layer;
     bool done = false;
 
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     if (!bulk->remote && !atomic_load(&source->bound)) {
         source->context_id = context_id;
         atomic_store(&source->bound, true);
         done = true;
     }
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     if (done)
         return HG_SUCCESS;
     hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
@@ -567,7 +567,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
     struct na_link *link;
 
     assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
@@ -579,7 +579,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
             break;
         }
     }
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* ---- Access ---- */

@@ -33,7 +33,7 @@
 /* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
-    pthread_mutex_t *lock;   /* the NA class's */
+    struct hg_monitor *lock; /* the NA class's */
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
     struct na_link homes; /* of transfers that are checked */

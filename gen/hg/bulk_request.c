@@ -13,6 +13,7 @@
 #include "na/addr.h"
 
 struct hg_bulk_request {
+    struct hg_context *context;
     bool abandoned; /* by HG_Finalize */
     _Atomic bool done;
     hg_return_t ret;
@@ -139,7 +140,7 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
     abandoned = request->abandoned;
     request->ret = ret;
     if (!abandoned)
-        hg_wait_raise(&request->done);
+        hg_wait_raise(request->context, &request->done);
     hg_unlock(&hg_bulk_request_lock);
     if (abandoned)
         hg_mem_free(request);
@@ -197,6 +198,7 @@ static hg_return_t hg_bulk_request_begin(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
+    made->context = context;
     made->ret = result;
     atomic_store(&made->done, result != HG_SUCCESS);
     ret = hg_bulk_request_issue(made, &ticket);
@@ -274,7 +276,9 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
     request->waiters++;
     /* A wait that starts no handler, inside one or not. */
     hg_unlock(&hg_bulk_request_lock);
+    hg_enter(context->lock);
     ret = hg_wait_until(context, &request->done, false, deadline);
+    hg_leave(context->lock);
     hg_lock(&hg_bulk_request_lock);
     *done_p = ret == HG_SUCCESS;
     *taken_p = *done_p && request->taken; /* by another thread */
@@ -296,7 +300,9 @@ static void hg_bulk_request_turn(struct hg_context *context)
 {
     static const _Atomic bool never = false;
 
+    hg_enter(context->lock);
     (void) hg_wait_until(context, &never, false, 0);
+    hg_leave(context->lock);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(

@@ -63,7 +63,7 @@ struct hg_transfer {
 };
 
 HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, pthread_mutex_t *lock)
+    struct hg_transfer_home *home, struct hg_monitor *lock)
 {
     hg_list_init(&home->transfers);
     home->lock = lock;
@@ -73,17 +73,17 @@ HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
 {
     assert(hg_list_is_empty(&home->transfers));
     if (home->layer != NULL) {
-        hg_lock(home->layer->lock);
+        hg_enter(home->layer->lock);
         hg_list_remove(&home->sibling);
-        hg_unlock(home->layer->lock);
+        hg_leave(home->layer->lock);
     }
 }
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     hg_list_remove(&transfer->link);
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (transfer->check != NULL)
         transfer->home->checker->end(transfer->check);
     if (transfer->owner != NULL)
@@ -157,7 +157,7 @@ static void hg_transfer_drop_piece(
     bool check;
     bool last;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     if (transfer->ret == HG_SUCCESS)
         transfer->ret = ret;
     assert(transfer->pieces > 0);
@@ -167,7 +167,7 @@ static void hg_transfer_drop_piece(
         transfer->checking = true;
         transfer->pieces = 1;
     }
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (check)
         transfer->home->checker->begin(transfer);
     else if (last)
@@ -210,12 +210,12 @@ static void hg_transfer_note(
     struct hg_transfer *transfer = slot->transfer;
     bool mine;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     mine = slot->turn == turn;
     if (mine)
         slot->op_id = op_id;
     mine = mine && transfer->canceled;
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (mine)
         (void) na_context_cancel(transfer->home->context, op_id);
 }
@@ -275,14 +275,14 @@ static struct hg_transfer_slot *hg_transfer_next(struct hg_transfer *transfer,
 {
     struct hg_transfer_slot *slot = NULL;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     if (transfer->ret == HG_SUCCESS && !transfer->canceled &&
         transfer->idle != NULL &&
         hg_transfer_cut(&transfer->walk, &transfer->args, piece)) {
         slot = hg_transfer_take_slot(transfer);
         *turn_p = slot->turn;
     }
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     return slot;
 }
 
@@ -291,9 +291,9 @@ static void hg_transfer_end_slot(struct hg_transfer_slot *slot)
 {
     struct hg_transfer *transfer = slot->transfer;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     hg_transfer_give_slot(slot);
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
 }
 
 static void hg_transfer_issue(struct hg_transfer *transfer);
@@ -637,9 +637,9 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
     transfer->began = hg_clock_ticks();
-    hg_lock(home->lock);
+    hg_enter(home->lock);
     hg_list_push(&home->transfers, &transfer->link);
-    hg_unlock(home->lock);
+    hg_leave(home->lock);
     *transfer_p = transfer;
     return HG_SUCCESS;
 }
@@ -679,9 +679,9 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
     if (ret == HG_AGAIN) {
         ret = hg_transfer_ask(transfer);
     } else {
-        hg_lock(transfer->home->lock);
+        hg_enter(transfer->home->lock);
         transfer->walk.cut = transfer->args.size;
-        hg_unlock(transfer->home->lock);
+        hg_leave(transfer->home->lock);
     }
     hg_transfer_drop_piece(transfer, ret);
 }
@@ -704,11 +704,11 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
 {
     bool held;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     held = transfer->pieces > 0;
     if (held)
         transfer->pieces++;
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     return held;
 }
 
@@ -724,19 +724,19 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
     void *check;
     unsigned i;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     assert(transfer->pieces > 0);
     transfer->canceled = true;
     check = transfer->check;
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (check != NULL)
         transfer->home->checker->cancel(check);
     for (i = 0; i < transfer->slot_count; i++) {
         na_op_id_t op_id;
 
-        hg_lock(transfer->home->lock);
+        hg_enter(transfer->home->lock);
         op_id = transfer->slots[i].op_id;
-        hg_unlock(transfer->home->lock);
+        hg_leave(transfer->home->lock);
         if (op_id != NA_OP_ID_NULL) /* one that ended meanwhile is stale */
             (void) na_context_cancel(context, op_id);
     }
@@ -770,11 +770,11 @@ HG_PRIVATE void hg_transfer_note_check(
 {
     bool canceled;
 
-    hg_lock(transfer->home->lock);
+    hg_enter(transfer->home->lock);
     assert(transfer->check == NULL && transfer->pieces > 0);
     transfer->check = check;
     canceled = transfer->canceled;
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (canceled) /* who did so did not find it */
         transfer->home->checker->cancel(check);
 }
@@ -806,13 +806,13 @@ static struct hg_transfer *hg_transfer_find_checked(
             HG_CONTAINER_OF(link, struct hg_transfer, link);
         bool found = false;
 
-        hg_lock(transfer->home->lock);
+        hg_enter(transfer->home->lock);
         if (transfer->checking && !transfer->canceled && transfer->pieces > 0 &&
             hg_bulk_source(transfer->args.local) == bulk) {
             transfer->pieces++;
             found = true;
         }
-        hg_unlock(transfer->home->lock);
+        hg_leave(transfer->home->lock);
         if (found)
             return transfer;
     }
@@ -826,17 +826,17 @@ static struct hg_transfer *hg_transfer_find_withdrawn(
     struct hg_transfer *transfer = NULL;
     struct na_link *link;
 
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->homes.next; link != &layer->homes && transfer == NULL;
          link = link->next) {
         struct hg_transfer_home *home =
             HG_CONTAINER_OF(link, struct hg_transfer_home, sibling);
 
-        hg_lock(home->lock);
+        hg_enter(home->lock);
         transfer = hg_transfer_find_checked(home, bulk);
-        hg_unlock(home->lock);
+        hg_leave(home->lock);
     }
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
     return transfer;
 }
 
@@ -856,10 +856,10 @@ HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
     assert(home->checker == NULL && hg_list_is_empty(&home->transfers));
     home->checker = checker;
     home->layer = layer;
-    hg_lock(layer->lock);
+    hg_enter(layer->lock);
     layer->withdrawn = hg_transfer_withdrawn;
     hg_list_push(&layer->homes, &home->sibling);
-    hg_unlock(layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* ---- What is known of one ---- */
@@ -877,11 +877,11 @@ static void hg_transfer_tell(
         view->peer, sizeof(view->peer), "%s", hg_transfer_peer_name(args));
     view->begun = 0;
     view->ended = false;
-    if (!hg_lock_try(transfer->home->lock))
+    if (!hg_enter_try(transfer->home->lock))
         return;
     view->begun = transfer->walk.cut;
     view->ended = transfer->pieces == 0;
-    hg_unlock(transfer->home->lock);
+    hg_leave(transfer->home->lock);
 }
 
 HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
@@ -890,13 +890,13 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
     const struct na_link *link;
     unsigned count = 0;
 
-    if (!hg_lock_try(home->lock))
+    if (!hg_enter_try(home->lock))
         return false;
     for (link = home->transfers.next; link != &home->transfers && count < max;
          link = link->next)
         hg_transfer_tell(
             HG_CONTAINER_OF(link, struct hg_transfer, link), &views[count++]);
-    hg_unlock(home->lock);
+    hg_leave(home->lock);
     *count_p = count;
     return true;
 }

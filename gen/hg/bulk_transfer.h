@@ -54,15 +54,15 @@ struct hg_transfer_home {
     struct hg_bulk_layer *layer;               /* if so, whose list it is on */
     struct na_link sibling;                    /* the layer's lock */
     _Atomic uint32_t under_way;
-    _Atomic bool ending;   /* its context is: no check begins any more */
-    _Atomic bool left;     /* by its context: those under way are abandoned */
-    pthread_mutex_t *lock; /* the bulk class's */
+    _Atomic bool ending;     /* its context is: no check begins any more */
+    _Atomic bool left;       /* by its context: those under way are abandoned */
+    struct hg_monitor *lock; /* the bulk class's */
     struct na_link transfers; /* until their callbacks have run */
 };
 
 /* Its list; HG_NOMEM (logged). The end: none is left. */
 HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, pthread_mutex_t *lock);
+    struct hg_transfer_home *home, struct hg_monitor *lock);
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
 
 /* Have what moves between the layer's memory and peers' checked, from the start

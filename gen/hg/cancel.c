@@ -31,9 +31,9 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 
     assert(handle->cancel.told && handle->canceled);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     handle->cancel.told = false;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     hg_handle_unref(handle);
 }
 
@@ -53,14 +53,14 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     void *arg;
 
     assert(part->told);
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     arg = part->arg;
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = NULL;
     }
     part->told = false;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (callback != NULL)
         callback(handle, arg);
     hg_handle_unref(handle);
@@ -155,11 +155,11 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_cancel_find(context, source, header);
     if (handle != NULL && hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 /* The newest calls are visited first, and the scan stops when all calls of the
@@ -172,7 +172,7 @@ HG_PRIVATE void hg_cancel_peer(
     struct na_link *link;
     uint64_t left;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     left = hg_share_peer(addr, HG_SHARE_CALLS);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
@@ -187,21 +187,21 @@ HG_PRIVATE void hg_cancel_peer(
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     if (handle->cancel.missed)
         atomic_store(&handle->unwanted, true);
     if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_set_callback(
@@ -210,11 +210,11 @@ HG_PRIVATE void hg_cancel_set_callback(
     struct hg_context *context = handle->context;
 
     assert(handle->target);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle->cancel.used = true;
     handle->cancel.callback = callback;
     handle->cancel.arg = arg;
     if (callback != NULL && hg_handle_is_over(handle))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }

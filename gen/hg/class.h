@@ -64,7 +64,7 @@ struct hg_class {
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
-    pthread_mutex_t *lock; /* the NA class's */
+    struct hg_monitor *lock; /* the NA class's */
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };

@@ -109,7 +109,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         struct hg_timer *timer = NULL;
         bool unsaid;
 
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         if (context->deadline.count > 0)
             timer = hg_deadline_pop(&context->deadline, hg_clock_now());
         if (timer != NULL) {
@@ -120,7 +120,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         unsaid = hg_context_is_unsaid(context);
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
         if (handle == NULL && unsaid && !hg_context_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -198,7 +198,11 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
+        hg_leave(context->lock);
+        hg_enter(context->transfers.lock);
         (void) na_progress_alone(context->transfers.context, 0, 0);
+        hg_leave(context->transfers.lock);
+        hg_enter(context->lock);
         ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
@@ -208,10 +212,14 @@ static hg_return_t hg_context_progress_both(
         if (now >= deadline)
             return HG_TIMEOUT;
         if (now < awake_until || info->wait_mode == NA_WAIT_SPIN) {
+            hg_leave(context->lock);
             (void) sched_yield();
+            hg_enter(context->lock);
             continue;
         }
+        hg_leave(context->lock);
         ret = hg_context_sleep(context, deadline);
+        hg_enter(context->lock);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -265,10 +273,10 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
 
     if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
         return next;
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     next = hg_deadline_next(&context->deadline);
     unsaid = hg_context_is_unsaid(context);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (unsaid) {
         uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -308,14 +316,14 @@ static void hg_context_add_counts(
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->in_flight += context->in_flight;
     sum->unanswered += hg_handle_count_targets(context, false);
     sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
     sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_sum(
@@ -328,13 +336,13 @@ HG_PRIVATE void hg_context_sum(
     sum_p->unanswered = 0;
     sum_p->fetched_bytes = 0;
     sum_p->held_bytes = 0;
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     memcpy(counts, hg_class->counted, sizeof(counts));
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         hg_context_add_now(
             HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
     sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
     sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
@@ -446,9 +454,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (hg_class->options.bulk_checksum)
         hg_transfer_home_check(
             &context->transfers, hg_class->layer, hg_bulk_check_table());
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     *context_p = context;
     return HG_SUCCESS;
 
@@ -467,9 +475,9 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
 {
     bool quiet;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     quiet = context->live == 0 && context->sending == 0;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return quiet && atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
@@ -480,10 +488,12 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     uint64_t deadline = hg_clock_after_ms(ms);
 
     while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+        hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) na_queue_run(
+            context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        hg_leave(context->lock);
         hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
@@ -507,18 +517,18 @@ static void hg_context_leave_class(struct hg_context *context)
     struct hg_class *hg_class = context->hg_class;
 
     assert(!hg_list_is_empty(&context->sibling));
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     na_live_remove(NA_LIVE_CONTEXT, context);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
 {
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     context->closing = true;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_describe(
@@ -530,7 +540,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned others = 0;
     unsigned i;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
     for (i = 0; i < 2; i++) {
@@ -556,7 +566,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
         atomic_load(&context->transfers.under_way));
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
@@ -598,9 +608,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
             atomic_load(&context->transfers.under_way), left);
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         hg_share_leave(&context->share);
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
         hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);

@@ -46,11 +46,11 @@ static bool hg_drain_has_calls(struct hg_class *hg_class)
     bool found = false;
     struct na_link *link;
 
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts && !found;
          link = link->next)
         found = hg_serve_has_calls(hg_drain_context_of(link));
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     return found;
 }
 
@@ -60,9 +60,9 @@ static struct hg_context *hg_drain_next(
 {
     struct na_link *link;
 
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     link = context != NULL ? context->sibling.next : hg_class->contexts.next;
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     return link != &hg_class->contexts ? hg_drain_context_of(link) : NULL;
 }
 
@@ -77,13 +77,15 @@ static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
         until = hg_clock_after_ms(alone ? HG_DRAIN_TURN_MS : HG_DRAIN_SHORT_MS);
         if (until > deadline)
             until = deadline;
+        hg_enter(context->lock);
         if (context->callbacks) {
             (void) hg_context_progress(context, NA_LANES_ALL, until);
-            (void) na_context_run(
-                context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
+            (void) na_queue_run(
+                context->queue, NA_LANES_ALL, UINT_MAX, deadline);
         } else {
             (void) hg_wait_until(context, NULL, true, until);
         }
+        hg_leave(context->lock);
     }
 }
 
@@ -93,12 +95,12 @@ static uint64_t hg_drain_count_refused(struct hg_class *hg_class)
     uint64_t count = 0;
     struct na_link *link;
 
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count += atomic_load(
             &hg_drain_context_of(link)->counts[HG_COUNT_TURNED_AWAY]);
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     return count;
 }
 

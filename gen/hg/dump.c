@@ -194,11 +194,11 @@ static void hg_dump_see_calls(
 /* Copy what there is. False: its lock was not to be had. */
 static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
 {
-    if (!hg_lock_try(context->lock))
+    if (!hg_enter_try(context->lock))
         return false;
     hg_dump_see_calls(view, &context->origins, false);
     hg_dump_see_calls(view, &context->targets, true);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return hg_transfer_look(&context->transfers, view->transfers,
         view->transfers_max, &view->transfer_count);
 }
@@ -229,10 +229,10 @@ static void hg_dump_write(struct hg_dump *dump, struct hg_context *context,
 static bool hg_dump_measure(
     struct hg_context *context, struct hg_dump_view *view)
 {
-    if (!hg_lock_try(context->lock))
+    if (!hg_enter_try(context->lock))
         return false;
     view->calls_max = context->live + 1;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     view->transfers_max = atomic_load(&context->transfers.under_way) + 1;
     return true;
 }
@@ -304,7 +304,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
             ? na_class->self_addr->name
             : "does not listen");
-    if (!hg_lock_try(hg_class->lock)) {
+    if (!hg_enter_try(hg_class->lock)) {
         dump->ret = HG_AGAIN;
         hg_dump_say(dump, "  its lock is not to be had\n");
         return;
@@ -313,7 +313,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
          link = link->next)
         hg_dump_context(
             dump, HG_CONTAINER_OF(link, struct hg_context, sibling));
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
 }
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)

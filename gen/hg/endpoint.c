@@ -270,11 +270,11 @@ static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count++;
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     return count;
 }
 
@@ -285,12 +285,12 @@ static void hg_endpoint_describe_contexts(
     unsigned count = hg_endpoint_count_contexts(hg_class);
     char first[HG_CONTEXT_TEXT_MAX] = "";
 
-    hg_lock(hg_class->lock);
+    hg_enter(hg_class->lock);
     if (!hg_list_is_empty(&hg_class->contexts))
         hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
                                 struct hg_context, sibling),
             first, sizeof(first));
-    hg_unlock(hg_class->lock);
+    hg_leave(hg_class->lock);
     (void) snprintf(
         text, size, "a context is left: %u, the first has %s", count, first);
 }
@@ -625,7 +625,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     uint32_t idle = 0;
     bool stuck;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     for (link = context->origins.next; link != &context->origins;
          link = link->next)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
@@ -633,7 +633,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
         atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
 }
 
@@ -644,10 +644,11 @@ static void hg_endpoint_drain(struct hg_context *context)
 
     while (!hg_context_is_quiet(context) && !hg_endpoint_is_stuck(context) &&
         hg_clock_now() < deadline) {
+        hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
+        (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
+        hg_leave(context->lock);
     }
 }
 
@@ -896,11 +897,14 @@ hg_return_t HG_Registered_disabled_response(
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
     hg_return_t ret = hg_check_context(context, "HG_Progress");
+    uint64_t deadline;
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_context_progress(
-        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    hg_enter(context->lock);
+    ret = hg_context_progress(context, NA_LANES_ALL, deadline);
+    hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
 }
 
@@ -937,7 +941,9 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 
     if (ret != HG_SUCCESS)
         return ret;
+    hg_enter(context->lock);
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
+    hg_leave(context->lock);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);
     return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;

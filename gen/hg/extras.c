@@ -39,14 +39,14 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
     hg_return_t ret = hg_check_side(handle, false, "HG_Set_deadline");
 
     if (ret == HG_SUCCESS) {
-        hg_lock(handle->context->lock);
+        hg_enter(handle->context->lock);
         if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
             ret = HG_BUSY;
         if (ret == HG_SUCCESS) {
             handle->timeout = timeout;
             handle->deadline = 0;
         }
-        hg_unlock(handle->context->lock);
+        hg_leave(handle->context->lock);
         if (ret != HG_SUCCESS)
             hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
     }

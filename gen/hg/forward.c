@@ -108,10 +108,10 @@ static inline hg_return_t hg_forward_create_at(struct hg_context *context,
     struct hg_handle *handle;
     hg_return_t ret;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_forward_make(context, addr, rpc);
     ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
     else if (handle != NULL)
@@ -141,9 +141,9 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
 {
     struct hg_handle *handle;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_forward_make(context, addr, rpc);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -161,9 +161,9 @@ HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
     bool is_free;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     is_free = hg_forward_is_free(handle);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return !is_free;
 }
 
@@ -174,9 +174,9 @@ static hg_return_t hg_forward_log_busy(
 {
     bool over;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     over = handle->state == HG_HANDLE_IDLE && handle->number == 0;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (over)
         hg_log_warning("rpc",
             "%s: the message of the handle's last call has yet to leave",
@@ -204,10 +204,10 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
     if (HG_UNLIKELY(
             handle->parted.data != NULL && atomic_load(&handle->senders) > 0))
         hg_forward_let_out(handle);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return HG_UNLIKELY(ret == HG_BUSY)
         ? hg_forward_log_busy(handle, "HG_Forward")
         : hg_forward_refuse(context, ret);
@@ -217,27 +217,42 @@ HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
 {
     bool is_free;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     is_free = hg_forward_is_free(handle);
     if (is_free)
         handle->number = HG_FORWARD_NO_CALL;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return is_free ? HG_SUCCESS : hg_forward_log_busy(handle, "HG_Reset");
 }
 
 HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
 {
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     assert(handle->number == HG_FORWARD_NO_CALL);
     handle->number = 0;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
+}
+
+HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context)
+{
+    const struct na_link *link;
+
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next) {
+        const struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (handle->in_flight && handle->state == HG_HANDLE_IDLE)
+            return true;
+    }
+    return false;
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (handle->in_flight) { /* it was never sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
@@ -246,7 +261,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
         (void) hg_slots_remove(&context->sequences, handle->number);
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -316,10 +331,10 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = handle->sequence == sequence && hg_forward_take(handle);
     handle->settled = handle->settled || taken;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return taken;
 }
 
@@ -406,11 +421,11 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
             atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
     }
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     ret = hg_forward_admit(handle, size);
     if (ret == HG_SUCCESS)
         atomic_store(&handle->state, HG_HANDLE_SENT);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return hg_forward_refuse(handle->context, ret);
 }
 
@@ -465,12 +480,12 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
         hg_forward_unsent(handle, sequence, ret);
         return HG_SUCCESS;
     }
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     if (hg_forward_take(handle))
         hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
 end_large:
@@ -510,7 +525,7 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
     bool fetching = false;
     bool taken = false;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
         fetching = handle->state == HG_HANDLE_FETCHING;
         if (fetching && !handle->canceled) {
@@ -519,7 +534,7 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         }
         taken = hg_forward_take(handle);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
@@ -552,7 +567,7 @@ HG_PRIVATE void hg_forward_end_all(
     struct na_link *link;
 
     hg_list_init(&ended);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (addr != NULL)
         left = hg_room_asked(context, addr);
     link = context->origins.prev;
@@ -571,14 +586,14 @@ HG_PRIVATE void hg_forward_end_all(
             hg_list_push(ended.next, &handle->link); /* oldest first */
         }
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     while ((link = hg_list_pop(&ended)) != NULL) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         hg_list_push(&context->origins, link);
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_words(ret);
         hg_forward_finish(handle, ret);
@@ -604,7 +619,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     const char *text = "the output could not be fetched";
 
     ret = hg_handle_result(ret);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
     hg_deadline_remove(&context->deadline, &handle->timer);
@@ -612,7 +627,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         ret = handle->why;
         text = hg_forward_words(ret);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
         hg_forward_acknowledge(handle);
     if (ret == HG_SUCCESS) {
@@ -673,7 +688,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -687,7 +702,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 

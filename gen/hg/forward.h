@@ -52,6 +52,9 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
+/* Whether a thread is just beginning a call; the lock is held. */
+HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context);
+
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 

@@ -102,9 +102,9 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
 
     context->live++;
     if (handle == NULL) {
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
         handle = hg_handle_new(context);
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         if (handle == NULL && reserve)
             handle = hg_handle_reuse(context, 0);
     }
@@ -302,11 +302,11 @@ static void hg_handle_end(struct hg_handle *handle)
         hg_handle_lighten(handle);
     hg_handle_discount(handle);
     hg_handle_leave_addr(addr);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
     /* From here on context and class may be gone. */
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (excess != NULL)
         hg_handle_delete(excess);
 }
@@ -336,9 +336,9 @@ static HG_HOT bool hg_handle_unref_self(struct hg_handle *handle)
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
         handle->addr == NULL || !handle->addr->self)
         return false;
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     done = hg_handle_unref_locked(handle, &addr);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return done;
 }
 
@@ -454,11 +454,11 @@ HG_PRIVATE struct na_addr *hg_handle_swap_addr(
 {
     struct na_addr *before;
 
-    hg_lock(handle->context->lock); /* who looks for calls to a dead peer */
+    hg_enter(handle->context->lock); /* who looks for calls to a dead peer */
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return before;
 }
 
@@ -571,9 +571,9 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
     if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_SHARE_REFUSALS;
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     handle->counted = true;
 }
 
@@ -816,10 +816,10 @@ static bool hg_handle_say(struct hg_handle *handle)
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
         atomic_store_explicit(&context->has_timers, true, memory_order_release);
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
         return false;
     }
     if (ret != HG_SUCCESS)
@@ -843,7 +843,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     struct hg_handle *carrier = NULL;
     bool full;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
     if (!full)
         carrier = hg_handle_get(context, true);
@@ -854,7 +854,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
         carrier->target = true; /* counts as a refusal if it cannot leave */
         carrier->refused = true;
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (full)
         hg_log_warning("rpc", "%s takes no messages",
             addr->name != NULL ? addr->name : "a peer");
@@ -883,9 +883,9 @@ static void hg_handle_take_unsaid(
     struct hg_context *context, struct na_link *taken)
 {
     hg_list_init(taken);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_list_splice(taken, &context->unsaid);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
@@ -902,9 +902,9 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
         (void) hg_handle_say(handle);
         hg_handle_unref(handle);
     }
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     all = hg_list_is_empty(&context->unsaid);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return all;
 }
 

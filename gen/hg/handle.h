@@ -238,8 +238,8 @@ struct hg_context {
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
     struct hg_transfer_home transfers;
-    pthread_mutex_t *lock; /* the NA class's */
-    struct na_link pool;   /* free handles */
+    struct hg_monitor *lock; /* the NA class's */
+    struct na_link pool;     /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link abandoned; /* free handles that may be destroyed once more */

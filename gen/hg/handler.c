@@ -20,6 +20,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Handler_process");
+    uint64_t deadline;
     hg_return_t ret;
 
     if (context == NULL)
@@ -28,7 +29,10 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return hg_layer_leave(HG_BUSY);
     }
-    ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
+    deadline = hg_wait_deadline(timeout);
+    hg_enter(context->lock);
+    ret = hg_wait_until(context, NULL, true, deadline);
+    hg_leave(context->lock);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);

@@ -45,9 +45,9 @@ HG_PRIVATE void hg_held_take_back(struct hg_handle *handle)
 {
     bool taken;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = hg_held_take(handle);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (taken)
         hg_held_let_go(handle);
 }
@@ -57,13 +57,13 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle =
         (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
     if (handle != NULL &&
         (!na_addr_is_from(handle->addr, source) || !hg_held_take(handle)))
         handle = NULL;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (handle != NULL)
         hg_held_push_let_go(handle);
     else
@@ -77,22 +77,22 @@ HG_PRIVATE void hg_held_release(
     struct hg_handle *handle;
     uint64_t id;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     while ((handle = (struct hg_handle *) hg_slots_next(
                 &context->held, &cursor, &id)) != NULL) {
         if ((addr == NULL || handle->addr == addr) && hg_held_take(handle))
             hg_held_push_let_go(handle);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
 {
     bool taken;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = hg_held_take(handle);
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (!taken)
         return false;
     hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
@@ -117,9 +117,9 @@ static hg_return_t hg_held_reserve(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     hg_return_t ret;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -131,12 +131,12 @@ static hg_return_t hg_held_begin(struct hg_handle *handle)
         hg_clock_after_ms(context->hg_class->options.output_hold_ms);
     hg_return_t ret;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     ret = hg_handle_set_timer(handle, until);
     handle->held = ret == HG_SUCCESS;
     if (handle->held)
         hg_handle_ref(handle);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -161,8 +161,8 @@ HG_PRIVATE hg_return_t hg_held_offer(
 end_large:
     hg_overflow_end(handle, &handle->out_large);
 give_place:
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return ret;
 }

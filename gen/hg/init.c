@@ -22,6 +22,7 @@
 #include "hg/bulk_request.h"
 #include "hg/layer.h"
 #include "hg/request.h"
+#include "hg/wait.h"
 #include "na/live.h"
 
 struct hg_init_state {
@@ -181,15 +182,14 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
         why = "not initialised";
     } else if (hg_init_state.context != NULL) {
         why = "HG_Finalize comes first";
-    } else if (!hg_layer_close_bulk()) {
-        why = "a thread is inside the layer";
     } else {
+        hg_layer_open_bulk(NULL);
         hg_init_end_bulk();
+        ret = HG_SUCCESS;
     }
     hg_layer_unlock();
-    if (why == NULL)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
+    if (why != NULL)
+        hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
     return ret;
 }
 
@@ -253,6 +253,24 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return ret;
 }
 
+/* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
+ * is to begin. */
+static hg_return_t hg_init_close(struct hg_context *context)
+{
+    bool busy;
+
+    hg_enter(context->lock);
+    busy = hg_wait_is_any() || hg_forward_is_any_begun(context);
+    if (!busy)
+        hg_layer_open(NULL);
+    hg_leave(context->lock);
+    if (busy)
+        return HG_BUSY;
+    if (hg_init_state.own_bulk)
+        hg_layer_open_bulk(NULL);
+    return HG_SUCCESS;
+}
+
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
@@ -263,20 +281,14 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     if (!hg_init_lock("HG_Finalize"))
         return HG_FAULT;
     context = hg_init_state.context;
-    if (context == NULL)
-        ret = HG_FAULT;
-    else if (hg_init_state.own_bulk ? hg_layer_close_both() : hg_layer_close())
-        ret = HG_SUCCESS;
-    else
-        ret = HG_BUSY;
+    ret = context == NULL ? HG_FAULT : hg_init_close(context);
     if (ret == HG_SUCCESS)
         hg_class = context->hg_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
             ret == HG_FAULT ? "not initialised"
-                            : "inside a handler, or a thread is in a wait or "
-                              "another function of the layer");
+                            : "a thread waits, or runs a handler or a proc");
         return ret;
     }
     hg_request_free_all(context);

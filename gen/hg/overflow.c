@@ -41,14 +41,14 @@ static hg_return_t hg_overflow_take_share(
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
     lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
     if (taken) {
         hg_share_give(&context->share, handle->addr, kind, lingering);
         large->share += size;
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (taken)
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
@@ -67,11 +67,11 @@ static void hg_overflow_give_share(
 
     if (large->share == 0)
         return;
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_share_give(&context->share, handle->addr,
         fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
     large->share = 0;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
 }
 
 /* ---- Offering ---- */
@@ -210,14 +210,14 @@ static hg_return_t hg_overflow_begin_piece(
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     assert(!large->under_way);
     assert(!handle->target || handle->timer.index == 0);
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
     large->under_way = ret == HG_SUCCESS;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -228,7 +228,7 @@ static bool hg_overflow_end_piece(
     struct hg_context *context = handle->context;
     bool more;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (large->under_way && handle->target)
         hg_deadline_remove(&context->deadline, &handle->timer);
     large->under_way = false;
@@ -237,7 +237,7 @@ static bool hg_overflow_end_piece(
     more = large->got < large->size;
     if (context->closing)
         handle->canceled = true;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     hg_overflow_free_mem(&large->mem); /* described the local half */
     return more;
 }
@@ -250,12 +250,12 @@ static size_t hg_overflow_piece(
     size_t first = HG_OVERFLOW_PIECE_FIRST;
     size_t size = large->got;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     if (handle->target &&
         hg_share_total(share, HG_SHARE_FETCHED) >
             share->limit[HG_SHARE_FETCHED] / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     if (size < first)
         size = first;
     if (size > HG_OVERFLOW_PIECE_MAX)
@@ -267,9 +267,9 @@ static bool hg_overflow_is_canceled(struct hg_handle *handle)
 {
     bool canceled;
 
-    hg_lock(handle->context->lock);
+    hg_enter(handle->context->lock);
     canceled = handle->canceled;
-    hg_unlock(handle->context->lock);
+    hg_leave(handle->context->lock);
     return canceled;
 }
 
@@ -300,12 +300,12 @@ static hg_return_t hg_overflow_next(
         hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
         handle->addr, &op_id);
     if (ret == HG_SUCCESS) {
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         if (large->under_way && large->got == start) { /* this piece is */
             large->op_id = op_id;
             canceled = handle->canceled;
         }
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
     }
     if (canceled)
         (void) na_context_cancel(context->na_context, op_id);
@@ -420,9 +420,9 @@ HG_PRIVATE void hg_overflow_cancel(
     struct hg_context *context = handle->context;
     na_op_id_t op_id;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     op_id = large->op_id;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     /* Stale once the piece ended, and not yet known before it started: then who
      * starts it sees that it is canceled. */
     (void) na_context_cancel(context->na_context, op_id);
@@ -434,7 +434,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     na_op_id_t op_id = NA_OP_ID_NULL;
     bool late;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     /* With the timer set again it is the next piece that is on its way. */
     late = handle->in_large.under_way && handle->timer.index == 0;
     if (late) {
@@ -444,7 +444,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
         (void) hg_handle_set_timer(
             handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (!late || op_id == NA_OP_ID_NULL)
         return;
     hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",

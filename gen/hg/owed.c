@@ -146,9 +146,9 @@ HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
 
     hg_list_init(&taken);
     hg_list_init(&left);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_list_splice(&taken, &context->owed);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     while ((link = hg_list_pop(&taken)) != NULL) {
         struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
 
@@ -159,11 +159,11 @@ HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
         full = owed->addr;
         hg_list_push(&left, &owed->link);
     }
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_list_splice(&left, &context->owed);
     hg_list_splice(&context->owed, &left);
     all = hg_list_is_empty(&context->owed);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return all;
 }
 
@@ -173,9 +173,9 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context)
     struct na_link *link;
 
     hg_list_init(&taken);
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     hg_list_splice(&taken, &context->owed);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     while ((link = hg_list_pop(&taken)) != NULL)
         hg_owed_end(context, HG_CONTAINER_OF(link, struct hg_owed, link));
 }

@@ -56,7 +56,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
             hg_forward_keep_why(handle);
     }
     request->ret = ret;
-    hg_wait_raise(&request->done);
+    hg_wait_raise(handle->context, &request->done);
 }
 
 /* ---- Its beginning ---- */
@@ -171,7 +171,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     struct hg_handle *handle;
 
     *hold_p = HG_REQUEST_DONE;
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, ticket);
     request = handle != NULL ? &handle->request : NULL;
     if (request != NULL && atomic_load(&request->done)) {
@@ -185,7 +185,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
         request->waits++;
         *hold_p = HG_REQUEST_COUNTED;
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -222,12 +222,9 @@ HG_EXPORT hg_return_t HG_Wait(
     context = hg_layer_enter("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
+    hg_enter(context->lock);
     handle = hg_request_hold(context, request, &hold, &ret);
-    if (handle == NULL) {
-        hg_request_unknown(request, "HG_Wait");
-        return hg_layer_leave(HG_INVALID_ARG);
-    }
-    if (hold != HG_REQUEST_DONE) {
+    if (handle != NULL && hold != HG_REQUEST_DONE) {
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
@@ -236,6 +233,11 @@ HG_EXPORT hg_return_t HG_Wait(
             hg_forward_explain(handle, ret);
         }
         hg_request_let_be(handle, hold);
+    }
+    hg_leave(context->lock);
+    if (handle == NULL) {
+        hg_request_unknown(request, "HG_Wait");
+        return hg_layer_leave(HG_INVALID_ARG);
     }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
@@ -294,12 +296,12 @@ static const hg_request_t *hg_request_find_missing(
     const hg_request_t *missing = NULL;
     int i;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     for (i = 0; i < count && missing == NULL; i++) {
         if (hg_request_find(context, requests[i]) == NULL)
             missing = &requests[i];
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return missing;
 }
 
@@ -323,8 +325,10 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (missing == NULL) {
         for (i = 0; array_of_statuses != NULL && i < count; i++)
             array_of_statuses[i] = HG_FALSE;
+        hg_enter(context->lock);
         ret = hg_request_wait_all(context, count, array_of_requests, deadline,
             array_of_statuses, &missing);
+        hg_leave(context->lock);
     }
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
@@ -341,11 +345,11 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
 
     if (context == NULL)
         return "";
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         text = handle->text;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (handle == NULL)
         hg_request_unknown(request, "HG_Get_error_text");
     (void) hg_layer_leave(HG_SUCCESS);
@@ -359,11 +363,11 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 
     if (context == NULL)
         return;
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         handle->request.decoded = false;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     (void) hg_layer_leave(HG_SUCCESS);
 }
 
@@ -430,7 +434,7 @@ static hg_return_t hg_request_free(
     bool busy = false;
     bool put = false;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
         busy = hg_request_is_busy(&handle->request);
@@ -438,7 +442,7 @@ static hg_return_t hg_request_free(
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
         put = hg_request_put(handle, &rest);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (put) {
         hg_request_end_rest(&rest);
         return HG_SUCCESS;
@@ -471,12 +475,12 @@ static struct hg_handle *hg_request_take_next(
     struct hg_handle *handle;
     uint64_t id;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     do
         handle = (struct hg_handle *) hg_slots_next(
             &context->sequences, cursor, &id);
     while (handle != NULL && !atomic_exchange(&handle->issued, false));
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 

@@ -75,14 +75,14 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_link *link;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     for (link = core->waiters.next; link != &core->waiters; link = link->next) {
         struct hg_room_waiter *waiter =
             HG_CONTAINER_OF(link, struct hg_room_waiter, link);
 
         waiter->wake(waiter);
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_is_there(
@@ -92,11 +92,11 @@ HG_PRIVATE bool hg_room_is_there(
     uint64_t asked;
     bool there;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     asked = hg_room_asked(context, addr);
     there = context->in_flight < context->hg_class->options.max_in_flight &&
         hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return there &&
         (asked == 0 ? room > 0
                     : room >= HG_ROOM_CALL && asked <= room - HG_ROOM_CALL);
@@ -107,9 +107,9 @@ HG_PRIVATE bool hg_room_is_silent(
 {
     bool asked;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     asked = hg_room_asked(context, addr) > 0;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return !asked && atomic_load(&hg_room_of(addr)->room) == 0;
 }
 
@@ -129,7 +129,7 @@ HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
     bool joined;
 
     assert(waiter->wake != NULL);
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     context = (struct hg_context *) na_sink_arg(core, number);
     joined = context != NULL && (context->callbacks || context == layer) &&
         !atomic_load(&context->transfers.ending);
@@ -137,7 +137,7 @@ HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
         waiter->context = context;
         hg_list_push(&core->waiters, &waiter->link);
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     return joined;
 }
 
@@ -146,9 +146,9 @@ HG_PRIVATE void hg_room_part(
 {
     struct na_class_core *core = na_class_core_of(na_class);
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     hg_list_remove(&waiter->link);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_close(struct hg_context *context)
@@ -157,13 +157,13 @@ HG_PRIVATE bool hg_room_close(struct hg_context *context)
     struct na_link *link;
     bool found = false;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     for (link = core->waiters.next; link != &core->waiters; link = link->next)
         found = found ||
             HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
                 context;
     if (!found)
         atomic_store(&context->transfers.ending, true);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     return !found;
 }

@@ -47,7 +47,7 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
         HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
 
     if (!waiter->context->callbacks) {
-        hg_wait_raise(&wait->told);
+        hg_wait_raise(waiter->context, &wait->told);
         return;
     }
     atomic_store(&wait->told, true);
@@ -58,10 +58,14 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
 static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
 {
     struct hg_context *context = wait->waiter.context;
+    hg_return_t ret;
 
-    return context->callbacks
+    hg_enter(context->lock);
+    ret = context->callbacks
         ? hg_context_progress_until(context, &wait->told, until)
         : hg_wait_until(context, &wait->told, false, until);
+    hg_leave(context->lock);
+    return ret;
 }
 
 /* Process answers that arrived, so that a caller that only waits for quota
@@ -71,9 +75,9 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     struct hg_context *context = wait->waiter.context;
     bool calls;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     calls = context->in_flight > 0;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (calls && !hg_wait_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }

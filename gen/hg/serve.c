@@ -482,7 +482,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     bool admitted = false;
     bool heard = false;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
@@ -499,7 +499,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     } else if (handle != NULL && !refused) {
         heard = hg_serve_note(context, source, header);
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
@@ -831,7 +831,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     struct hg_handle *found = NULL;
     struct na_link *link;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     for (link = context->targets.next;
          link != &context->targets && found == NULL; link = link->next) {
         struct hg_handle *handle =
@@ -842,7 +842,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     }
     if (found != NULL)
         hg_handle_ref(found);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return found;
 }
 
@@ -853,7 +853,7 @@ HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
     char peer[NA_MAX_ADDR_LEN] = "";
     unsigned count = 0;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     for (link = context->targets.next; link != &context->targets;
          link = link->next) {
         const struct hg_handle *handle =
@@ -865,7 +865,7 @@ HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
             function, sizeof(function), "%s", hg_handle_function(handle));
         (void) snprintf(peer, sizeof(peer), "%s", hg_handle_peer(handle));
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     if (count > 0)
         hg_log_error("ctx",
             "%u calls were never answered, the first of \"%s\" from %s: a "
@@ -877,12 +877,12 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
 {
     const struct na_link *link;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     link = context->targets.next;
     while (link != &context->targets &&
         HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
         link = link->next;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return link != &context->targets;
 }
 

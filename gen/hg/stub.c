@@ -76,7 +76,7 @@ static void hg_stub_raise(struct hg_stub_flag *flag)
         atomic_store(&flag->up, true);
         na_progress_poke(na_context);
     } else {
-        hg_wait_raise(&flag->up);
+        hg_wait_raise(flag->context, &flag->up);
     }
 }
 
@@ -85,12 +85,14 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 {
     struct hg_context *context = flag->context;
 
-    if (na_context_run(context->na_context, lanes, 1, HG_CLOCK_NEVER) > 0)
-        return;
-    (void) hg_context_progress(context, lanes, 0);
-    if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
-        (void) na_progress(
-            context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
+    hg_enter(context->lock);
+    if (na_queue_run(context->queue, lanes, 1, HG_CLOCK_NEVER) == 0) {
+        (void) hg_context_progress(context, lanes, 0);
+        if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
+            (void) na_progress(
+                context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
+    }
+    hg_leave(context->lock);
 }
 
 static void hg_stub_await(const struct hg_stub_flag *flag)
@@ -286,11 +288,14 @@ static hg_return_t hg_stub_await_transfer(
             if (why != HG_SUCCESS)
                 hg_bulk_withdraw(local);
         }
-        if (flag->context->callbacks)
+        if (flag->context->callbacks) {
             hg_stub_turn(flag, NA_LANES_DONE);
-        else
-            (void) hg_wait_until(flag->context, &flag->up, false,
-                hg_clock_after_ms(HG_STUB_TURN_MS));
+            continue;
+        }
+        hg_enter(flag->context->lock);
+        (void) hg_wait_until(flag->context, &flag->up, false,
+            hg_clock_after_ms(HG_STUB_TURN_MS));
+        hg_leave(flag->context->lock);
     }
     return why;
 }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/waker.h"
 #include "na/progress.h"
 
 /* Completions run before the role is handed on. */
@@ -23,21 +22,20 @@ struct hg_wait_waiter {
     bool calls;               /* runs handlers */
 };
 
+/* The waits of this process, which has one layer at a time. */
 struct hg_wait_state {
-    pthread_mutex_t lock;      /* of `waiters` */
-    _Atomic bool driving;      /* a thread has the role */
-    _Atomic bool watching;     /* and returns from progress for queued calls */
-    _Atomic unsigned sleepers; /* those who sleep, or are about to */
-    _Atomic unsigned servers;  /* those of them that run handlers */
+    unsigned waits;   /* threads in hg_wait_until */
+    bool driving;     /* one of them has the role */
+    bool watching;    /* and returns from progress for queued calls */
+    unsigned servers; /* those who sleep and run handlers */
     struct na_link waiters;
-    unsigned blind; /* rounds since the last look for news; the driver's */
+    unsigned blind;          /* rounds since the last look for news */
     _Atomic uint64_t now;    /* when the last wait with a timeout began */
     _Atomic uint64_t looked; /* what that was at the last look */
 };
 
-/* The waits of this process. */
-static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
+static struct hg_wait_state hg_wait_state = {0, false, false, 0,
+    {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -59,6 +57,11 @@ HG_PRIVATE bool hg_wait_in_handler(void)
 HG_PRIVATE bool hg_wait_may_run(void)
 {
     return hg_wait_depth < HG_WAIT_DEPTH_MAX;
+}
+
+HG_PRIVATE bool hg_wait_is_any(void)
+{
+    return hg_wait_state.waits > 0;
 }
 
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
@@ -85,20 +88,19 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
+HG_PRIVATE HG_HOT void hg_wait_raise(
+    const struct hg_context *context, _Atomic bool *done)
 {
     struct na_link *link;
 
-    atomic_store(done, true);
-    if (atomic_load(&hg_wait_state.sleepers) == 0)
-        return;
-    hg_lock(&hg_wait_state.lock);
+    hg_enter(context->lock);
+    atomic_store_explicit(done, true, memory_order_release);
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
         if (hg_wait_waiter_of(link)->done == done)
             hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
-    hg_unlock(&hg_wait_state.lock);
+    hg_leave(context->lock);
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
@@ -106,16 +108,8 @@ HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
  * any more. */
 static HG_HOT void hg_wait_hand_on(void)
 {
-    struct na_link *first;
-
-    if (atomic_load(&hg_wait_state.sleepers) == 0 ||
-        atomic_load(&hg_wait_state.driving))
-        return;
-    hg_lock(&hg_wait_state.lock);
-    first = hg_wait_state.waiters.next;
-    if (first != &hg_wait_state.waiters)
-        hg_waker_wake(&hg_wait_waiter_of(first)->nap);
-    hg_unlock(&hg_wait_state.lock);
+    if (!hg_wait_state.driving && !hg_list_is_empty(&hg_wait_state.waiters))
+        hg_waker_wake(&hg_wait_waiter_of(hg_wait_state.waiters.next)->nap);
 }
 
 HG_PRIVATE void hg_wait_tell_depth(void)
@@ -136,29 +130,18 @@ static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    if (atomic_load(&hg_wait_state.servers) == 0)
+    if (hg_wait_state.servers == 0)
         return;
-    hg_lock(&hg_wait_state.lock);
     link = hg_wait_state.waiters.next;
     while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
         link = link->next;
     if (link != &hg_wait_state.waiters)
         hg_waker_wake(&hg_wait_waiter_of(link)->nap);
-    hg_unlock(&hg_wait_state.lock);
 }
 
-static bool hg_wait_has_calls(struct hg_context *context)
+static bool hg_wait_has_calls(const struct hg_context *context)
 {
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
-}
-
-/* Whether a thread that counts as a sleeper has nothing better to do. */
-static bool hg_wait_may_sleep(
-    struct hg_context *context, const _Atomic bool *done, bool calls)
-{
-    return (done == NULL || !atomic_load(done)) &&
-        atomic_load(&hg_wait_state.driving) &&
-        !(calls && hg_wait_has_calls(context));
 }
 
 /* Sleep until woken, `deadline` or a signal. */
@@ -166,27 +149,21 @@ static hg_return_t hg_wait_sleep(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
     waiter.calls = calls;
-    hg_lock(&hg_wait_state.lock);
-    atomic_fetch_add(&hg_wait_state.sleepers, 1);
     if (calls) {
-        atomic_fetch_add(&hg_wait_state.servers, 1);
+        hg_wait_state.servers++;
         if (!hg_wait_state.watching) /* let the driver look for calls */
             na_progress_poke(context->na_context);
     }
-    /* The lock is held until the nap is on the list, or not needed. */
-    if (hg_wait_may_sleep(context, done, calls))
-        ret = hg_waker_nap(
-            &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
+    ret = hg_waker_nap(
+        &waiter.nap, &hg_wait_state.waiters, context->lock, deadline);
     if (calls)
-        atomic_fetch_sub(&hg_wait_state.servers, 1);
-    atomic_fetch_sub(&hg_wait_state.sleepers, 1);
-    hg_unlock(&hg_wait_state.lock);
+        hg_wait_state.servers--;
     return ret;
 }
 
@@ -199,45 +176,23 @@ static unsigned hg_wait_run_calls(
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    n = na_queue_run_lane(context->queue, NA_LANE_CALL, max, deadline);
+    n = na_queue_run(context->queue, 1u << NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
-}
-
-/* Say whether calls are watched for; the role is ours. Nobody else does, so
- * what is said already need not be said again. */
-static void hg_wait_watch(bool watching)
-{
-    if (atomic_load(&hg_wait_state.watching) != watching)
-        atomic_store(&hg_wait_state.watching, watching);
-}
-
-/* Progress, until there is something for this thread or another. */
-static hg_return_t hg_wait_progress(
-    struct hg_context *context, bool calls, uint64_t deadline)
-{
-    bool watching;
-
-    /* Either we see who sleeps for calls now, or it sees that we do not watch,
-     * and pokes us: also if that was so before. */
-    hg_wait_watch(calls);
-    watching = calls || atomic_load(&hg_wait_state.servers) > 0;
-    hg_wait_watch(watching);
-    return hg_context_progress(
-        context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
 }
 
 /* Whether a wait has what it waits for: its flag, or without one any event. */
 static bool hg_wait_is_over(const _Atomic bool *done, unsigned events)
 {
-    return done != NULL ? atomic_load(done) : events > 0;
+    return done != NULL ? atomic_load_explicit(done, memory_order_acquire)
+                        : events > 0;
 }
 
-/* Run what completed; the number run. The role is ours, and with it the lane
- * DONE. */
+/* Run what completed; the number run. The role is ours. */
 static unsigned hg_wait_run_done(struct hg_context *context)
 {
-    return na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
+    return na_queue_run(
+        context->queue, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
 }
 
 /* Run what completed already, as calls to oneself have; whether the wait is
@@ -254,13 +209,14 @@ static bool hg_wait_need_not_look(struct hg_context *context,
 }
 
 /* Drive for one round: progress, then run what completed, which adds to
- * *events_p. The role is ours, and free on return. */
+ * *events_p. */
 static hg_return_t hg_wait_drive(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline, unsigned *events_p)
 {
     hg_return_t ret = HG_SUCCESS;
 
-    assert(atomic_load(&hg_wait_state.driving));
+    assert(!hg_wait_state.driving);
+    hg_wait_state.driving = true;
     hg_wait_driver = true;
     if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
@@ -270,22 +226,24 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
         atomic_store_explicit(&hg_wait_state.looked,
             atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed),
             memory_order_relaxed);
-        ret = hg_wait_progress(context, calls, deadline);
+        hg_wait_state.watching = calls || hg_wait_state.servers > 0;
+        ret = hg_context_progress(context,
+            hg_wait_state.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
         *events_p += hg_wait_run_done(context);
     }
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     hg_wait_driver = false;
-    atomic_store(&hg_wait_state.driving, false);
+    hg_wait_state.driving = false;
     return ret;
 }
 
 /* Whether a call waits for a thread, and this one, the only one, has reached
  * the limit of nested handlers. */
-static bool hg_wait_is_stuck(struct hg_context *context)
+static bool hg_wait_is_stuck(const struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&
-        atomic_load(&hg_wait_state.servers) == 0;
+        hg_wait_state.servers == 0;
 }
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
@@ -305,13 +263,16 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     bool looked = false; /* for news, since the beginning */
     bool told = false;   /* that it is stuck */
 
+    hg_wait_state.waits++;
     for (;;) {
-        if (done != NULL && atomic_load(done)) {
+        if (done != NULL && hg_wait_is_over(done, 0)) {
             ret = HG_SUCCESS;
             break;
         }
-        if (HG_UNLIKELY(hg_wait_driver))
-            return hg_wait_refuse();
+        if (HG_UNLIKELY(hg_wait_driver)) {
+            ret = hg_wait_refuse();
+            break;
+        }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
         if (hg_wait_is_over(done, events)) {
@@ -323,16 +284,18 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
-        if (!atomic_exchange(&hg_wait_state.driving, true))
+        if (!hg_wait_state.driving)
             ret = hg_wait_drive(context, done, calls, deadline, &events);
         else
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
+        hg_pass(context->lock);
         if (!calls && !told && hg_wait_is_stuck(context)) {
             hg_wait_tell_depth();
             told = true;
         }
     }
+    hg_wait_state.waits--;
     hg_wait_hand_on();
     return ret;
 }

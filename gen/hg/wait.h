@@ -18,15 +18,9 @@
  * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
- * Locking: a wait that never has to sleep takes no lock. The role is an atomic
- * flag, too. Whoever has it has also what one thread at a time may do: progress
- * of the context (na_progress_alone), and the lane DONE of its queue
- * (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about
- * to sleep counts itself as a sleeper, then looks once more at what it waits
- * for: its flag, the role, queued calls. Whoever changes one of these does so,
- * and then looks whether there are sleepers; only then it takes the mutex, to
- * find whom to wake. Both are sequentially consistent, so one of the two sees
- * the other.
+ * Locking: the lock of the context's class guards all of it. It is held around
+ * hg_wait_until, but free while the thread sleeps, while it runs handlers and
+ * callbacks, and between two turns of progress.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H
@@ -38,7 +32,8 @@
 
 /* Set a flag and wake the thread that waits for it, which may free the flag's
  * memory as soon as the flag is set. */
-HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
+HG_PRIVATE void hg_wait_raise(
+    const struct hg_context *context, _Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
@@ -46,7 +41,7 @@ HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
  * and runs the proc or hook that waits). If *done is set already, it returns at
  * once. A test may run one handler before it polls and one after it; a wait
  * exceeds its time by one handler at most. `done` must stay valid until this
- * returns. */
+ * returns. The lock is held, once. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline);
 
@@ -61,6 +56,9 @@ HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
 /* Whether this thread drives, so that it cannot wait; log that, HG_BUSY. */
 HG_PRIVATE bool hg_wait_is_driver(void);
 HG_PRIVATE hg_return_t hg_wait_refuse(void);
+
+/* Whether any thread waits; the lock is held. */
+HG_PRIVATE bool hg_wait_is_any(void);
 
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);

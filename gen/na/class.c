@@ -302,7 +302,7 @@ static void na_class_delete(struct na_class_core *core)
     na_match_fini(&core->match);
     assert(hg_list_is_empty(&core->waiters));
     pthread_mutex_destroy(&core->list_lock);
-    pthread_mutex_destroy(&core->own_lock);
+    hg_monitor_fini(&core->own_lock);
     na_class_free(core);
 }
 
@@ -336,7 +336,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         hg_lock_init(&core->list_lock) != NA_SUCCESS)
         goto free_core;
-    if (hg_lock_init_class(&core->own_lock) != NA_SUCCESS) {
+    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS) {
         pthread_mutex_destroy(&core->list_lock);
         goto free_core;
     }
@@ -374,9 +374,11 @@ static void *na_class_thread(void *arg)
     struct na_class_core *core = (struct na_class_core *) arg;
 
     /* The one thing ever queued here is the entry that ends the thread. */
+    hg_enter(core->lock);
     while (na_progress(core->thread_context, NA_LANES_DONE, HG_CLOCK_NEVER) !=
         NA_SUCCESS)
         continue;
+    hg_leave(core->lock);
     return NULL;
 }
 

@@ -15,7 +15,7 @@
 #include "na/sink.h"
 
 /* Enter it into its class under the first free id. */
-static na_return_t na_context_enter(
+static na_return_t na_context_number(
     struct na_class_core *core, struct na_context_core *context)
 {
     unsigned limit = core->info.max_contexts;
@@ -77,7 +77,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
-    ret = na_context_enter(core, context);
+    ret = na_context_number(core, context);
     if (ret != NA_SUCCESS)
         goto fini_queue;
     ret = core->ops.context_create(&context->pub);
@@ -132,8 +132,10 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint32_t left;
 
     na_context_cancel_all(&context->pub);
+    na_context_enter(context);
     while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
+    na_context_leave(context);
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
     left = atomic_load(&context->op_pending);
@@ -146,10 +148,13 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
 HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
+    bool busy;
 
-    return atomic_load(&core->progressing) ||
-        na_queue_is_running(&core->queue) ||
-        atomic_load(&core->queue.waiters) > 0;
+    na_context_enter(core);
+    busy = core->progressing || na_queue_is_running(&core->queue) ||
+        core->queue.waiters > 0;
+    na_context_leave(core);
+    return busy;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -182,13 +187,6 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_op_table_fini(core);
     hg_mem_free(core);
     return NA_SUCCESS;
-}
-
-HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max, uint64_t deadline)
-{
-    return na_queue_run(
-        &na_context_core_of(context)->queue, lanes, max, deadline);
 }
 
 /* Whoever executes a put or get: what is handed over goes from the transport
@@ -249,21 +247,10 @@ NA_EXPORT na_return_t NA_Context_destroy(
                              : ret;
 }
 
-/* Until something waits to be run, as na_queue_wait. */
-static na_return_t na_context_wait(
-    struct na_context_core *context, uint64_t deadline)
-{
-    na_return_t ret;
-
-    hg_lock(context->queue.lock);
-    ret = na_queue_wait(&context->queue, NA_LANES_ALL, NULL, deadline);
-    hg_unlock(context->queue.lock);
-    return ret;
-}
-
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
+    struct na_queue *queue;
     na_return_t ret = NA_SUCCESS;
     uint64_t deadline;
     unsigned n;
@@ -276,14 +263,16 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     }
     if (na_class_is_forked(context->na_class))
         return na_live_check(context->na_class, "NA_Trigger");
-    n = na_context_run(context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+    queue = &na_context_core_of(context)->queue;
+    hg_enter(queue->lock);
+    n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_context_wait(na_context_core_of(context), deadline);
+        ret = na_queue_wait(queue, NA_LANES_ALL, NULL, deadline);
         if (ret == NA_SUCCESS)
-            n = na_context_run(
-                context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+            n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
+    hg_leave(queue->lock);
     if (actual_count != NULL)
         *actual_count = n;
     return n > 0 ? NA_SUCCESS : ret;

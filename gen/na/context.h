@@ -37,10 +37,6 @@ HG_PRIVATE na_return_t na_context_destroy(
  * application's part, as with any object it destroys. */
 HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 
-/* Run entries as na_queue_run does. The context is busy meanwhile. */
-HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
-    unsigned max, uint64_t deadline);
-
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 

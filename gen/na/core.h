@@ -122,13 +122,13 @@ struct na_load {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
-    bool own;                 /* the library's own, not the application's */
-    _Atomic bool progressing; /* a thread has the role */
-    _Atomic bool poked;       /* progress is to return; na_progress_poke */
-    _Atomic bool poll_armed;  /* the application sleeps on our descriptor */
-    int epoll_fd;             /* for NA_Poll_get_fd; -1 until asked */
-    int timer_fd;             /* joined with that */
-    uint64_t timer_set;       /* when it rings */
+    bool own;                /* the library's own, not the application's */
+    bool progressing;        /* a thread has the role */
+    _Atomic bool poked;      /* progress is to return; na_progress_poke */
+    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
+    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;            /* joined with that */
+    uint64_t timer_set;      /* when it rings */
     struct na_load load;
     struct na_op_core **ops; /* by index; type-stable until destruction */
     uint32_t op_count;
@@ -154,7 +154,7 @@ struct na_match {
     uint64_t queued_bytes;     /* what all waiting messages count for */
     struct na_link graves;     /* the dead who left messages */
     bool held;                 /* a message was held back: NA_AGAIN */
-    _Atomic bool retry; /* ... and may find room now; cleared by progress */
+    bool retry; /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -169,9 +169,9 @@ struct na_class_core {
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */
-    pthread_mutex_t *lock;    /* of the class: its own, or that of the class
+    struct hg_monitor *lock;  /* of the class: its own, or that of the class
                                  of several transports that it is part of */
-    pthread_mutex_t own_lock;
+    struct hg_monitor own_lock;
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
     pthread_mutex_t list_lock; /* of the three that follow; a leaf */
     struct na_link addrs;
@@ -212,14 +212,14 @@ static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 }
 
 /* The lock of a context's class. */
-static inline void na_context_lock(const struct na_context_core *context)
+static inline void na_context_enter(const struct na_context_core *context)
 {
-    hg_lock(context->queue.lock);
+    hg_enter(context->queue.lock);
 }
 
-static inline void na_context_unlock(const struct na_context_core *context)
+static inline void na_context_leave(const struct na_context_core *context)
 {
-    hg_unlock(context->queue.lock);
+    hg_leave(context->queue.lock);
 }
 
 /* Zeroed memory for an object of three parts: what lies before the public one,

@@ -130,13 +130,17 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
 static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {
+    struct na_context_core *core = na_context_core_of(context);
     uint64_t deadline = hg_clock_after_ms(timeout_ms);
     na_return_t why = NA_SUCCESS;
 
     while (!waiter->done) {
-        na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
+        na_return_t ret;
 
-        (void) na_context_run(context, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+        na_context_enter(core);
+        ret = na_progress(context, NA_LANES_ALL, deadline);
+        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+        na_context_leave(core);
         if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
         why = ret;

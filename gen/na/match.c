@@ -136,7 +136,7 @@ static bool na_match_let_go(struct na_match *match)
 
     match->held = false;
     if (held)
-        atomic_store(&match->retry, true);
+        match->retry = true;
     return held;
 }
 
@@ -350,13 +350,13 @@ HG_PRIVATE na_return_t na_match_offer(
     na_return_t ret = NA_SUCCESS;
     na_return_t fill = NA_SUCCESS;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     op = na_match_take_recv(core, item);
     if (op != NULL)
         fill = na_match_fill(op, item);
     else
         ret = na_match_keep(core, item);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     if (op != NULL)
         na_op_complete(op, fill);
     return ret;
@@ -369,7 +369,7 @@ HG_PRIVATE bool na_match_purge(struct na_class_core *core)
     bool any;
 
     hg_list_init(&dropped);
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     while (!hg_list_is_empty(&match->graves)) {
         struct na_addr_core *addr =
             HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
@@ -380,7 +380,7 @@ HG_PRIVATE bool na_match_purge(struct na_class_core *core)
         na_match_unlink(match, waiting); /* the last one ends the grave */
         hg_list_push(&dropped, &waiting->link);
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     any = !hg_list_is_empty(&dropped);
     na_match_free_list(&dropped);
     return any;
@@ -414,10 +414,10 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 
     assert(sink != NULL);
     hg_list_init(&mine);
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     ret = na_sink_open(context, number, sink, dead, arg);
     if (ret != NA_SUCCESS) {
-        hg_unlock(core->lock);
+        hg_leave(core->lock);
         return ret;
     }
     na_match_take_rpc(&core->match, na_sink_number(context), &mine);
@@ -427,7 +427,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 
         (void) sink(arg, item->source, item->tag, item->data, item->size);
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     if (wake)
         context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
@@ -479,11 +479,11 @@ HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
     bool wake = false;
     na_return_t ret;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     ret = na_match_take_or_post(&core->match, op, &waiting);
     if (ret == NA_SUCCESS)
         wake = na_match_let_go(&core->match);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     /* Once posted, the operation may be over by now. */
     if (wake)
         na_class->core->wake(na_class);
@@ -500,14 +500,14 @@ HG_PRIVATE na_return_t na_match_cancel(
     struct na_class_core *core = na_class_core_of(context->na_class);
     bool posted;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
     if (posted) {
         hg_list_remove(&op->pub.link);
         if (op->pub.type == NA_CB_RECV_EXPECTED)
             core->match.entries--;
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     if (!posted)
         return NA_NOENTRY;
     na_op_complete(&op->pub, NA_CANCELED);
@@ -523,7 +523,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
     size_t i;
 
     hg_list_init(&failed);
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     if (na_addr_is_dead(addr) &&
         !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
         na_match_bury(match, na_addr_core_of(addr));
@@ -542,7 +542,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
             match->entries--;
         }
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     while ((link = hg_list_pop(&failed)) != NULL)
         na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
 }

@@ -18,13 +18,13 @@ static na_return_t na_msg_place(
 {
     na_return_t ret = NA_NOENTRY;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     if (item->plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, item->source, item->target, item->tag,
             item->data, item->size);
     if (ret == NA_NOENTRY)
         ret = na_match_offer(core, item);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     return ret;
 }
 

@@ -24,10 +24,10 @@ HG_PRIVATE struct na_op_core *na_op_table_at(
 {
     struct na_op_core *op = NULL;
 
-    na_context_lock(context);
+    na_context_enter(context);
     if (i < context->op_count)
         op = context->ops[i];
-    na_context_unlock(context);
+    na_context_leave(context);
     return op;
 }
 
@@ -105,7 +105,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
 
-    na_context_lock(core);
+    na_context_enter(core);
     op = core->op_free;
     if (op != NULL)
         core->op_free = op->next_free;
@@ -113,7 +113,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         op = na_op_grow(core);
     if (op != NULL)
         op->pub.type = type; /* na_op_find may look at it */
-    na_context_unlock(core);
+    na_context_leave(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
         return NULL;
@@ -180,13 +180,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     hg_mem_free(op->name);
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
-    na_context_lock(core);
+    na_context_enter(core);
     atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
     /* The next generation: identifiers handed out so far are stale. */
     atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
     op->next_free = core->op_free;
     core->op_free = op;
-    na_context_unlock(core);
+    na_context_leave(core);
     if (pending)
         na_op_leave(core);
 }
@@ -268,7 +268,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
     struct na_op_core *op = NULL;
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
 
-    na_context_lock(context);
+    na_context_enter(context);
     if (number >= 1 && number <= context->op_count)
         op = context->ops[number - 1];
     if (op != NULL &&
@@ -278,6 +278,6 @@ HG_PRIVATE struct na_op_core *na_op_find(
         op = NULL;
     if (op != NULL)
         *type_p = op->pub.type;
-    na_context_unlock(context);
+    na_context_leave(context);
     return op;
 }

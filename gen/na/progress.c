@@ -78,16 +78,9 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 /* The application slept on our descriptor, and progresses now. */
 static void na_progress_disarm(struct na_context_core *context)
 {
-    struct na_queue *queue = &context->queue;
-    bool was_armed;
-
-    hg_lock(queue->lock);
-    was_armed = atomic_exchange(&context->poll_armed, false);
-    hg_unlock(queue->lock);
-    if (was_armed) {
-        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-        hg_waker_disarm(&queue->waker);
-    }
+    context->poll_armed = false;
+    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    hg_waker_disarm(&context->queue.waker);
 }
 
 /* Take the context's role. False: it was not to be had, and *ret_p tells why:
@@ -97,27 +90,27 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
     uint64_t deadline, na_return_t *ret_p)
 {
     struct na_queue *queue = &context->queue;
-    na_return_t ret = NA_SUCCESS;
 
-    while (ret == NA_INTR || atomic_exchange(&context->progressing, true)) {
+    while (context->progressing) {
+        na_return_t ret =
+            na_queue_wait(queue, lanes, &context->progressing, deadline);
+
         /* Whoever waited to the end, or for what is here, need not try. */
         if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
             *ret_p = ret;
             return false;
         }
-        hg_lock(queue->lock);
-        ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
-        hg_unlock(queue->lock);
     }
-    if (HG_UNLIKELY(atomic_load(&context->poll_armed)))
+    context->progressing = true;
+    if (HG_UNLIKELY(context->poll_armed))
         na_progress_disarm(context);
     return true;
 }
 
 static void na_progress_leave(struct na_context_core *context)
 {
-    assert(atomic_load(&context->progressing));
-    atomic_store(&context->progressing, false);
+    assert(context->progressing);
+    context->progressing = false;
     na_queue_wake(&context->queue);
 }
 
@@ -131,18 +124,18 @@ static bool na_progress_is_shared(const struct na_class_core *core)
 static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool shared = na_progress_is_shared(core);
     unsigned n;
 
-    if (shared)
-        hg_lock(core->lock);
-    if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
-        atomic_store(&core->match.retry, false);
-    n = core->ops.poll(&context->pub);
-    if (core->emul != NULL)
-        n += na_emul_poll(core->emul);
-    if (shared)
-        hg_unlock(core->lock);
+    core->match.retry = false;
+    if (na_progress_is_shared(core)) {
+        n = core->ops.poll(&context->pub);
+        if (core->emul != NULL)
+            n += na_emul_poll(core->emul);
+    } else {
+        hg_leave(core->lock);
+        n = core->ops.poll(&context->pub);
+        hg_enter(core->lock);
+    }
     return n + na_queue_run_internal(&context->queue);
 }
 
@@ -160,7 +153,7 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    return idle && !atomic_load(&core->match.retry) &&
+    return idle && !core->match.retry &&
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
@@ -185,8 +178,11 @@ static na_return_t na_progress_sleep(
         deadline = due;
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {
-        if (na_progress_may_sleep(context))
+        if (na_progress_may_sleep(context)) {
+            na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+            na_context_enter(context);
+        }
         ops->wait_end(&context->pub);
     }
     hg_waker_disarm(waker);
@@ -317,7 +313,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
             na_progress_is_much(context, now));
 }
 
-/* The role is ours. */
+/* The role is ours. Between two turns the lock is free. */
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
@@ -345,7 +341,7 @@ static na_return_t na_progress_run(
         }
         if (n == 0 && blind > 0) {
             blind--;
-            hg_clock_relax();
+            hg_pass(core->lock);
             continue;
         }
         now = hg_clock_now();
@@ -357,7 +353,9 @@ static na_return_t na_progress_run(
                 yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
+            na_context_leave(context);
             na_progress_pause(context, now, &yield_at);
+            hg_reenter(core->lock);
             if ((core->ops.caps & NA_CAP_YIELD) == 0)
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
@@ -374,9 +372,6 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    /* The child of a fork does not use its parent's class. */
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
     /* A transport's thread may have queued an answer, and before it the end of
@@ -395,21 +390,18 @@ HG_PRIVATE na_return_t na_progress(
 
 /* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
  * or for less. */
-static na_return_t na_progress_nap(struct na_context_core *context,
-    const _Atomic bool *done, uint64_t deadline)
+static na_return_t na_progress_nap(
+    struct na_context *context, uint64_t deadline)
 {
-    struct na_queue *queue = &context->queue;
-    na_return_t ret = NA_SUCCESS;
+    struct na_queue *queue = &na_context_core_of(context)->queue;
+    na_return_t ret;
     struct hg_nap nap;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    hg_lock(queue->lock);
-    atomic_fetch_add(&queue->waiters, 1);
-    if (atomic_load(&context->progressing) && !atomic_load(done))
-        ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
-    atomic_fetch_sub(&queue->waiters, 1);
-    hg_unlock(queue->lock);
+    queue->waiters++;
+    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
+    queue->waiters--;
     return ret;
 }
 
@@ -419,14 +411,13 @@ HG_PRIVATE na_return_t na_progress_until(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret = NA_SUCCESS;
 
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
     while (ret == NA_SUCCESS && !atomic_load(done)) {
-        if (atomic_exchange(&core->progressing, true)) {
-            ret = na_progress_nap(core, done, deadline);
+        if (core->progressing) {
+            ret = na_progress_nap(context, deadline);
             continue;
         }
-        if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+        core->progressing = true;
+        if (HG_UNLIKELY(core->poll_armed))
             na_progress_disarm(core);
         /* Who made it so before we had the role may have poked another. */
         while (ret == NA_SUCCESS && !atomic_load(done))
@@ -447,10 +438,8 @@ HG_PRIVATE na_return_t na_progress_alone(
 {
     struct na_context_core *core = na_context_core_of(context);
 
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
-    assert(core->own && atomic_load(&core->queue.waiters) == 0);
-    if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+    assert(core->own && core->queue.waiters == 0);
+    if (HG_UNLIKELY(core->poll_armed))
         na_progress_disarm(core);
     return na_progress_run(core, lanes, deadline);
 }
@@ -462,8 +451,11 @@ NA_EXPORT na_return_t NA_Progress(
 
     if (ret != NA_SUCCESS)
         return ret;
-    return na_progress(
+    na_context_enter(na_context_core_of(context));
+    ret = na_progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }
 
 /* ---- Event loops ---- */
@@ -534,7 +526,7 @@ static void na_progress_set_timer(
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
     }
-    hg_lock(context->queue.lock);
+    hg_enter(context->queue.lock);
     if (context->timer_fd >= 0 && context->timer_set != when) {
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -543,7 +535,7 @@ static void na_progress_set_timer(
         (void) rc;
         context->timer_set = when;
     }
-    hg_unlock(context->queue.lock);
+    hg_leave(context->queue.lock);
 }
 
 #else
@@ -583,11 +575,11 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     fd = na_class_ops(na_class)->poll_fd(context);
     if (fd == NA_POLL_FD_NONE)
         return -1;
-    hg_lock(core->queue.lock);
+    hg_enter(core->queue.lock);
     if (core->epoll_fd < 0)
         na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
     fd = core->epoll_fd;
-    hg_unlock(core->queue.lock);
+    hg_leave(core->queue.lock);
     return fd;
 }
 
@@ -595,17 +587,20 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
+    bool idle;
+
     if (na_class_is_forked(context->na_class))
         return false;
-    hg_lock(core->queue.lock);
+    na_context_enter(core);
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
-    hg_unlock(core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    return na_progress_may_sleep(core) &&
-        !na_progress_ready(core, NA_LANES_ALL);
+    idle =
+        na_progress_may_sleep(core) && !na_progress_ready(core, NA_LANES_ALL);
+    na_context_leave(core);
+    return idle;
 }
 
 HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)

@@ -9,20 +9,8 @@
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * A lane has a stack and a list. A push puts an entry on the stack, by one
- * exchange and without a lock, so that it never waits for a thread that runs
- * entries. A thread that runs the lane takes one entry at a time off the list,
- * under the lock; without it if only one thread at a time runs this lane. When
- * the list is empty, the reversed stack becomes the list. So entries keep their
- * order, and a thread holds back only the entry that it runs. `head` holds a
- * sentinel while the stack is reversed, so that a thread that looks at the
- * stack, then at the list, finds one of them not empty.
- *
- * Locking: one mutex guards the lists and the naps, for a few instructions.
- * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
- * the waker. It takes the mutex only if somebody naps: who pushes does so, then
- * looks for waiters, and who waits counts itself, then looks for entries, all
- * sequentially consistent, so one of the two sees the other. No callback runs
+ * Locking: the class's lock guards lanes and naps. A push wakes whoever waits: a
+ * trigger that naps, and a sleeping progress through the waker. No callback runs
  * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
@@ -44,19 +32,18 @@ enum na_lane {
 #define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
 
 struct na_queue {
-    pthread_mutex_t *lock;                               /* the class's */
-    _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    /* Older ones, in order, or a mark; written under lock, or alone. */
-    _Atomic(struct na_completion *) head[NA_LANE_MAX];
-    _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
-    _Atomic uint32_t taken;   /* entries, to be run; written under lock */
-    _Atomic uint32_t run;     /* those of them that ran */
-    struct na_link naps;      /* waiters that sleep; lock */
+    struct hg_monitor *lock; /* the class's */
+    /* Read without the lock by who asks whether there is anything. */
+    _Atomic(struct na_completion *) first[NA_LANE_MAX];
+    struct na_completion *last[NA_LANE_MAX];
+    unsigned running;    /* entries that threads run just now */
+    unsigned waiters;    /* threads in na_queue_wait, and alike */
+    struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
 
 HG_PRIVATE na_return_t na_queue_init(
-    struct na_queue *queue, pthread_mutex_t *lock);
+    struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
 /* Append and wake who waits. Any thread. */
@@ -64,55 +51,44 @@ HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
 /* Run the library's own steps: every entry of the internal lane and what these
- * add, and one entry of the slow lane. Returns their number. The caller is the
- * one thread that makes progress, and holds no lock. */
+ * add, and one entry of the slow lane. Returns their number. The lock is held,
+ * but free while an entry runs. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. Without a lock held. */
+ * `deadline` is there; the number run. The lock is held, but free while an entry
+ * runs. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
-/* The same for one lane, where nobody asks whether an entry is being run. */
-HG_PRIVATE unsigned na_queue_run_lane(
-    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline);
-
-/* The same for a lane that is the caller's own, by a role that all who run it
- * take. At most `max`. */
-HG_PRIVATE unsigned na_queue_run_alone(
-    struct na_queue *queue, enum na_lane lane, unsigned max);
-
-/* Whether an entry is being run. */
-static inline bool na_queue_is_running(struct na_queue *queue)
+/* Whether an entry is being run; the lock is held. */
+static inline bool na_queue_is_running(const struct na_queue *queue)
 {
-    uint32_t run = atomic_load(&queue->run);
-
-    return atomic_load(&queue->taken) != run;
+    return queue->running > 0;
 }
 
-/* Whether any of the lanes has an entry. While another thread takes the last
- * one it may still seem so. */
-static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
+/* Whether any of the lanes has an entry. */
+static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            (atomic_load(&queue->pushed[lane]) != NULL ||
-                atomic_load(&queue->head[lane]) != NULL))
+            atomic_load_explicit(&queue->first[lane], memory_order_acquire) !=
+                NULL)
             return true;
     }
     return false;
 }
 
-/* How many entries stand in `lanes`, none of which anybody runs alone. */
+/* How many entries stand in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const _Atomic bool *taken, uint64_t deadline);
+    const bool *taken, uint64_t deadline);
 
 /* Let those who wait look again, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);

@@ -43,11 +43,11 @@ HG_PRIVATE void na_sink_close(struct na_context *context)
 {
     struct na_context_core *self = na_context_core_of(context);
 
-    na_context_lock(self);
+    na_context_enter(self);
     if (self->sink != NULL)
         memset(self->sink, 0, sizeof(*self->sink));
     self->sink = NULL;
-    na_context_unlock(self);
+    na_context_leave(self);
 }
 
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
@@ -62,10 +62,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     const struct na_sink *sink = &core->sinks[target];
     na_return_t ret = NA_NOENTRY;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     if (sink->take != NULL)
         ret = sink->take(sink->arg, source, tag, data, size);
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     return ret;
 }
 
@@ -73,9 +73,9 @@ HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
     void *arg;
 
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     arg = core->sinks[number].arg;
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
     return arg;
 }
 
@@ -85,10 +85,10 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     unsigned i;
 
     assert(ret != NA_SUCCESS);
-    hg_lock(core->lock);
+    hg_enter(core->lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
-    hg_unlock(core->lock);
+    hg_leave(core->lock);
 }

@@ -59,7 +59,7 @@ HG_TEST(life_does_not_end_under_a_call_that_is_being_encoded)
     struct rpc_end end;
     pthread_t thread;
 
-    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
+    hg_test_expect_log("HG_Finalize: a thread waits");
     atomic_store(&life_seen, -1);
     rpc_open(&end);
     atomic_store(&life_hold, true);
@@ -76,7 +76,7 @@ HG_TEST(life_does_not_end_inside_its_own_proc)
 {
     struct rpc_end end;
 
-    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
+    hg_test_expect_log("HG_Finalize: a thread waits");
     atomic_store(&life_seen, -1);
     rpc_open(&end);
     atomic_store(&life_seen, HG_SUCCESS);
@@ -132,134 +132,4 @@ HG_TEST(life_refuses_handles_after_its_end)
     HG_CHECK(HG_Handler_get_addr(handle) == NULL);
     hg_test_expect_log("HG_Handler_get_id: HG_Init was not called");
     HG_CHECK_EQ_U64(HG_Handler_get_id(handle), 0);
-}
-
-/* ---- Both at once ---- */
-
-struct life_crowd {
-    const struct rpc_end *end;
-    _Atomic int begun;
-    _Atomic int told; /* threads that found the layer gone */
-};
-
-/* Whether to go on after a code. */
-static bool life_goes_on(hg_return_t ret)
-{
-    HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_FAULT);
-    return ret != HG_FAULT;
-}
-
-static void *life_call(void *arg)
-{
-    struct life_crowd *crowd = (struct life_crowd *) arg;
-    hg_return_t ret = HG_SUCCESS;
-    int i;
-
-    atomic_fetch_add(&crowd->begun, 1);
-    for (i = 0; i < 200 && ret != HG_FAULT; i++) {
-        rpc_one_t in = {1};
-        rpc_one_t out = {0};
-        hg_request_t request;
-
-        ret = HG_Forward(crowd->end->target, life_inc_id, &in, &out, &request);
-        if (!life_goes_on(ret))
-            break;
-        ret = HG_Wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
-        if (!life_goes_on(ret))
-            break;
-        HG_CHECK_EQ_INT(out.value, 2);
-        ret = HG_Request_free(request);
-        (void) sched_yield();
-    }
-    if (!life_goes_on(ret))
-        atomic_fetch_add(&crowd->told, 1);
-    return NULL;
-}
-
-static void *life_serve(void *arg)
-{
-    struct life_crowd *crowd = (struct life_crowd *) arg;
-    hg_return_t ret = HG_SUCCESS;
-    int i;
-
-    atomic_fetch_add(&crowd->begun, 1);
-    for (i = 0; i < 200 && life_goes_on(ret); i++) {
-        ret = HG_Handler_process(0, HG_STATUS_IGNORE);
-        (void) sched_yield();
-    }
-    if (!life_goes_on(ret))
-        atomic_fetch_add(&crowd->told, 1);
-    return NULL;
-}
-
-/* Bulk handles, registering and counting. */
-static void *life_make(void *arg)
-{
-    struct life_crowd *crowd = (struct life_crowd *) arg;
-    hg_return_t ret = HG_SUCCESS;
-    int i;
-
-    atomic_fetch_add(&crowd->begun, 1);
-    for (i = 0; i < 200 && ret == HG_SUCCESS; i++) {
-        unsigned char bytes[NA_MAX_ADDR_LEN * 2];
-        struct hg_counters counters;
-        size_t size = 100;
-        hg_bulk_t bulk;
-
-        (void) HG_Register("life more", NULL, NULL, NULL);
-        counters.size = sizeof(counters);
-        (void) HG_Get_counters(&counters);
-        ret = HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk);
-        if (!life_goes_on(ret))
-            break;
-        (void) HG_Bulk_handle_serialize(bytes, sizeof(bytes), bulk);
-        HG_CHECK_OK(HG_Bulk_handle_free(bulk)); /* also when the layer ended */
-        (void) sched_yield();
-    }
-    if (!life_goes_on(ret))
-        atomic_fetch_add(&crowd->told, 1);
-    return NULL;
-}
-
-HG_TEST_SECONDS(life_ends_beside_other_threads, 60)
-{
-    static void *(*const mains[])(void *) = {
-        life_call, life_call, life_serve, life_make};
-    enum { THREADS = sizeof(mains) / sizeof(mains[0]) };
-    na_class_t *na_class = rpc_open_class(NA_TRUE);
-    struct rpc_end end = {na_class, NULL, NULL, NULL};
-    int busy = 0;
-    int told = 0;
-    int round;
-
-    hg_test_allow_log("the layer"); /* freed after its end */
-    hg_test_allow_log("was not called");
-    hg_test_allow_log("the bulk layer has ended");
-    hg_test_allow_log("HG_Finalize: inside a handler, or a thread");
-    HG_CHECK_OK(NA_Addr_self(na_class, &end.target));
-    for (round = 0; round < 60; round++) {
-        struct life_crowd crowd = {&end, 0, 0};
-        pthread_t threads[THREADS];
-        hg_return_t ret;
-        int i;
-
-        HG_CHECK_OK(HG_Init(na_class));
-        rpc_register();
-        for (i = 0; i < THREADS; i++)
-            HG_CHECK(pthread_create(&threads[i], NULL, mains[i], &crowd) == 0);
-        while (atomic_load(&crowd.begun) < THREADS)
-            (void) sched_yield();
-        while ((ret = HG_Finalize()) == HG_BUSY) {
-            busy++;
-            (void) sched_yield();
-        }
-        HG_CHECK_OK(ret);
-        for (i = 0; i < THREADS; i++)
-            HG_CHECK(pthread_join(threads[i], NULL) == 0);
-        told += atomic_load(&crowd.told);
-    }
-    printf("busy %d times, %d threads came late\n", busy, told);
-    HG_CHECK(told > 0);
-    HG_CHECK_OK(NA_Addr_free(na_class, end.target));
-    HG_CHECK_OK(NA_Finalize(na_class));
 }

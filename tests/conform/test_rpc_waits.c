@@ -1399,7 +1399,7 @@ HG_TEST(waits_layer_does_not_end_under_a_waiting_thread)
     rpc_one_t in = {1};
     rpc_one_t out = {0};
 
-    hg_test_allow_log("a thread is in a wait");
+    hg_test_allow_log("a thread waits");
     hg_test_allow_log("HG_Init was not called");
     hg_test_allow_log("not initialised");
     rpc_open(&end);

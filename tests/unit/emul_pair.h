@@ -387,7 +387,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     core->pub.info = &core->info;
     hg_list_init(&core->addrs);
     hg_map_init(&core->mems);
-    HG_CHECK_OK(hg_lock_init_class(&core->own_lock));
+    HG_CHECK_OK(hg_monitor_init(&core->own_lock));
     HG_CHECK_OK(hg_lock_init(&core->list_lock));
     core->lock = &core->own_lock;
     HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &core->pub));
@@ -416,7 +416,7 @@ static void emul_side_close(struct emul_side *side)
     hg_map_fini(&core->mems);
     HG_CHECK_OK(na_live_retire(&core->pub));
     pthread_mutex_destroy(&core->list_lock);
-    pthread_mutex_destroy(&core->own_lock);
+    hg_monitor_fini(&core->own_lock);
 }
 
 /* Frames leave nobody behind. */
@@ -453,7 +453,7 @@ static struct emul_pair *emul_try_open(
             hg_list_init(&pair->b.core.addrs);
             hg_map_init(&pair->b.core.mems);
             pair->b.pair = pair;
-            HG_CHECK_OK(hg_lock_init_class(&pair->b.core.own_lock));
+            HG_CHECK_OK(hg_monitor_init(&pair->b.core.own_lock));
             HG_CHECK_OK(hg_lock_init(&pair->b.core.list_lock));
             pair->b.core.lock = &pair->b.core.own_lock;
             HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &pair->b.core.pub));

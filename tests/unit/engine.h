@@ -172,12 +172,47 @@ static inline hg_id_t engine_register(
 
 /* ---- Turning the wheels ---- */
 
+static inline hg_return_t engine_progress(
+    struct hg_context *context, unsigned lanes, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = hg_context_progress(context, lanes, deadline);
+    hg_leave(context->lock);
+    return ret;
+}
+
+static inline unsigned engine_run(
+    struct hg_context *context, unsigned lanes, unsigned max, uint64_t deadline)
+{
+    unsigned n;
+
+    hg_enter(context->lock);
+    n = na_queue_run(context->queue, lanes, max, deadline);
+    hg_leave(context->lock);
+    return n;
+}
+
+static inline hg_return_t engine_wait_until(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = hg_wait_until(context, done, calls, deadline);
+    hg_leave(context->lock);
+    return ret;
+}
+
 /* Poll, and run what that queued. */
 static inline void engine_turn(struct engine_end *end)
 {
+    hg_enter(end->context->lock);
     (void) hg_context_progress(end->context, NA_LANES_ALL, 0);
-    (void) na_context_run(
-        end->context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    (void) na_queue_run(
+        end->context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    hg_leave(end->context->lock);
 }
 
 static inline bool engine_end_is_idle(struct engine_end *end)
@@ -203,9 +238,9 @@ static inline struct hg_handle *engine_new_handle(struct hg_context *context)
 {
     struct hg_handle *handle;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     handle = hg_handle_get(context, false);
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -258,9 +293,9 @@ static inline void engine_abandon(struct engine_call *call)
         engine_forget(call);
         return;
     }
-    hg_lock(call->handle->context->lock);
+    hg_enter(call->handle->context->lock);
     call->handle->callback = engine_ignore;
-    hg_unlock(call->handle->context->lock);
+    hg_leave(call->handle->context->lock);
     (void) hg_forward_cancel(call->handle);
     call->handle = NULL;
 }

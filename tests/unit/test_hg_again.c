@@ -475,8 +475,8 @@ HG_TEST(call_one_way_counts_until_it_is_executed)
     call.handle->one_way = true;
     HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
     while (!na_queue_has(engine.b.context->queue, 1u << NA_LANE_CALL)) {
-        (void) hg_context_progress(engine.b.context, 1u << NA_LANE_CALL, 0);
-        (void) hg_context_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
+        (void) engine_progress(engine.b.context, 1u << NA_LANE_CALL, 0);
+        (void) engine_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
     }
     HG_CHECK_EQ_U64(
         hg_share_total(&engine.b.context->share, HG_SHARE_CALLS), 1);

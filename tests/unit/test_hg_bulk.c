@@ -1210,7 +1210,9 @@ HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
     engine.b.context = NULL;
     HG_CHECK_EQ_INT(transfer->pieces, 1);
     engine.b.na_class->core->complete(bulk_stuck, NA_DISCONNECT);
+    hg_enter(left->lock);
     (void) na_queue_run_internal(left->queue);
+    hg_leave(left->lock);
     HG_CHECK_EQ_INT(transfer->pieces, 0);
     HG_CHECK_RET(transfer->ret, HG_DISCONNECT);
     HG_CHECK(!na_queue_has(left->queue, NA_LANES_ALL));
@@ -1336,9 +1338,11 @@ static void bulk_close_separate(struct bulk_separate *side)
 
 static void bulk_turn_separate(struct bulk_separate *side)
 {
-    (void) hg_context_progress(side->context, NA_LANES_ALL, 0);
-    (void) na_context_run(
-        side->context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    (void) engine_progress(side->context, NA_LANES_ALL, 0);
+    hg_enter(side->context->lock);
+    (void) na_queue_run(
+        side->context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    hg_leave(side->context->lock);
 }
 
 static hg_return_t bulk_pull_separate(struct bulk_separate *a,

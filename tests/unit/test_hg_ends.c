@@ -99,13 +99,13 @@ static void ends_pass_time(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     if (handle->timer.index != 0) {
         hg_deadline_remove(&context->deadline, &handle->timer);
         handle->deadline = 1;
         HG_CHECK_OK(hg_deadline_add(&context->deadline, &handle->timer, 1));
     }
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     (void) hg_context_run_timers(context);
 }
 
@@ -128,10 +128,10 @@ HG_TEST(deadline_ends_a_call_never_too_early)
     HG_CHECK_EQ_INT(engine_kept_count, 1);
     HG_CHECK(HG_Get_time_left(engine_kept[0]) <= 20);
     while (call.ends == 0) {
-        (void) hg_context_progress(
+        (void) engine_progress(
             engine.a.context, NA_LANES_ALL, hg_clock_after_ms(5000));
-        (void) na_context_run(engine.a.context->na_context, NA_LANES_ALL,
-            UINT_MAX, HG_CLOCK_NEVER);
+        (void) engine_run(
+            engine.a.context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
     HG_CHECK(hg_clock_now() >= end);
     HG_CHECK_RET(call.ret, HG_TIMEOUT);
@@ -180,7 +180,7 @@ HG_TEST(deadline_drops_a_call_that_was_not_executed)
     loop_set_tap(ends_meet, &tap);
     id = engine_register(&engine, "keep", ends_keep);
     ends_start(&engine, id, 10, 5, &call);
-    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
     HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
     while (call.ends == 0)
         engine_turn(&engine.a);
@@ -292,9 +292,9 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     id = engine_register(&engine, "keep", ends_keep);
     for (i = 0; i < 3; i++)
         ends_start(&engine, id, i == 1 ? 10 : 20, 0, &calls[i]);
-    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
     HG_CHECK_OK(hg_forward_cancel(calls[1].handle));
-    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 2);
     HG_CHECK_EQ_U64(
@@ -329,12 +329,12 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
             (void) na_class_ops(engine.b.na_class)
                 ->poll(engine.b.context->na_context);
         for (i = 0; i < turns; i++) {
-            (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+            (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
             engine_turn(&engine.a);
         }
         HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
         HG_CHECK_OK(hg_forward_cancel(call.handle));
-        (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+        (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
         engine_settle(&engine);
         HG_CHECK_EQ_INT(call.ends, 1);
         HG_CHECK_RET(call.ret, HG_CANCELED);
@@ -391,7 +391,7 @@ HG_TEST(cancel_callback_runs_while_the_call_is_open)
             HG_CHECK_OK(HG_Set_cancel_cb(engine_kept[0], NULL, NULL));
         if (way != NEVER)
             HG_CHECK_OK(hg_forward_cancel(call.handle));
-        (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+        (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
         HG_CHECK_EQ_INT(
             HG_Is_canceled(engine_kept[0]), way == NEVER ? HG_FALSE : HG_TRUE);
         if (way == LATE)
@@ -723,8 +723,8 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
         hg_forward_start(calls[1].handle, &in, engine_ended, &calls[1]));
     context = engine.b.context;
     do {
-        (void) hg_context_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
-        (void) hg_context_progress(context, 1u << NA_LANE_CALL, 0);
+        (void) engine_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
+        (void) engine_progress(context, 1u << NA_LANE_CALL, 0);
         large = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
         if (large->state == HG_HANDLE_FETCHING) /* hg_cancel_mark, too late */
             atomic_store(&large->unwanted, true);
@@ -903,9 +903,9 @@ static void ends_expect(struct ends_order *order, hg_return_t ret)
 
 static void ends_arrive(struct ends_order *order)
 {
-    (void) hg_context_progress(order->engine.b.context, NA_LANES_ALL, 0);
-    (void) na_context_run(order->engine.b.context->na_context, NA_LANES_DONE,
-        UINT_MAX, HG_CLOCK_NEVER);
+    (void) engine_progress(order->engine.b.context, NA_LANES_ALL, 0);
+    (void) engine_run(
+        order->engine.b.context, NA_LANES_DONE, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 static void ends_respond(struct ends_order *order)
@@ -922,7 +922,7 @@ static void ends_return(struct ends_order *order)
 {
     enum hg_handle_state state;
 
-    (void) hg_context_progress(order->engine.a.context, NA_LANES_ALL, 0);
+    (void) engine_progress(order->engine.a.context, NA_LANES_ALL, 0);
     state = order->call.handle->state;
     if (state == HG_HANDLE_ENDED)
         ends_expect(order, HG_SUCCESS);
@@ -943,8 +943,8 @@ static void ends_do(struct ends_order *order, enum ends_step step)
     case ENDS_ARRIVE:
     case ENDS_ARRIVE_TOO: ends_arrive(order); break;
     case ENDS_EXECUTE:
-        (void) na_context_run(order->engine.b.context->na_context,
-            1u << NA_LANE_CALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) engine_run(order->engine.b.context, 1u << NA_LANE_CALL, UINT_MAX,
+            HG_CLOCK_NEVER);
         break;
     case ENDS_RESPOND: ends_respond(order); break;
     case ENDS_RETURN: ends_return(order); break;
@@ -1093,9 +1093,9 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
         case 10: engine_turn(&engine->a); break;
         case 11:
         case 12:
-            (void) hg_context_progress(engine->b.context, NA_LANES_ALL, 0);
+            (void) engine_progress(engine->b.context, NA_LANES_ALL, 0);
             break;
-        default: (void) hg_context_progress(engine->a.context, NA_LANES_ALL, 0);
+        default: (void) engine_progress(engine->a.context, NA_LANES_ALL, 0);
         }
     }
     engine_settle(engine);

@@ -209,7 +209,7 @@ HG_TEST(overflow_output_is_let_go_when_nobody_fetches_it)
     HG_CHECK_EQ_INT(call.ends, 0);
     /* Progress sleeps until the time is up, not longer. */
     while (engine.b.context->held.count > 0)
-        (void) hg_context_progress(
+        (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     HG_CHECK_EQ_INT(engine.b.context->live, 0);
     HG_CHECK_OK(hg_forward_cancel(call.handle));
@@ -234,7 +234,7 @@ HG_TEST(overflow_output_let_go_too_early_is_an_error)
     engine_turn(&engine.b);
     HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
     while (engine.b.context->held.count > 0)
-        (void) hg_context_progress(
+        (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
@@ -1117,7 +1117,7 @@ static void *engine_drive(void *arg)
     struct engine_driver *driver = (struct engine_driver *) arg;
 
     while (!atomic_load(&driver->stop)) {
-        (void) hg_context_progress(
+        (void) engine_progress(
             driver->context, NA_LANES_DONE, hg_clock_after_ms(15000));
     }
     return NULL;
@@ -1150,10 +1150,10 @@ static void engine_await_quiet(struct hg_context *context)
 
     do {
         (void) sched_yield();
-        hg_lock(context->lock);
+        hg_enter(context->lock);
         quiet =
             hg_list_is_empty(&context->unsaid) && context->deadline.count == 0;
-        hg_unlock(context->lock);
+        hg_leave(context->lock);
     } while (!quiet && hg_clock_now() < end);
     HG_CHECK(quiet);
 }
@@ -1207,96 +1207,23 @@ HG_TEST(driver_hears_of_an_answer_to_send_again)
 
 /* ---- The gates ---- */
 
-static _Atomic bool engine_gates_stop;
-
-static void *engine_pass_layer(void *arg)
-{
-    (void) arg;
-    while (!atomic_load(&engine_gates_stop)) {
-        HG_CHECK(hg_layer_enter("a thread") != NULL);
-        (void) hg_layer_leave(HG_SUCCESS);
-    }
-    return NULL;
-}
-
-static void *engine_pass_bulk(void *arg)
-{
-    (void) arg;
-    while (!atomic_load(&engine_gates_stop)) {
-        HG_CHECK(hg_layer_enter_bulk("a thread") != NULL);
-        (void) hg_layer_leave_bulk(HG_SUCCESS);
-    }
-    return NULL;
-}
-
-/* Who cannot end the layer turns nobody away. */
-static void engine_fail_to_end(void *(*pass)(void *arg))
-{
-    pthread_t thread;
-    int i;
-
-    atomic_store(&engine_gates_stop, false);
-    HG_CHECK(pthread_create(&thread, NULL, pass, NULL) == 0);
-    for (i = 0; i < 3000; i++)
-        HG_CHECK_RET(HG_Finalize(), HG_BUSY);
-    atomic_store(&engine_gates_stop, true);
-    HG_CHECK(pthread_join(thread, NULL) == 0);
-}
-
-HG_TEST(layer_that_is_busy_stays_open)
-{
-    na_class_t *na_class;
-
-    loop_register();
-    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
-    na_class = engine_open_class("loop://a", ENGINE_EAGER);
-    HG_CHECK_OK(HG_Init(na_class));
-    HG_CHECK(hg_layer_enter_bulk("the test") != NULL);
-    engine_fail_to_end(engine_pass_layer);
-    HG_CHECK(hg_layer_enter("the test") != NULL);
-    (void) hg_layer_leave_bulk(HG_SUCCESS);
-    engine_fail_to_end(engine_pass_bulk);
-    (void) hg_layer_leave(HG_SUCCESS);
-    HG_CHECK_OK(HG_Finalize());
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-static void *engine_try_bulk(void *arg)
-{
-    (void) arg;
-    while (!atomic_load(&engine_gates_stop)) {
-        bool inside = hg_layer_enter_bulk(NULL) != NULL;
-
-        (void) sched_yield();
-        if (inside)
-            (void) hg_layer_leave_bulk(HG_SUCCESS);
-    }
-    return NULL;
-}
-
-/* A beginning that fails leaves nothing, whoever tries the gate meanwhile. */
+/* A beginning that fails leaves nothing. */
 HG_TEST(layer_that_does_not_begin_holds_nothing)
 {
     hg_return_t ret = HG_NOMEM;
     na_class_t *na_class;
-    pthread_t thread;
     uint64_t nth;
 
     hg_test_alloc_install();
     hg_test_allow_log("");
     loop_register();
-    atomic_store(&engine_gates_stop, false);
-    HG_CHECK(pthread_create(&thread, NULL, engine_try_bulk, NULL) == 0);
     for (nth = 1; ret != HG_SUCCESS; nth++) {
         na_class = engine_open_class("loop://a", ENGINE_EAGER);
         hg_test_alloc_fail_at(nth);
         ret = HG_Init(na_class);
         hg_test_alloc_fail_at(0);
         if (ret == HG_SUCCESS) {
-            do {
-                ret = HG_Finalize();
-            } while (ret == HG_BUSY); /* the thread is inside */
-            HG_CHECK_OK(ret);
+            HG_CHECK_OK(HG_Finalize());
         } else {
             HG_CHECK_RET(ret, HG_NOMEM);
             HG_CHECK_RET(HG_Bulk_finalize(), HG_FAULT);
@@ -1304,8 +1231,6 @@ HG_TEST(layer_that_does_not_begin_holds_nothing)
         HG_CHECK_OK(NA_Finalize(na_class));
     }
     HG_CHECK(nth > 5);
-    atomic_store(&engine_gates_stop, true);
-    HG_CHECK(pthread_join(thread, NULL) == 0);
 }
 
 /* ---- Limits ---- */
@@ -1406,9 +1331,9 @@ HG_TEST(handles_that_rest_hold_little)
     }
     /* What is one too many is not put back in passing: it is to be freed. */
     HG_CHECK_EQ_INT(engine.a.context->pool_count, HG_HANDLE_POOL_MAX);
-    hg_lock(engine.a.context->lock);
+    hg_enter(engine.a.context->lock);
     HG_CHECK(!hg_handle_unref_locked(calls[0].handle, &addr));
-    hg_unlock(engine.a.context->lock);
+    hg_leave(engine.a.context->lock);
     engine_forget(&calls[0]);
     engine_check_pool(engine.a.context);
     engine_check_pool(engine.b.context);
@@ -1651,7 +1576,9 @@ HG_TEST(context_leaves_its_memory_to_what_does_not_end)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), before); /* nothing was freed */
     HG_CHECK_EQ_MEM(sent->in.data + HG_HEADER_MIN + 8, in.bytes, 100);
     loop_unstick();
+    hg_enter(left->lock);
     (void) na_queue_run_internal(left->queue);
+    hg_leave(left->lock);
     HG_CHECK_EQ_INT(left->live, 0);
     HG_CHECK_EQ_INT(left->sending, 0);
     loop_set_tap(NULL, NULL);
@@ -1672,9 +1599,9 @@ HG_TEST(context_refuses_who_comes_while_it_ends)
     engine_begin(&engine, ENGINE_EAGER, &options);
     id = engine_register(&engine, "never", engine_never);
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    hg_lock(engine.b.context->lock);
+    hg_enter(engine.b.context->lock);
     engine.b.context->closing = true;
-    hg_unlock(engine.b.context->lock);
+    hg_leave(engine.b.context->lock);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_AGAIN);
@@ -1754,13 +1681,14 @@ static void *engine_wait(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    waiter->ret = hg_wait_until(
+    waiter->ret = engine_wait_until(
         waiter->context, &waiter->done, false, hg_clock_after_ms(60000));
     return NULL;
 }
 
 /* Until a thread drives and so many sleep. */
-static void engine_await_waiters(unsigned sleepers)
+static void engine_await_waiters(
+    const struct hg_context *context, unsigned sleepers)
 {
     const struct na_link *link;
     unsigned count;
@@ -1769,12 +1697,12 @@ static void engine_await_waiters(unsigned sleepers)
     do {
         (void) sched_yield();
         count = 0;
-        hg_lock(&hg_wait_state.lock);
+        hg_enter(context->lock);
         driving = hg_wait_state.driving;
         for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
              link = link->next)
             count++;
-        hg_unlock(&hg_wait_state.lock);
+        hg_leave(context->lock);
     } while (!driving || count != sleepers);
 }
 
@@ -1785,7 +1713,7 @@ static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
     unsigned i;
 
     for (i = 0; i < count; i++)
-        hg_wait_raise(&waiters[i].done);
+        hg_wait_raise(context, &waiters[i].done);
     na_progress_poke(context->na_context);
     for (i = 0; i < count; i++) {
         HG_CHECK(!pthread_join(waiters[i].thread, NULL));
@@ -1806,11 +1734,11 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
         waiters[i].context = engine.a.context;
         HG_CHECK(!pthread_create(
             &waiters[i].thread, NULL, engine_wait, &waiters[i]));
-        engine_await_waiters(i);
+        engine_await_waiters(engine.a.context, i);
     }
     /* The driver, and the sleeper that it would wake for the role. */
     engine_end_waits(waiters, 2);
-    engine_await_waiters(1);
+    engine_await_waiters(engine.a.context, 1);
     engine_end_waits(&waiters[2], 2);
     engine_close(&engine);
 }
@@ -1818,12 +1746,15 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
 struct engine_flag {
     struct na_completion completion;
     _Atomic bool done;
+    const struct hg_context *context;
 };
 
 static void engine_raise(struct na_completion *completion)
 {
-    hg_wait_raise(
-        &HG_CONTAINER_OF(completion, struct engine_flag, completion)->done);
+    struct engine_flag *flag =
+        HG_CONTAINER_OF(completion, struct engine_flag, completion);
+
+    hg_wait_raise(flag->context, &flag->done);
 }
 
 /* How many waits for what is there already end before an answer is heard. With
@@ -1831,7 +1762,7 @@ static void engine_raise(struct na_completion *completion)
 static unsigned engine_count_blind(uint64_t deadline, bool soon)
 {
     struct blob in = engine_new_blob(10, 3);
-    struct engine_flag flag = {{NULL, engine_raise}, false};
+    struct engine_flag flag = {{NULL, engine_raise}, false, NULL};
     struct engine engine;
     struct engine_call call;
     unsigned waits = 0;
@@ -1841,6 +1772,7 @@ static unsigned engine_count_blind(uint64_t deadline, bool soon)
     HG_CHECK_OK(engine_start(
         &engine, engine_register(&engine, "echo", engine_echo), &in, &call));
     engine_turn(&engine.b);
+    flag.context = engine.a.context;
     hg_wait_state.blind = 0;
     if (soon)
         atomic_store(&hg_wait_state.looked, atomic_load(&hg_wait_state.now));
@@ -1848,7 +1780,7 @@ static unsigned engine_count_blind(uint64_t deadline, bool soon)
         atomic_store(&flag.done, false);
         na_queue_push(engine.a.context->queue, NA_LANE_DONE, &flag.completion);
         HG_CHECK_OK(
-            hg_wait_until(engine.a.context, &flag.done, false, deadline));
+            engine_wait_until(engine.a.context, &flag.done, false, deadline));
         waits++;
     }
     HG_CHECK_OK(call.ret);
@@ -1878,8 +1810,8 @@ static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    waiter->ret =
-        hg_wait_until(waiter->context, NULL, true, hg_clock_after_ms(60000));
+    waiter->ret = engine_wait_until(
+        waiter->context, NULL, true, hg_clock_after_ms(60000));
     return NULL;
 }
 
@@ -1916,12 +1848,12 @@ HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
     driver.context = engine.b.context;
     server = driver;
     HG_CHECK(!pthread_create(&driver.thread, NULL, engine_wait, &driver));
-    engine_await_waiters(0);
+    engine_await_waiters(engine.b.context, 0);
     while (atomic_load(&engine.b.context->queue->waker.armed) == 0)
         (void) sched_yield(); /* it sleeps, or is about to */
     HG_CHECK(
         !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));
-    engine_await_waiters(1);
+    engine_await_waiters(engine.a.context, 1);
     engine_call_server(&engine, id, &server);
     engine_end_waits(&driver, 1);
     engine_close(&engine);
@@ -1956,9 +1888,9 @@ HG_TEST(waits_that_run_handlers_leave_the_role_to_sleepers)
     sleeper = server;
     HG_CHECK(
         !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));
-    engine_await_waiters(0);
+    engine_await_waiters(engine.b.context, 0);
     HG_CHECK(!pthread_create(&sleeper.thread, NULL, engine_wait, &sleeper));
-    engine_await_waiters(1);
+    engine_await_waiters(engine.a.context, 1);
     engine_call_server(&engine, id, &server);
     engine_end_waits(&sleeper, 1);
     engine_close(&engine);

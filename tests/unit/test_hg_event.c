@@ -37,9 +37,9 @@ static void event_close(struct event_end *event)
 
 static void event_set_timer(struct event_end *event, uint64_t when)
 {
-    hg_lock(event->context->lock);
+    hg_enter(event->context->lock);
     HG_CHECK_OK(hg_handle_set_timer(event->handle, when));
-    hg_unlock(event->context->lock);
+    hg_leave(event->context->lock);
 }
 
 HG_TEST(event_loop_is_woken_for_a_timer)
@@ -58,14 +58,14 @@ HG_TEST(event_loop_is_woken_for_a_timer)
         event_set_timer(&event, when);
         HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
         while (hg_clock_now() < when) {
-            HG_CHECK_RET(hg_context_progress(event.context, NA_LANES_ALL, 0),
-                HG_TIMEOUT);
+            HG_CHECK_RET(
+                engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
             if (!hg_context_event_ready(event.context))
                 HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
         }
         HG_CHECK(hg_context_event_ready(event.context));
         HG_CHECK_RET(
-            hg_context_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+            engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
         HG_CHECK_EQ_INT(event.context->deadline.count, 0);
     }
     event_close(&event);
@@ -78,11 +78,10 @@ HG_TEST(progress_that_is_poked_has_nothing_to_tell)
 
     event_open(&event);
     na_progress_poke(event.context->na_context);
-    HG_CHECK_RET(
-        hg_context_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+    HG_CHECK_RET(engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
     na_progress_poke(event.context->na_context);
     HG_CHECK_RET(
-        hg_context_progress(event.context, NA_LANES_ALL, hg_clock_after_ms(1)),
+        engine_progress(event.context, NA_LANES_ALL, hg_clock_after_ms(1)),
         HG_TIMEOUT);
     event_close(&event);
 }
@@ -98,16 +97,15 @@ HG_TEST(event_loop_is_woken_for_what_is_to_be_said_again)
     hg_handle_begin_header(event.handle, HG_HEADER_ACK, &header);
     hg_header_encode(&header, event.handle->control, true);
     hg_handle_ref(event.handle);
-    hg_lock(event.context->lock);
+    hg_enter(event.context->lock);
     hg_list_push(&event.context->unsaid, &event.handle->unsaid);
     atomic_store(&event.context->has_timers, true);
-    hg_unlock(event.context->lock);
+    hg_leave(event.context->lock);
     if (event.pfd.fd >= 0) {
         HG_CHECK(!hg_context_event_ready(event.context));
         HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
     }
-    HG_CHECK_RET(
-        hg_context_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+    HG_CHECK_RET(engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
     HG_CHECK(hg_list_is_empty(&event.context->unsaid));
     event_close(&event);
 }

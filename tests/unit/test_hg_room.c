@@ -258,9 +258,9 @@ static void room_end_under_a_wait(const char *string)
     HG_CHECK(pthread_create(&thread, NULL, room_wait_in_vain, &quota) == 0);
     room_await_progress(end.context);
     HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
-    hg_lock(end.context->lock);
+    hg_enter(end.context->lock);
     end.hg_class->options.max_in_flight = 1;
-    hg_unlock(end.context->lock);
+    hg_leave(end.context->lock);
     hg_room_tell(end.hg_class->na_class);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_OK(quota.ret);
@@ -389,9 +389,9 @@ HG_TEST(room_there_is_found_out)
     room_open_pair(&pair);
     HG_CHECK(HG_Register_name(pair.server.hg_class, "room", NULL, NULL,
                  room_work) == pair.server.id);
-    hg_lock(pair.server.context->lock);
+    hg_enter(pair.server.context->lock);
     pair.server.context->share.limit[HG_SHARE_CALLS] = 8;
-    hg_unlock(pair.server.context->lock);
+    hg_leave(pair.server.context->lock);
     do {
         room_send_many(&pair.end, &fates);
     } while (fates.again == 0); /* it was fast enough */
@@ -516,14 +516,14 @@ HG_TEST(refusals_owed_in_turns_take_little)
         peers[i] = na_addr_create(server.hg_class->na_class, NULL, NA_FALSE);
         HG_CHECK(peers[i] != NULL);
     }
-    hg_lock(context->lock);
+    hg_enter(context->lock);
     for (i = 0; i < 3 * 160; i++) {
         header.sequence = i;
         HG_CHECK(hg_owed_add(context, peers[i % 3], &header, HG_AGAIN));
     }
     for (link = context->owed.next; link != &context->owed; link = link->next)
         slices++;
-    hg_unlock(context->lock);
+    hg_leave(context->lock);
     HG_CHECK_EQ_INT(slices, 3 * 2);
     hg_owed_drop(context);
     for (i = 0; i < 3; i++)
@@ -593,16 +593,16 @@ HG_TEST(room_for_a_call_beyond_32_bits)
     room_open(&end, "self://");
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     HG_CHECK_OK(HG_Create(end.context, end.target, end.id, &handle));
-    hg_lock(end.context->lock);
+    hg_enter(end.context->lock);
     HG_CHECK(hg_room_take(handle, HG_ROOM_CALL));
     HG_CHECK(hg_room_take(handle, size));
     HG_CHECK_EQ_U64(end.context->asked, size + HG_ROOM_CALL);
-    hg_unlock(end.context->lock);
+    hg_leave(end.context->lock);
     HG_CHECK_RET(room_forward(&end, room_ended), HG_AGAIN);
-    hg_lock(end.context->lock);
+    hg_enter(end.context->lock);
     hg_room_give(handle);
     HG_CHECK_EQ_U64(end.context->asked, 0);
-    hg_unlock(end.context->lock);
+    hg_leave(end.context->lock);
     HG_CHECK_OK(HG_Destroy(handle));
     room_close(&end);
 }

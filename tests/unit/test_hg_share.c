@@ -393,10 +393,8 @@ HG_TEST(share_of_inputs_that_never_come_is_given_back)
         share_attack(&siege, siege.echo, 10000);
     share_turn(&siege, 5);
     while (hg_handle_count_targets(context, false) > 0) {
-        (void) hg_context_progress(
-            context, NA_LANES_ALL, hg_clock_after_ms(30));
-        (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) engine_progress(context, NA_LANES_ALL, hg_clock_after_ms(30));
+        (void) engine_run(context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_ERRORS_SENT]), 12);
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 0);

@@ -78,16 +78,38 @@ static void core_entry_run(struct na_completion *done)
     }
 }
 
-static pthread_mutex_t core_queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_monitor core_queue_lock = {
+    PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, 0};
+
+static unsigned core_queue_run(
+    struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
+{
+    unsigned n;
+
+    hg_enter(queue->lock);
+    n = na_queue_run(queue, lanes, max, deadline);
+    hg_leave(queue->lock);
+    return n;
+}
+
+static unsigned core_queue_run_internal(struct na_queue *queue)
+{
+    unsigned n;
+
+    hg_enter(queue->lock);
+    n = na_queue_run_internal(queue);
+    hg_leave(queue->lock);
+    return n;
+}
 
 static na_return_t core_queue_wait(
     struct na_queue *queue, unsigned lanes, unsigned ms)
 {
     na_return_t ret;
 
-    hg_lock(queue->lock);
+    hg_enter(queue->lock);
     ret = na_queue_wait(queue, lanes, NULL, hg_clock_after_ms(ms));
-    hg_unlock(queue->lock);
+    hg_leave(queue->lock);
     return ret;
 }
 
@@ -98,7 +120,7 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     unsigned counter = 0, i;
 
     HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
-    HG_CHECK_EQ_INT(na_queue_run(&queue, ~0u, 1, HG_CLOCK_NEVER), 0);
+    HG_CHECK_EQ_INT(core_queue_run(&queue, ~0u, 1, HG_CLOCK_NEVER), 0);
     memset(entries, 0, sizeof(entries));
     for (i = 0; i < 6; i++) {
         entries[i].done.run = core_entry_run;
@@ -110,53 +132,21 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_DONE), 2);
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 4);
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(
+        core_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 3);
     HG_CHECK_EQ_INT(entries[1].ran_as, 1);
     entries[2].again = true;
-    HG_CHECK_EQ_INT(na_queue_run_internal(&queue), 3);
+    HG_CHECK_EQ_INT(core_queue_run_internal(&queue), 3);
     HG_CHECK_EQ_INT(entries[5].ran_as, 3);
     HG_CHECK_EQ_INT(entries[2].ran_as, 4);
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_ALL, 100, HG_CLOCK_NEVER), 3);
+    HG_CHECK_EQ_INT(
+        core_queue_run(&queue, NA_LANES_ALL, 100, HG_CLOCK_NEVER), 3);
     HG_CHECK_EQ_INT(entries[4].ran_as, 5); /* the lower lane first */
     HG_CHECK_EQ_INT(entries[0].ran_as, 6);
     HG_CHECK_EQ_INT(entries[3].ran_as, 7);
     HG_CHECK(!na_queue_has(&queue, ~0u));
     HG_CHECK_RET(core_queue_wait(&queue, NA_LANES_ALL, 2), NA_TIMEOUT);
-    na_queue_fini(&queue);
-}
-
-/* One lane, at most so many, in order; what is not run stays. */
-HG_TEST(queue_runs_a_lane_that_is_ones_own)
-{
-    struct core_entry entries[6];
-    struct na_queue queue;
-    unsigned counter = 0, i;
-
-    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
-    memset(entries, 0, sizeof(entries));
-    for (i = 0; i < 6; i++) {
-        entries[i].done.run = core_entry_run;
-        entries[i].counter = &counter;
-        entries[i].queue = &queue;
-        na_queue_push(
-            &queue, i == 0 ? NA_LANE_CALL : NA_LANE_DONE, &entries[i].done);
-    }
-    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_DONE, 2), 2);
-    HG_CHECK_EQ_INT(
-        na_queue_run_lane(&queue, NA_LANE_DONE, 1, HG_CLOCK_NEVER), 1);
-    HG_CHECK_EQ_INT(na_queue_run_lane(&queue, NA_LANE_DONE, 9, 0), 1);
-    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_INTERNAL, 9), 0);
-    HG_CHECK_EQ_INT(na_queue_run_lane(&queue, NA_LANE_DONE, 0, 0), 0);
-    HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
-    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_DONE, 9), 1);
-    HG_CHECK(!na_queue_has(&queue, NA_LANES_DONE));
-    HG_CHECK(!na_queue_is_running(&queue));
-    for (i = 1; i < 6; i++)
-        HG_CHECK_EQ_INT(entries[i].ran_as, i);
-    HG_CHECK_EQ_INT(
-        na_queue_run_lane(&queue, NA_LANE_CALL, 9, HG_CLOCK_NEVER), 1);
-    HG_CHECK_EQ_INT(entries[0].ran_as, 6);
     na_queue_fini(&queue);
 }
 
@@ -200,7 +190,7 @@ HG_TEST(queue_wakes_who_waits)
     HG_CHECK(!pthread_create(&thread, NULL, core_push_many, entries));
     while (counter < CORE_PUSHES) {
         HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
-        (void) na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
+        (void) core_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
     }
     HG_CHECK(!pthread_join(thread, NULL));
     for (i = 0; i < CORE_PUSHES; i++)
@@ -216,7 +206,7 @@ static void core_entry_run_rest(struct na_completion *done)
 
     entry->ran_as = ++*entry->counter;
     HG_CHECK_EQ_INT(
-        na_queue_run(entry->queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 2);
+        core_queue_run(entry->queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 2);
 }
 
 /* Entries that were pushed together are there for others, one by one. */
@@ -235,7 +225,7 @@ HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
         na_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
     }
     HG_CHECK_EQ_INT(
-        na_queue_run(&queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 1);
+        core_queue_run(&queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 1);
     for (i = 0; i < 3; i++)
         HG_CHECK_EQ_INT(entries[i].ran_as, i + 1);
     na_queue_fini(&queue);
@@ -293,10 +283,10 @@ HG_TEST_SECONDS(queue_never_seems_empty_while_it_is_not, 100)
         while (atomic_load(&watch.looks) == before) /* it looks now */
             (void) sched_yield();
         HG_CHECK_EQ_INT(
-            na_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+            core_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
         atomic_fetch_add(&watch.phase, 1);
         HG_CHECK_EQ_INT(
-            na_queue_run(&queue, NA_LANES_DONE, ENTRIES, HG_CLOCK_NEVER),
+            core_queue_run(&queue, NA_LANES_DONE, ENTRIES, HG_CLOCK_NEVER),
             ENTRIES - 1);
     }
     atomic_store(&watch.phase, UINT_MAX);
@@ -325,7 +315,7 @@ HG_TEST(queue_keeps_the_order_of_each_who_pushes)
             &entries[(size_t) i * CORE_PUSHES]));
     while (counter < 2 * CORE_PUSHES) {
         HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
-        (void) na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
+        (void) core_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
     }
     for (i = 0; i < 2; i++)
         HG_CHECK(!pthread_join(threads[i], NULL));
@@ -363,7 +353,8 @@ HG_TEST(queue_waits_without_descriptors)
     HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
     HG_CHECK(!pthread_join(thread, NULL));
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(
+        core_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER), 1);
     na_queue_fini(&queue);
 }
 
@@ -498,7 +489,7 @@ HG_TEST(op_ids_name_one_operation_only)
     HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
     HG_CHECK_EQ_INT(ended, 0);
     HG_CHECK_EQ_INT(
-        na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER),
+        core_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER),
         500);
     HG_CHECK_EQ_INT(ended, 500);
     for (i = 0; i < COUNT; i++) {
@@ -509,50 +500,6 @@ HG_TEST(op_ids_name_one_operation_only)
         na_op_put(op); /* never started */
     }
     HG_CHECK_EQ_INT(core->op_count, COUNT); /* used again, not more */
-    HG_CHECK_OK(NA_Context_destroy(na_class, context));
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-static void *core_complete(void *arg)
-{
-    na_op_complete((struct na_op *) arg, NA_SUCCESS);
-    return NULL;
-}
-
-/* An operation that another thread completes counts until that thread has left
- * the context, which may be destroyed then: also when its callback has run. */
-HG_TEST(op_counts_until_who_completes_it_has_left)
-{
-    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
-    na_context_t *context = NA_Context_create(na_class);
-    struct na_context_core *core = na_context_core_of(context);
-    unsigned ended = 0;
-    int told;
-
-    for (told = 0; told < 2; told++) {
-        /* Where the thread is held up: waking who waits, giving back. */
-        pthread_mutex_t *lock = core->queue.lock;
-        struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
-            NA_LANE_DONE, told ? core_op_ended : NULL, &ended, NA_OP_ID_IGNORE);
-        pthread_t thread;
-
-        HG_CHECK(op != NULL);
-        hg_lock(lock);
-        atomic_fetch_add(&core->queue.waiters, 1);
-        HG_CHECK(!pthread_create(&thread, NULL, core_complete, &op->pub));
-        while (told && !na_queue_has(&core->queue, NA_LANES_DONE))
-            (void) sched_yield();
-        if (!told)
-            (void) usleep(20000); /* longer than it takes to get there */
-        HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 1);
-        atomic_fetch_sub(&core->queue.waiters, 1);
-        hg_unlock(lock);
-        HG_CHECK(!pthread_join(thread, NULL));
-        HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
-    }
-    HG_CHECK_EQ_INT(
-        na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER), 1);
-    HG_CHECK_EQ_INT(ended, 1);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -846,14 +793,14 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK(sink.context != NULL);
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "a", 1));
-    hg_lock(na_class_core_of(na_class)->lock);
+    hg_enter(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_create(&listener, NULL, core_listen, &sink));
     while (!atomic_load(&sink.begun))
         (void) sched_yield();
     (void) nanosleep(&nap, NULL); /* it waits for the lock */
     HG_CHECK(!pthread_create(&speaker, NULL, core_say_b, &sink));
     (void) nanosleep(&nap, NULL);
-    hg_unlock(na_class_core_of(na_class)->lock);
+    hg_leave(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_join(listener, NULL));
     HG_CHECK(!pthread_join(speaker, NULL));
     HG_CHECK_OK(na_msg_arrived(
@@ -1302,7 +1249,7 @@ HG_TEST(progress_takes_the_internal_steps_before_what_it_tells)
     HG_CHECK_OK(NA_Progress(na_class, context, 60000));
     HG_CHECK_EQ_INT(entries[0].ran_as, 1);
     HG_CHECK_EQ_INT(entries[1].ran_as, 0);
-    HG_CHECK_EQ_INT(na_queue_run(queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(core_queue_run(queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }

@@ -33,8 +33,7 @@ static unsigned forked_locks(
 
     locks[n++] = &hg_layer_mutex;
     locks[n++] = &hg_bulk_request_lock;
-    locks[n++] = &hg_wait_state.lock;
-    locks[n++] = hg_init_state.context->lock;
+    locks[n++] = &hg_init_state.context->lock->mutex;
     locks[n++] = &hg_init_state.context->hg_class->registry.lock;
     locks[n++] = &core->list_lock;
     locks[n++] = &context->queue.waker.mutex;
@@ -188,7 +187,7 @@ static unsigned forked_callback_locks(
     unsigned n = 0;
 
     locks[n++] = &hg_class_lock;
-    locks[n++] = hg_class->lock;
+    locks[n++] = &hg_class->lock->mutex;
     locks[n++] = &hg_class->registry.lock;
     locks[n++] = &core->list_lock;
     locks[n++] = &na_context->queue.waker.mutex;
