@@ -77,34 +77,16 @@ HG_PRIVATE bool hg_lock_wait_until(
 
 /* ---- The lock of a class ---- */
 
-#ifndef NDEBUG
-HG_PRIVATE unsigned *hg_monitor_depth(void)
-{
-    static _Thread_local unsigned depth;
-
-    return &depth;
-}
+#if HG_SPLIT
+_Thread_local unsigned hg_monitor_entered;
 #endif
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 {
-    pthread_mutexattr_t attr;
-    int rc = pthread_mutexattr_init(&attr);
-
-    if (rc != 0)
-        goto error;
-    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-    if (rc == 0)
-        rc = pthread_mutex_init(&monitor->mutex, &attr);
-    pthread_mutexattr_destroy(&attr);
-    if (rc != 0)
-        goto error;
+    atomic_init(&monitor->owner, NULL);
     atomic_init(&monitor->wanted, 0);
-    return HG_SUCCESS;
-
-error:
-    hg_log_error("lock", "pthread_mutex_init: %s", strerror(rc));
-    return HG_NOMEM;
+    monitor->depth = 0;
+    return hg_lock_init(&monitor->mutex);
 }
 
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
@@ -122,11 +104,14 @@ HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
 {
-    if (!hg_lock_try(&monitor->mutex))
-        return false;
-#ifndef NDEBUG
-    ++*hg_monitor_depth();
-#endif
+    if (!hg_is_inside(monitor)) {
+        if (!hg_lock_try(&monitor->mutex))
+            return false;
+        atomic_store_explicit(
+            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    }
+    hg_monitor_entered++;
+    monitor->depth++;
     return true;
 }
 
@@ -143,7 +128,43 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
+    assert(monitor->depth == 1);
     hg_leave(monitor);
     hg_clock_relax();
     hg_reenter(monitor);
+}
+
+HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor)
+{
+    unsigned depth = monitor->depth;
+
+    assert(hg_is_inside(monitor));
+    hg_monitor_entered -= depth - 1;
+    monitor->depth = 1;
+    hg_leave(monitor);
+    return depth;
+}
+
+HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
+{
+    hg_enter(monitor);
+    assert(monitor->depth == 1 && depth > 0);
+    hg_monitor_entered += depth - 1;
+    monitor->depth = depth;
+}
+
+HG_PRIVATE bool hg_monitor_wait_until(
+    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline)
+{
+    unsigned depth = monitor->depth;
+    bool in_time;
+
+    assert(hg_is_inside(monitor));
+    monitor->depth = 0;
+    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
+    in_time = hg_lock_wait_until(cond, &monitor->mutex, deadline);
+    atomic_store_explicit(
+        &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    monitor->depth = depth;
+    return in_time;
 }

@@ -40,39 +40,55 @@ HG_PRIVATE bool hg_lock_wait_until(
 
 /* ---- The lock of a class ---- */
 
-/* A thread may enter again where it is inside already. */
+/* A mutex that a thread may take again where it has it. */
 struct hg_monitor {
     pthread_mutex_t mutex;
-    _Atomic unsigned wanted; /* threads that wait to enter */
+    _Atomic(const void *) owner; /* the thread that is inside, or NULL */
+    unsigned depth;              /* how often it has entered */
+    _Atomic unsigned wanted;     /* threads that wait to enter */
 };
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* How often this thread has entered and not left; only kept for assertions. It
- * is 0 where the thread runs code of the application, or sleeps. */
-#ifndef NDEBUG
-HG_PRIVATE unsigned *hg_monitor_depth(void);
+/* Stands for a thread, by its address; and how often that has entered monitors
+ * and not left, which is 0 where it runs code of the application, or sleeps. */
+#if HG_SPLIT
+extern __attribute__((
+    visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
+#else
+static _Thread_local unsigned hg_monitor_entered;
 #endif
+
+/* Whether this thread is inside. */
+static inline bool hg_is_inside(const struct hg_monitor *monitor)
+{
+    return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
+        &hg_monitor_entered;
+}
 
 /* Somebody else is inside. */
 HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
 {
-    if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
-        hg_monitor_await(monitor);
-#ifndef NDEBUG
-    ++*hg_monitor_depth();
-#endif
+    hg_monitor_entered++;
+    if (!hg_is_inside(monitor)) {
+        if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+            hg_monitor_await(monitor);
+        atomic_store_explicit(
+            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    }
+    monitor->depth++;
 }
 
 static inline void hg_leave(struct hg_monitor *monitor)
 {
-#ifndef NDEBUG
-    assert(*hg_monitor_depth() > 0);
-    --*hg_monitor_depth();
-#endif
+    assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
+    hg_monitor_entered--;
+    if (--monitor->depth > 0)
+        return;
+    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
     hg_unlock(&monitor->mutex);
 }
 
@@ -83,5 +99,13 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
  * thread that came back at once would keep them out. hg_pass: such a moment. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
+
+/* Leave however often this thread has entered; and enter as often again. */
+HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor);
+HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth);
+
+/* As hg_lock_wait_until, inside. */
+HG_PRIVATE bool hg_monitor_wait_until(
+    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline);
 
 #endif

@@ -217,6 +217,7 @@ HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
     hg_list_push(naps, &nap->link);
     hg_waker_arm(&nap->waker);
     hg_leave(monitor);
+    assert(hg_monitor_entered == 0);
     ret = hg_waker_sleep(&nap->waker, -1, deadline);
     hg_enter(monitor);
     hg_list_remove(&nap->link);

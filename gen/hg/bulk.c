@@ -410,8 +410,8 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
-        (void) hg_lock_wait_until(
-            &layer->released, &layer->lock->mutex, HG_CLOCK_NEVER);
+        (void) hg_monitor_wait_until(
+            layer->lock, &layer->released, HG_CLOCK_NEVER);
     checked = !hg_list_is_empty(&layer->homes);
     hg_leave(layer->lock);
     if (checked)

@@ -514,15 +514,11 @@ hg_return_t HG_Forward2(
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_part_message(handle);
     hg_handle_ref(handle);
-    hg_handle_ref(handle); /* ours: another thread may be past the callback */
-    atomic_fetch_add(&handle->senders, 1);
     ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
-    if (ret != HG_SUCCESS) {
+    if (ret != HG_SUCCESS) { /* else the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);
     }
-    atomic_fetch_sub(&handle->senders, 1);
-    hg_handle_unref(handle);
     return ret;
 }
 

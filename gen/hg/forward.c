@@ -13,9 +13,6 @@
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
 
-/* Looks at others who are about to leave HG_Forward, before it is HG_BUSY. */
-#define HG_FORWARD_YIELDS 1000u
-
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
@@ -186,24 +183,11 @@ static hg_return_t hg_forward_log_busy(
     return HG_BUSY;
 }
 
-/* Two calls of the handle ended before the threads that made them were out of
- * HG_Forward: the last steps there are short, unless one was interrupted. */
-static HG_NOINLINE void hg_forward_let_out(struct hg_handle *handle)
-{
-    unsigned turns = HG_FORWARD_YIELDS;
-
-    while (atomic_load(&handle->senders) > 0 && turns-- > 0)
-        (void) sched_yield();
-}
-
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
-    if (HG_UNLIKELY(
-            handle->parted.data != NULL && atomic_load(&handle->senders) > 0))
-        hg_forward_let_out(handle);
     hg_enter(context->lock);
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
@@ -413,19 +397,12 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->settled = false;
-    if (HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)) {
-        if (handle->addr->self) /* which does not die */
-            atomic_store_explicit(
-                &handle->state, HG_HANDLE_SENT, memory_order_release);
-        else
-            atomic_store(&handle->state, HG_HANDLE_SENT);
-        return HG_SUCCESS;
-    }
-    hg_enter(handle->context->lock);
-    ret = hg_forward_admit(handle, size);
-    if (ret == HG_SUCCESS)
-        atomic_store(&handle->state, HG_HANDLE_SENT);
-    hg_leave(handle->context->lock);
+    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)
+        ? HG_SUCCESS
+        : hg_forward_admit(handle, size);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_SENT, memory_order_release);
     return hg_forward_refuse(handle->context, ret);
 }
 
@@ -439,10 +416,33 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
     return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
 }
 
+/* Begin the call and send its message. On error it has not begun. The lock is
+ * held. */
+static hg_return_t hg_forward_launch(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    uint64_t sequence = handle->sequence;
+    hg_return_t ret = hg_forward_begin(handle, message->size);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_handle_send(handle, message);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return HG_SUCCESS;
+    if (handle->context->callbacks) {
+        hg_forward_unsent(handle, sequence, ret);
+        return HG_SUCCESS;
+    }
+    if (!hg_forward_take(handle))
+        return HG_SUCCESS; /* it ended meanwhile: the callback tells */
+    hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
-    uint64_t sequence = handle->sequence;
+    struct hg_context *context = handle->context;
     struct hg_header header;
     struct hg_handle_message message = {&header, NULL, 0};
     hg_return_t ret;
@@ -468,28 +468,11 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    /* A peer that died before it begins fails the send: who buries it marks it
-     * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle, message.size);
+    hg_enter(context->lock);
+    ret = hg_forward_launch(handle, &message);
+    hg_leave(context->lock);
     if (ret != HG_SUCCESS)
-        goto end_large;
-    ret = hg_handle_send(handle, &message);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-    if (handle->context->callbacks) {
-        hg_forward_unsent(handle, sequence, ret);
-        return HG_SUCCESS;
-    }
-    hg_enter(handle->context->lock);
-    if (hg_forward_take(handle))
-        hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
-    else
-        ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
-    hg_leave(handle->context->lock);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-end_large:
-    hg_overflow_end(handle, &handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
     return ret;
 }
 

@@ -300,11 +300,11 @@ static void hg_handle_end(struct hg_handle *handle)
 
     if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
-    hg_handle_discount(handle);
-    hg_handle_leave_addr(addr);
     hg_enter(context->lock);
+    hg_handle_discount(handle);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
+    hg_handle_leave_addr(addr);
     /* From here on context and class may be gone. */
     hg_leave(context->lock);
     if (excess != NULL)
@@ -559,10 +559,14 @@ HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
 
 HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     if (!handle->counted)
         return;
     handle->counted = false;
-    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+    hg_enter(context->lock);
+    hg_share_give(&context->share, handle->addr, handle->counted_as, 1);
+    hg_leave(context->lock);
 }
 
 /* A refusal cannot leave yet. */
@@ -802,8 +806,14 @@ static hg_return_t hg_handle_send_away(
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    return handle->addr->self ? hg_handle_send_self(handle, message)
-                              : hg_handle_send_away(handle, message);
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = handle->addr->self ? hg_handle_send_self(handle, message)
+                             : hg_handle_send_away(handle, message);
+    hg_leave(context->lock);
+    return ret;
 }
 
 /* Send a handle's control message. False: it is kept for later. */
@@ -1069,8 +1079,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret != HG_SUCCESS)
         return ret;
     /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) &&
-        (atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 1))
+    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);

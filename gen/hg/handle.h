@@ -219,7 +219,6 @@ struct hg_handle {
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
     _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
-    _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -313,11 +312,10 @@ HG_PRIVATE unsigned hg_handle_count_targets(
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
-/* Whether a message of an earlier call may be looked at still: by the
- * transport, or by a thread that is in HG_Forward with it. */
+/* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
 {
-    return atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 0;
+    return atomic_load(&handle->sends) > 0;
 }
 
 /* A handle with one reference, idle, without an address; `reserve`: if need

@@ -139,17 +139,13 @@ static bool hg_owed_pay_slice(struct hg_context *context, struct hg_owed *owed)
 HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
 {
     const struct na_addr *full = NULL; /* takes no more */
-    struct na_link taken;
     struct na_link left;
     struct na_link *link;
     bool all;
 
-    hg_list_init(&taken);
     hg_list_init(&left);
     hg_enter(context->lock);
-    hg_list_splice(&taken, &context->owed);
-    hg_leave(context->lock);
-    while ((link = hg_list_pop(&taken)) != NULL) {
+    while ((link = hg_list_pop(&context->owed)) != NULL) {
         struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
 
         if (owed->addr != full && hg_owed_pay_slice(context, owed)) {
@@ -159,8 +155,6 @@ HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
         full = owed->addr;
         hg_list_push(&left, &owed->link);
     }
-    hg_enter(context->lock);
-    hg_list_splice(&left, &context->owed);
     hg_list_splice(&context->owed, &left);
     all = hg_list_is_empty(&context->owed);
     hg_leave(context->lock);
@@ -169,13 +163,10 @@ HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
 
 HG_PRIVATE void hg_owed_drop(struct hg_context *context)
 {
-    struct na_link taken;
     struct na_link *link;
 
-    hg_list_init(&taken);
     hg_enter(context->lock);
-    hg_list_splice(&taken, &context->owed);
-    hg_leave(context->lock);
-    while ((link = hg_list_pop(&taken)) != NULL)
+    while ((link = hg_list_pop(&context->owed)) != NULL)
         hg_owed_end(context, HG_CONTAINER_OF(link, struct hg_owed, link));
+    hg_leave(context->lock);
 }

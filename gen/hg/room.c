@@ -17,8 +17,7 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
 HG_PRIVATE uint64_t hg_room_asked(
     const struct hg_context *context, const struct na_addr *addr)
 {
-    return addr->self ? context->asked_self
-                      : atomic_load(&hg_room_of(addr)->asked);
+    return addr->self ? context->asked_self : hg_room_of(addr)->asked;
 }
 
 /* Whether that much more is within the limit, where the peer has `asked` and
@@ -44,8 +43,8 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
         return false;
     if (addr->self)
         context->asked_self += weight;
-    else /* as may other contexts at the same time: more than its share then */
-        atomic_fetch_add(&hg_room_of(addr)->asked, weight);
+    else
+        hg_room_of(addr)->asked += weight;
     context->asked += weight;
     handle->weight += weight;
     return true;
@@ -56,17 +55,17 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
  * and few calls are refused. */
 HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused)
 {
-    _Atomic uint64_t *mark = &hg_room_of(handle->addr)->room;
+    uint64_t *mark = &hg_room_of(handle->addr)->room;
     uint64_t asked = hg_room_asked(handle->context, handle->addr);
-    uint64_t room = atomic_load(mark);
+    uint64_t room = *mark;
 
     assert(asked >= handle->weight);
     if (refused) {
         if (asked - handle->weight < room)
-            atomic_store(mark, asked - handle->weight);
+            *mark = asked - handle->weight;
     } else if (2 * asked >= room && room < HG_ROOM_KNOWN_MAX) {
         room += handle->weight / HG_ROOM_STEPS;
-        atomic_store(mark, room > handle->weight ? room : handle->weight);
+        *mark = room > handle->weight ? room : handle->weight;
     }
 }
 
@@ -88,11 +87,12 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class)
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr)
 {
-    uint64_t room = atomic_load(&hg_room_of(addr)->room);
+    uint64_t room;
     uint64_t asked;
     bool there;
 
     hg_enter(context->lock);
+    room = hg_room_of(addr)->room;
     asked = hg_room_asked(context, addr);
     there = context->in_flight < context->hg_class->options.max_in_flight &&
         hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
@@ -105,20 +105,22 @@ HG_PRIVATE bool hg_room_is_there(
 HG_PRIVATE bool hg_room_is_silent(
     struct hg_context *context, const struct na_addr *addr)
 {
-    bool asked;
+    bool silent;
 
     hg_enter(context->lock);
-    asked = hg_room_asked(context, addr) > 0;
+    silent = hg_room_asked(context, addr) == 0 && hg_room_of(addr)->room == 0;
     hg_leave(context->lock);
-    return !asked && atomic_load(&hg_room_of(addr)->room) == 0;
+    return silent;
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    uint64_t none = 0;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    (void) atomic_compare_exchange_strong(
-        &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
+    hg_enter(core->lock);
+    if (hg_room_of(addr)->room == 0)
+        hg_room_of(addr)->room = HG_ROOM_CALL;
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,

@@ -17,13 +17,8 @@
  *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
- * Locking: the context's lock guards what is counted in it, its calls to
- * ourselves among that; what a peer has, for all contexts, is atomic. A lock of
- * the NA class guards the list of those who wait, for all layers on it; it is
- * taken inside a context's lock, and only a waiter's `wake` is called under it.
- * Who waits is counted, and looks for room after that, with the lock of the
- * context; who gives room looks at that count after it did, with the lock, so
- * that one of the two sees the other.
+ * Locking: the lock of the class guards all of it. A waiter's `wake` is called
+ * with it.
  */
 #ifndef HG_GEN_HG_ROOM_H
 #define HG_GEN_HG_ROOM_H
@@ -72,7 +67,7 @@ static inline void hg_room_give(struct hg_handle *handle)
     if (handle->addr->self)
         context->asked_self -= handle->weight;
     else
-        atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+        na_addr_core_of(handle->addr)->asked -= handle->weight;
     context->asked -= handle->weight;
     handle->weight = 0;
     hg_room_news(handle->addr->na_class);
@@ -89,9 +84,8 @@ static inline void hg_room_heard(
     bool refused =
         header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
 
-    if (HG_UNLIKELY(refused ||
-            atomic_load_explicit(&na_addr_core_of(handle->addr)->room,
-                memory_order_relaxed) != HG_ROOM_UNKNOWN))
+    if (HG_UNLIKELY(
+            refused || na_addr_core_of(handle->addr)->room != HG_ROOM_UNKNOWN))
         hg_room_learn(handle, refused);
 }
 

@@ -19,10 +19,7 @@
  * the class itself has, in each context, and nowhere else: with that all have
  * it, too.
  *
- * Locking: the context's lock is held around what counts more, and forgets.
- * Giving back needs none: it has a count of its own, and what there is is the
- * difference. Who takes meanwhile sees what was there before or less, so that
- * nobody gets past a limit.
+ * Locking: the lock of the class guards all of it.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -39,35 +36,21 @@ enum hg_share_kind {
 };
 
 struct hg_share {
-    _Atomic bool left; /* counts no more: nobody gives back what is in it */
-    uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
-    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by others, since the beginning */
-    _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
-    /* The same of a class that calls itself: all contexts have its address. */
-    _Atomic uint64_t own_taken[HG_SHARE_KINDS];
-    _Atomic uint64_t own_given[HG_SHARE_KINDS];
+    bool left; /* counts no more: nobody gives back what is in it */
+    uint64_t limit[HG_SHARE_KINDS];  /* below 2^62 */
+    uint64_t others[HG_SHARE_KINDS]; /* what peers have in this context */
+    uint64_t own[HG_SHARE_KINDS];    /* what the class has that calls itself */
 };
-
-/* What is out of a pair of counts. Never below 0: what is given back was taken
- * before. */
-static inline uint64_t hg_share_out(
-    const _Atomic uint64_t *taken, const _Atomic uint64_t *given)
-{
-    uint64_t back = atomic_load_explicit(given, memory_order_acquire);
-
-    return atomic_load_explicit(taken, memory_order_relaxed) - back;
-}
 
 /* What all have. */
 static inline uint64_t hg_share_total(
     const struct hg_share *share, enum hg_share_kind kind)
 {
-    return hg_share_out(&share->taken[kind], &share->given[kind]) +
-        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
+    return share->others[kind] + share->own[kind];
 }
 
-/* What a peer has in all contexts of the class. What was given back may be
- * counted still. Not of the class's own address. */
+/* What a peer has in all contexts of the class. Not of the class's own
+ * address. */
 HG_PRIVATE uint64_t hg_share_peer(
     const struct na_addr *addr, enum hg_share_kind kind);
 
@@ -82,8 +65,7 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(
     struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added; nothing after hg_share_leave. Any thread,
- * with the lock or without. */
+/* Give back what was taken or added; nothing after hg_share_leave. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 

@@ -269,6 +269,8 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
+        if (looked && !hg_wait_is_over(done, events))
+            hg_pass(context->lock);
         if (HG_UNLIKELY(hg_wait_driver)) {
             ret = hg_wait_refuse();
             break;
@@ -286,10 +288,9 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             break;
         if (!hg_wait_state.driving)
             ret = hg_wait_drive(context, done, calls, deadline, &events);
-        else
+        else if (!(calls && hg_wait_has_calls(context)))
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
-        hg_pass(context->lock);
         if (!calls && !told && hg_wait_is_stuck(context)) {
             hg_wait_tell_depth();
             told = true;

@@ -33,7 +33,7 @@ struct na_mux_part;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 10 /* what a layer counts for each peer */
+#define NA_CORE_USES 5 /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -68,9 +68,9 @@ struct na_addr_core {
     char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
-    _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
-    _Atomic uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
+    uint64_t asked;              /* bytes of its calls to the peer, in flight */
+    uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
     /* Messages of its that wait. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -172,6 +172,7 @@ struct na_class_core {
     struct hg_monitor *lock;  /* of the class: its own, or that of the class
                                  of several transports that it is part of */
     struct hg_monitor own_lock;
+    bool polling; /* a thread is in poll, perhaps without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
     pthread_mutex_t list_lock; /* of the three that follow; a leaf */
     struct na_link addrs;

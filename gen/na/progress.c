@@ -127,10 +127,14 @@ static unsigned na_progress_turn(struct na_context_core *context)
     unsigned n;
 
     core->match.retry = false;
-    if (na_progress_is_shared(core)) {
+    if (core->polling) {
+        n = 0;
+    } else if (na_progress_is_shared(core)) {
+        core->polling = true;
         n = core->ops.poll(&context->pub);
         if (core->emul != NULL)
             n += na_emul_poll(core->emul);
+        core->polling = false;
     } else {
         hg_leave(core->lock);
         n = core->ops.poll(&context->pub);

@@ -76,7 +76,7 @@ HG_PRIVATE unsigned na_queue_run(
     while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
         hg_leave(queue->lock);
-        assert(*hg_monitor_depth() == 0);
+        assert(hg_monitor_entered == 0);
         entry->run(entry);
         n++;
         hg_enter(queue->lock);

@@ -40,16 +40,14 @@ struct na_sm_context {
 /* Take every lock, so that the child finds what they guard whole. */
 static void na_sm_fork_prepare(void)
 {
-    struct na_link *link, *peer;
+    struct na_link *link;
 
     hg_lock(&na_sm_live_lock);
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
         struct na_sm_class *self =
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
-        hg_lock(&self->lock);
-        for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
-            hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+        na_sm_enter(self);
         if (self->arenas != NULL) /* it is not being opened */
             na_sm_arenas_lock(self->arenas);
     }
@@ -57,13 +55,9 @@ static void na_sm_fork_prepare(void)
 
 static void na_sm_fork_unlock(struct na_sm_class *self)
 {
-    struct na_link *peer;
-
     if (self->arenas != NULL)
         na_sm_arenas_unlock(self->arenas);
-    for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
-        hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 static void na_sm_fork_parent(void)
@@ -171,13 +165,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);
-    if (na_loop_init(&self->loop) != NA_SUCCESS)
-        return NA_NOMEM;
-    if (hg_lock_init(&self->lock) != NA_SUCCESS) {
-        na_loop_fini(&self->loop, &self->base);
-        return NA_NOMEM;
-    }
-    return NA_SUCCESS;
+    return na_loop_init(&self->loop);
 }
 
 /* Memory and descriptors. The class lock is held, so that a child of fork finds
@@ -236,9 +224,9 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     self->listen_fd = na_sm_socket();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
     ret =
@@ -271,7 +259,6 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    pthread_mutex_destroy(&self->lock);
     na_loop_fini(&self->loop, &self->base);
 }
 
@@ -297,10 +284,10 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
@@ -331,7 +318,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
     (void) linger_ms;
     na_sm_door_close(self);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -341,11 +328,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         na_sm_peer_move(addr, NA_SM_DEAD);
         hg_list_remove(&addr->turn);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         na_class->core->addr_unref(&addr->base);
-        hg_lock(&self->lock);
+        na_sm_enter(self);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_shut(self);
 }
 
@@ -414,12 +401,12 @@ static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
         *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr = na_sm_peer_find(self, name);
     connected = addr != NULL &&
         (na_sm_peer_state(addr) == NA_SM_DIALLING ||
             na_sm_peer_state(addr) == NA_SM_READY);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (connected) {
         *addr_p = &addr->base;
         return NA_SUCCESS;
@@ -461,7 +448,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr = na_sm_find(self, name, &where, !from_peer, &unused);
     if (addr != NULL && !from_peer)
         addr->from_peer = false;
@@ -527,7 +514,7 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr);
     na_sm_peer_unlock(self);
@@ -571,14 +558,14 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
     if (found) {
         na_sm_op_of(op)->held = false;
         hg_list_remove(&op->link);
     }
     running = !found && na_sm_rma_cancel_running(self, op_id);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!found)
         return running ? NA_SUCCESS : NA_NOENTRY;
     core->complete(op, NA_CANCELED);
@@ -623,9 +610,9 @@ static unsigned na_sm_hear_packet(
     na_sm_packet_close(&packet);
     if (ret != NA_DISCONNECT)
         return 0;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return 1;
 }
 
@@ -658,12 +645,12 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
  * that we eat from here on, each was for a sleep before. */
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     NA_SM_STEP();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 /* Ask the sockets, and do what time demands. */
@@ -702,12 +689,12 @@ static unsigned na_sm_bury(struct na_sm_class *self)
     for (n = 0;; n++) {
         struct na_sm_addr *addr = NULL;
 
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         if (!hg_list_is_empty(&self->dying))
             addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
         else
             atomic_store(&self->mourning, false);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         if (addr == NULL)
             return n;
         na_sm_flow_drain(self, addr);
@@ -775,7 +762,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     if (na_sm_is_forked(self))
         return NA_FALSE;
     NA_SM_STEP();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -787,7 +774,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     if (busy || na_loop_has_work(&self->loop))
         return NA_FALSE;
@@ -801,11 +788,11 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
 
     NA_SM_STEP();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */

@@ -161,9 +161,9 @@ static na_return_t na_sm_door_call(
     const char *no;
     na_return_t ret;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr->fd = na_sm_socket();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
@@ -184,9 +184,9 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret == NA_SUCCESS)
         return na_sm_door_hello(self, addr);
     hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
@@ -202,9 +202,9 @@ static na_return_t na_sm_door_dial(
     na_return_t ret = na_sm_door_call(self, addr);
 
     if (ret == NA_BUSY) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_part(self, addr);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
     }
     return ret;
 }
@@ -212,9 +212,9 @@ static na_return_t na_sm_door_dial(
 static void na_sm_door_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_lose(self, addr, fate);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 /* The lookups of an address that is ready. */
@@ -225,9 +225,9 @@ static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
     struct na_link *link;
 
     hg_list_init(&lookups);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_take_ops(&lookups, &addr->lookups);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     while ((link = hg_list_pop(&lookups)) != NULL) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
@@ -310,13 +310,13 @@ HG_PRIVATE unsigned na_sm_door_answer(
 
 static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     hg_list_remove(&guest->link);
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->guest_count--;
     NA_SM_STEP();
     hg_mem_free(guest);
@@ -338,7 +338,7 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
 {
     na_return_t ret = NA_SUCCESS;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_is_caller_name(addr->base.name))
         ret = na_sm_peer_enter(self, addr);
     if (ret == NA_SUCCESS) {
@@ -347,7 +347,7 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
         hg_list_push(&self->addrs, &addr->link);
         na_sm_peer_move(addr, NA_SM_DIALLING);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return ret;
 }
 
@@ -368,9 +368,9 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret != NA_SUCCESS) {
         na_sm_door_full(guest);
         goto part;
@@ -404,10 +404,10 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     return NA_SUCCESS;
 
 part:
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_part(self, addr);
     na_sm_peer_move(addr, NA_SM_DEAD);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->base.core->addr_unref(&addr->base);
     return ret;
 }
@@ -470,12 +470,12 @@ static bool na_sm_door_next(struct na_sm_class *self)
 {
     bool found;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(self->caller_fd < 0);
     self->caller_fd =
         accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     found = self->caller_fd >= 0;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     return found;
 }
@@ -504,11 +504,11 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     guest->fd = self->caller_fd;
     self->caller_fd = -1;
     hg_list_push(&self->guests, &guest->link);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->guest_count++;
     ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
@@ -538,9 +538,9 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
         na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
         na_sm_peer_close(self, &self->caller_fd);
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return found;
 }
 
@@ -665,7 +665,7 @@ static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
     hg_list_init(&left.lookups);
     hg_list_init(&left.sends);
     hg_list_init(&left.closers);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     while (!hg_list_is_empty(&self->closing)) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
@@ -675,7 +675,7 @@ static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
         na_sm_door_late_answer(self, addr, &left);
         n++;
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
     na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
     na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
@@ -689,15 +689,15 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
     n += na_sm_door_late_answers(self, now);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         /* Others only append, or abandon it; we alone bury. */
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         n += na_sm_door_try(self, addr, now);
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         next = link->next;
         if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
             link = self->dialling.next; /* it left the list: begin anew */

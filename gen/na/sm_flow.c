@@ -98,7 +98,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     enum na_sm_state state;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     state = na_sm_peer_state(addr);
     if (state == NA_SM_READY || state == NA_SM_CLOSING ||
         state == NA_SM_LEAVING) {
@@ -165,15 +165,15 @@ static unsigned na_sm_flow_push(
     na_return_t ret = NA_SUCCESS;
 
     hg_list_init(&sent);
-    hg_lock(&self->lock);
-    hg_lock(&addr->lock);
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (na_sm_flow_may_flush(addr))
         ret = na_sm_flow_flush(addr, &sent, &n);
     /* A frame that was to wait behind the queue; nobody else tells of this. */
     relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
         atomic_exchange(&addr->stalled, false);
-    hg_unlock(&addr->lock);
-    hg_unlock(&self->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    na_sm_leave(self);
     NA_SM_STEP();
     na_sm_peer_complete(self, &sent, NA_SUCCESS);
     if (relieved)
@@ -191,7 +191,7 @@ static na_return_t na_sm_flow_queue(
     na_return_t ret = NA_AGAIN;
     bool ready;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     switch (na_sm_peer_state(addr)) {
     case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
     case NA_SM_DIALLING:
@@ -230,11 +230,11 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
         !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
         ret = na_sm_flow_write_msg(addr, msg);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
@@ -257,7 +257,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (na_sm_peer_state(addr) == NA_SM_READY) {
         bool queued =
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
@@ -275,7 +275,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     } else {
         ret = NA_DISCONNECT;
     }
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
@@ -296,7 +296,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
     bool closed;
     bool flush = false;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     switch (na_sm_peer_state(addr)) {
     case NA_SM_IDLE:
     case NA_SM_DEAD: closed = true; break;
@@ -331,7 +331,7 @@ static bool na_sm_flow_hear_word(
     enum na_sm_state state;
     bool good = true;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     state = na_sm_peer_state(addr);
     if (state == NA_SM_DYING) {
         /* Its end was seen before its words were read. */
@@ -394,10 +394,10 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
 /* There is room again in the peer's ring, and it waits for that. */
 static void na_sm_flow_relieve(struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (addr->shared != NULL)
         na_sm_flow_tell(addr);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* Deliver up to `max` records; the number delivered. */

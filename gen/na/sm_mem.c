@@ -79,9 +79,9 @@ static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
     told.width = sizeof(void *);
     told.arena = (uint8_t) na_sm_arena_find(
         self->arenas, base->segments, base->segment_count, &told.arena_offset);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     mem->slot = na_sm_mem_take_slot(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (mem->slot < NA_SM_SLOTS)
         na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
             na_sm_slot_mark(base->key, self->base.incarnation));
@@ -142,7 +142,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
 
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
         return NA_FALSE;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
@@ -150,7 +150,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
         na_sm_mem_find_user(self, base->key, 0) != NULL;
     if (!touched)
         self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!touched)
         mem->slot = NA_SM_SLOTS;
     return touched ? NA_TRUE : NA_FALSE;
@@ -234,13 +234,13 @@ static void na_sm_mem_expel(
         struct na_sm_addr *addr;
         long pid = 0;
 
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         addr = na_sm_mem_find_user(self, key, spared);
         if (addr != NULL) {
             pid = (long) addr->pid;
             core->addr_ref(&addr->base);
         }
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         if (addr == NULL)
             return;
         task = na_sm_mem_process((pid_t) pid);
@@ -249,7 +249,7 @@ static void na_sm_mem_expel(
                 "process %ld does not release memory: its connection ends",
                 pid);
             core->count(&self->base, "sm_broken", 1);
-            hg_lock(&self->lock);
+            na_sm_enter(self);
             na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
             na_sm_peer_unlock(self);
         } else {

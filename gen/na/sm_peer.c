@@ -13,11 +13,11 @@
 
 HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (*fd >= 0)
         (void) close(*fd);
     *fd = -1;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
 }
 
@@ -27,7 +27,7 @@ HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
         (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
             !hg_list_is_empty(&self->transfers));
 
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (wake)
         self->base.core->wake(&self->base);
 }
@@ -68,11 +68,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
         addr->where = *where;
         addr->dialled = true;
     }
-    addr->has_lock = hg_lock_init(&addr->lock) == NA_SUCCESS;
-    if (addr->has_lock)
-        return addr;
-    self->base.core->addr_unref(base);
-    return NULL;
+    return addr;
 }
 
 /* Out of the table of names. */
@@ -97,18 +93,15 @@ static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 {
     struct na_sm_addr *addr = na_sm_addr_of(base);
-
     struct na_sm_class *self = na_sm_of(base->na_class);
 
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (addr->named && !self->closed) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_forget(self, addr);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
     }
-    if (addr->has_lock)
-        pthread_mutex_destroy(&addr->lock);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -165,9 +158,9 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
 {
     NA_SM_STEP();
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     atomic_store(&addr->state, state);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     na_sm_peer_resume(na_sm_of(addr->base.na_class));
     NA_SM_STEP();
 }
@@ -207,12 +200,12 @@ HG_PRIVATE bool na_sm_peer_open(
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) >= NA_SM_DYING) {
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         return false;
     }
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
@@ -227,7 +220,7 @@ HG_PRIVATE bool na_sm_peer_open(
     atomic_store(&addr->open, true);
     atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
     NA_SM_STEP();
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     hg_list_remove(&addr->turn);
     if (addr->owes_bye)
         na_sm_peer_await_end(self, addr);
@@ -316,12 +309,15 @@ HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+
+    na_sm_enter(self);
     while (atomic_load(&addr->touching) != 0) {
-        hg_unlock(&addr->lock);
+        unsigned depth = hg_leave_all(lock);
+
         NA_SM_STEP();
         (void) sched_yield();
-        hg_lock(&addr->lock);
+        hg_enter_again(lock, depth);
     }
     atomic_store(&addr->open, false);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
@@ -350,7 +346,7 @@ HG_PRIVATE void na_sm_peer_part(
         addr->slot = NA_SM_PEERS;
         self->pairs--;
     }
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     atomic_store(&addr->waiting, false);
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
@@ -450,7 +446,7 @@ HG_PRIVATE void na_sm_peer_bury(
     hg_list_init(&sends);
     hg_list_init(&transfers);
     hg_list_init(&closers);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(na_sm_peer_state(addr) == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);

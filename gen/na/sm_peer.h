@@ -51,7 +51,9 @@
 #ifndef HG_GEN_NA_SM_PEER_H
 #define HG_GEN_NA_SM_PEER_H
 
+#include "base/lock.h"
 #include "base/map.h"
+#include "na/core.h"
 #include "na/cursor.h"
 #include "na/loop.h"
 #include "na/sm_bell.h"
@@ -118,13 +120,12 @@ struct na_sm_addr {
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool failed;             /* dying because it could not be connected */
-    bool has_lock;
-    _Atomic int state; /* enum na_sm_state */
-    na_return_t fate;  /* dying: what its lookups get */
-    int why;           /* the errno of a connect that failed; 0: it did not */
-    int fd;            /* -1: none */
-    pid_t pid;         /* of the peer, as long as the socket lives */
-    bool kin;          /* it is the same user's */
+    _Atomic int state;       /* enum na_sm_state */
+    na_return_t fate;        /* dying: what its lookups get */
+    int why;   /* the errno of a connect that failed; 0: it did not */
+    int fd;    /* -1: none */
+    pid_t pid; /* of the peer, as long as the socket lives */
+    bool kin;  /* it is the same user's */
     /* Of its user; constant once a message may have come. */
     char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
@@ -148,8 +149,6 @@ struct na_sm_addr {
     _Atomic bool held; /* the core has no room for the next message */
     unsigned dropped;  /* dying: messages that found no room */
     struct na_sm_in in;
-    /* Guarded by the address lock. */
-    pthread_mutex_t lock;
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
@@ -194,8 +193,7 @@ struct na_sm_class {
     bool closed;         /* lock and tables are gone */
     _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
-    pthread_mutex_t lock;
-    /* Guarded by lock. */
+    /* Guarded by the class's lock. */
     struct na_link addrs;
     struct na_link dialling;
     struct na_link closing; /* a goodbye is to end them; soonest first */
@@ -260,6 +258,16 @@ static inline struct na_sm_addr *na_sm_addr_of(const struct na_addr *addr)
 static inline struct na_sm_op *na_sm_op_of(struct na_op *op)
 {
     return HG_CONTAINER_OF(op, struct na_sm_op, base);
+}
+
+static inline void na_sm_enter(const struct na_sm_class *self)
+{
+    hg_enter(na_class_core_of(&self->base)->lock);
+}
+
+static inline void na_sm_leave(const struct na_sm_class *self)
+{
+    hg_leave(na_class_core_of(&self->base)->lock);
 }
 
 static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)

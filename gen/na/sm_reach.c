@@ -74,21 +74,21 @@ HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
     assert(id <= NA_SM_ARENAS); /* one that was asked for */
     if (id == 0)
         return false;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     awaits = addr->windows != NULL &&
         addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     return awaits;
 }
 
 HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
         na_sm_peer_state(addr) == NA_SM_READY &&
         na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
         atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* What came of an ASK for the permit. */
@@ -97,12 +97,12 @@ static const char *na_sm_reach_permitted(
 {
     bool asked;
 
-    hg_lock(&self->lock);
-    hg_lock(&addr->lock);
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
     if (asked)
         atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (asked)
         na_sm_peer_resume(self);
     na_sm_peer_unlock(self);
@@ -190,17 +190,17 @@ static const char *na_sm_reach_admit(
 
     if (self->rma_mode == NA_SM_RMA_VM)
         na_sm_reach_open_up();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     first = hg_list_is_empty(&addr->mover);
     if (first)
         hg_list_push(&self->movers, &addr->mover);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!first)
         return "sm_arena_refused";
     NA_SM_STEP();
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     return "sm_rma_permits";
 }
 
@@ -210,14 +210,14 @@ static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
 {
     const char *counter = "sm_arena_stray";
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (packet->kind == NA_SM_ASK)
         counter = na_sm_reach_grant(self, addr, packet->slot);
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (packet->kind == NA_SM_GRANT) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_resume(self);
         na_sm_peer_unlock(self);
     }

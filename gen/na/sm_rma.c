@@ -78,10 +78,10 @@ static void na_sm_rma_leave(
     if (atomic_fetch_and(&addr->touching, ~touch->bit) != touch->bit ||
         HG_LIKELY(!atomic_load(&addr->waiting)))
         return;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (addr->slot < NA_SM_PEERS)
         na_sm_hint_set(self->hints, addr->slot);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     self->base.core->wake(&self->base);
 }
 
@@ -92,7 +92,7 @@ static na_return_t na_sm_rma_dial(
 {
     enum na_sm_state state;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     state = na_sm_peer_state(addr);
@@ -458,10 +458,10 @@ static na_return_t na_sm_rma_map(
     if (touch->told.arena == 0 || addr->base.self ||
         self->rma_mode == NA_SM_RMA_VM)
         return NA_OPNOTSUPPORT;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     reach = na_sm_reach(addr, touch->told.arena,
         touch->told.arena_offset + op->remote_offset, size, put, &remote);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
         rma->awaits = touch->told.arena;
         return NA_AGAIN;
@@ -587,7 +587,7 @@ static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_rma_enlist(self, op);
     na_sm_peer_unlock(self);
 }
@@ -651,7 +651,7 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
     /* Who raises the mark wakes whoever sleeps, or polls itself. */
     if (!atomic_load_explicit(&self->moves, memory_order_relaxed))
         return NULL;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(self->moving == NULL);
     op = na_sm_op_pop(&self->transfers);
     if (op != NULL) {
@@ -661,7 +661,7 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
     }
     atomic_store_explicit(&self->moves, !hg_list_is_empty(&self->transfers),
         memory_order_relaxed);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return op;
 }
 
@@ -672,13 +672,13 @@ static bool na_sm_rma_pause(
 {
     bool canceled;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     canceled = self->moving_canceled;
     if (!gone && !canceled)
         na_sm_rma_enlist(self, op);
     self->moving = NULL;
     pthread_cond_broadcast(&self->moved);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return canceled;
 }
 
@@ -686,12 +686,16 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 {
     uint64_t id = 0;
     struct na_op *op = na_sm_rma_next(self, &id);
+    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+    unsigned depth;
     bool handed = false;
     na_return_t ret;
 
     if (op == NULL)
         return 0;
+    depth = hg_leave_all(lock); /* others need not wait for the copy */
     ret = na_sm_rma_piece(self, op);
+    hg_enter_again(lock, depth);
     if (ret == NA_SUCCESS && op->size > 0)
         ret = NA_AGAIN;
     /* It runs until the emulation has it: whoever looks for it now waits, and
@@ -747,18 +751,18 @@ static void na_sm_rma_end(struct na_sm_class *self,
     struct na_link canceled;
 
     hg_list_init(&canceled);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (self->moving != NULL && na_sm_rma_is_of(self->moving, context, mem)) {
         const struct na_op *op = self->moving;
 
         self->moving_canceled = true;
         while (self->moving == op)
-            (void) hg_lock_wait_until(
-                &self->moved, &self->lock, HG_CLOCK_NEVER);
+            (void) hg_monitor_wait_until(na_class_core_of(&self->base)->lock,
+                &self->moved, HG_CLOCK_NEVER);
     }
     na_sm_rma_take(&canceled, &self->transfers, context, mem);
     na_sm_rma_take(&canceled, &self->unmet, context, mem);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_peer_complete(self, &canceled, NA_CANCELED);
 }
 

@@ -104,10 +104,10 @@ static void wake_take_bell(struct wake_side *side)
 {
     struct na_sm_addr *addr = na_sm_addr_of(side->peer);
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     HG_CHECK(addr->peer_bell >= 0 && close(addr->peer_bell) == 0);
     addr->peer_bell = -1;
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 static void wake_close(struct wake_side *side)

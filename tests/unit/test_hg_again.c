@@ -180,23 +180,6 @@ static void again_end(void)
     loop_set_tap(NULL, NULL);
 }
 
-/* Its bytes are being looked at by who hands them over. */
-HG_TEST(handle_is_busy_while_its_message_is_handed_over)
-{
-    again_begin(LOOP_LATER, HG_HEADER_REQUEST, 2);
-    again_create();
-    again_now.cancel = true;
-    HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    HG_CHECK_EQ_INT(again_now.ends, 1);
-    HG_CHECK_RET(again_now.again, HG_BUSY);
-    again_turn();
-    HG_CHECK_EQ_INT(again_now.ends, 1);
-    again_now.fate = LOOP_PASS;
-    HG_CHECK_OK(again_forward(AGAIN_LARGE));
-    again_end();
-    HG_CHECK_EQ_INT(again_now.ends, 2);
-}
-
 /* A call one way ends when its message has left: who sends it need not have
  * come back from that. */
 HG_TEST(handle_is_free_once_its_message_has_left)
@@ -340,37 +323,6 @@ HG_TEST(message_that_fails_late_ends_no_other_call)
     HG_CHECK(again_kept != HG_HANDLE_NULL); /* it is served, too */
     again_end();
     HG_CHECK_EQ_INT(again_now.ends, 2);
-}
-
-/* The same of one that has left, and whose sender hears of that last. */
-HG_TEST(message_that_has_left_ends_no_other_call)
-{
-    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 2);
-    HG_CHECK_OK(HG_Registered_disable_response(
-        again_now.classes[0], again_now.id, HG_TRUE));
-    again_create();
-    again_now.answer = true;
-    HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    HG_CHECK_OK(again_now.again);
-    again_turn();
-    HG_CHECK_EQ_INT(again_now.ends, 1); /* the second one has yet to leave */
-    loop_unstick();
-    again_end();
-    HG_CHECK_EQ_INT(again_now.ends, 2);
-}
-
-/* Nor is what a thread hands to the transport freed beneath it. */
-HG_TEST(message_that_is_being_sent_is_not_freed)
-{
-    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 2);
-    again_create();
-    again_now.answer = true;
-    again_now.size = AGAIN_OVERFLOW;
-    HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    HG_CHECK_OK(again_now.again);
-    HG_CHECK_EQ_INT(again_now.ends, 1);
-    loop_unstick();
-    again_end();
 }
 
 /* A buffer that is asked for is no reason to move what is being sent. */

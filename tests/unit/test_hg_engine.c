@@ -355,11 +355,12 @@ HG_TEST(overflow_pieces_grow_within_limits)
         large.size = pieces[i].size;
         handle->target = true;
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        share->taken[HG_SHARE_FETCHED] = share->limit[HG_SHARE_FETCHED] / 4 + 1;
+        share->others[HG_SHARE_FETCHED] =
+            share->limit[HG_SHARE_FETCHED] / 4 + 1;
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].crowded);
         handle->target = false; /* what one asked for oneself is no burden */
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        share->taken[HG_SHARE_FETCHED] = 0;
+        share->others[HG_SHARE_FETCHED] = 0;
     }
     hg_handle_unref(handle);
     engine_end(&engine);

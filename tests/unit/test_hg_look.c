@@ -16,7 +16,7 @@ static void look_check_locks(void)
 {
     HG_CHECK(pthread_mutex_trylock(&hg_class_lock) == 0);
     hg_unlock(&hg_class_lock);
-    HG_CHECK_EQ_INT(*hg_monitor_depth(), 0);
+    HG_CHECK_EQ_INT(hg_monitor_entered, 0);
     look_count++;
 }
 

@@ -79,7 +79,7 @@ static void core_entry_run(struct na_completion *done)
 }
 
 static struct hg_monitor core_queue_lock = {
-    PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, 0};
+    PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0};
 
 static unsigned core_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)

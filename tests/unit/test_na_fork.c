@@ -380,7 +380,7 @@ static void *forked_log_under_lock(void *arg)
     struct na_sm_class *self = (struct na_sm_class *) arg;
     unsigned i;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     atomic_store(&forked_locked, 1);
     while (atomic_load(&forked_begun) == 0)
         (void) sched_yield();
@@ -388,7 +388,7 @@ static void *forked_log_under_lock(void *arg)
         hg_log_error("rpc", "filtered");
         (void) usleep(100);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return NULL;
 }
 

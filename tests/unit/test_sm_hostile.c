@@ -224,7 +224,7 @@ HG_TEST(sm_hostile_words_come_after_the_end)
     self = na_sm_of(victim.na_class);
     addr = sm_end_attacker(&victim, SM_END_CALLS);
     atomic_store(&addr->touching, 1); /* so that it stays */
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     na_sm_peer_unlock(self);
     for (i = 0; i < 2; i++) {
@@ -663,17 +663,17 @@ static na_return_t hostile_fill(
 
     *addr_p = na_sm_peer_new(self, "sm://filler", NA_FALSE, NULL);
     HG_CHECK(*addr_p != NULL);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, *addr_p);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return ret;
 }
 
 static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_part(self, addr);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_addr_unref(&addr->base);
 }
 

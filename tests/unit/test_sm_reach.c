@@ -14,9 +14,9 @@ static enum na_sm_reach reach_try(struct sm_end *from, uint32_t id,
     struct na_sm_addr *addr = na_sm_addr_of(from->peer);
     enum na_sm_reach reach;
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     reach = na_sm_reach(addr, id, offset, size, write, at_p);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     return reach;
 }
 
@@ -261,9 +261,9 @@ HG_TEST(reach_asks_again_after_not_now)
     window = &na_sm_addr_of(user.peer)->windows->window[0];
     granter = sm_end_accepted(&owner);
     addr = na_sm_addr_of(granter.peer);
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     HG_CHECK_OK(na_sm_reach_say(addr, NA_SM_GRANT, 1, NA_AGAIN, -1));
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     while (window->state == NA_SM_WINDOW_ASKED)
         sm_end_turn(&user);
     HG_CHECK_EQ_INT(
