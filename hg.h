@@ -4231,10 +4231,12 @@ struct na_link {
     struct na_link *next;
 };
 
-/* An entry of a context's completion queue. */
+/* An entry of a context's completion queue. `run` is called without the lock of
+ * the class; with `inside`, it is called with it, and returns so. */
 struct na_completion {
     struct na_completion *next;
     void (*run)(struct na_completion *completion);
+    na_bool_t inside;
 };
 
 /* An endpoint. The transport sets what is marked (open) in its open slot. */

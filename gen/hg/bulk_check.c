@@ -3,6 +3,7 @@
 #include "hg/bulk_check.h"
 
 #include "base/crc64.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "hg/builtin.h"
 #include "hg/forward.h"
@@ -147,8 +148,10 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) arg;
     const struct hg_transfer_args *args = hg_transfer_look_at(transfer);
+    struct hg_context *context = handle->context;
     hg_return_t ret = handle->ret;
 
+    hg_leave(context->lock);
     if (ret == HG_CHECKSUM_ERROR) {
         hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
         hg_log_warning("bulk",
@@ -160,6 +163,7 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
     hg_forward_forget(handle);
     hg_handle_unref(handle);
     hg_transfer_checked(transfer, ret);
+    hg_enter(context->lock);
 }
 
 /* Whom to ask; NULL: the owner's address is of another class. */

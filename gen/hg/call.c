@@ -458,6 +458,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 /* From the queue, by forward: the call is over. */
 static void hg_call_ended(struct hg_handle *handle, void *arg)
 {
+    struct hg_context *context = handle->context;
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
     hg_cb_t callback = call->callback;
@@ -471,9 +472,12 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     info.info.forward.handle = handle;
     call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
     hg_forward_forget(handle);
+    hg_leave(context->lock);
+    assert(hg_monitor_entered == 0);
     if (callback != NULL)
         (void) callback(&info);
     hg_handle_unref(handle);
+    hg_enter(context->lock);
 }
 
 /* The handle is numbered: what this call is. */

@@ -271,15 +271,21 @@ static bool hg_forward_take(struct hg_handle *handle)
     return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
-/* Entry of the queue: the result stands. */
+/* Entry of the queue, inside: the result stands. */
 static void hg_forward_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_context *context = handle->context;
+    bool watched = hg_watch_is_on(context->hg_class);
 
     assert(handle->state == HG_HANDLE_ENDED);
-    hg_overflow_end(handle, &handle->in_large);
-    if (hg_watch_is_on(handle->context->hg_class))
-        hg_watch_complete(handle);
+    if (HG_UNLIKELY(handle->large || watched)) {
+        hg_leave(context->lock);
+        hg_overflow_end(handle, &handle->in_large);
+        if (watched)
+            hg_watch_complete(handle);
+        hg_enter(context->lock);
+    }
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
@@ -299,7 +305,7 @@ static const char *hg_forward_words(hg_return_t ret)
 static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 {
     handle->ret = ret;
-    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_handle_push_inside(handle, NA_LANE_DONE, hg_forward_run);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)

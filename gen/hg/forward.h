@@ -59,7 +59,8 @@ HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context);
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Encode and send; the call's time begins. `callback` runs once, from the
- * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * queue's DONE lane, with the lock held, which it may leave and enter again; it
+ * has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
  * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */

@@ -497,6 +497,15 @@ HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
     enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
+    handle->done.inside = NA_FALSE;
+    na_queue_push(handle->context->queue, lane, &handle->done);
+}
+
+HG_PRIVATE HG_HOT void hg_handle_push_inside(struct hg_handle *handle,
+    enum na_lane lane, void (*run)(struct na_completion *done))
+{
+    handle->done.run = run;
+    handle->done.inside = NA_TRUE;
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 

@@ -39,24 +39,30 @@ static bool hg_request_claim(
  * handle's reference. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
+    struct hg_context *context = handle->context;
     struct hg_request_part *request = &handle->request;
     hg_return_t ret = handle->ret;
 
     (void) arg;
     if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
         assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
+        hg_leave(context->lock);
         hg_request_delete(handle);
+        hg_enter(context->lock);
         return;
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
         handle->rpc.out_proc != NULL) {
+        hg_leave(context->lock);
+        assert(hg_monitor_entered == 0);
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
         if (ret != HG_SUCCESS)
             hg_forward_keep_why(handle);
+        hg_enter(context->lock);
     }
     request->ret = ret;
-    hg_wait_raise(handle->context, &request->done);
+    hg_wait_raise(context, &request->done);
 }
 
 /* ---- Its beginning ---- */

@@ -259,21 +259,16 @@ static void hg_serve_end_callback(struct hg_handle *handle)
         hg_serve_abandon(handle);
 }
 
-/* Entry of the CALL lane: run the handler. */
-static void hg_serve_run(struct na_completion *done)
+/* Execute a call that came out of the queue. The lock is not held. */
+static void hg_serve_execute(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_of(done);
-    bool callbacks = handle->context->callbacks;
+    struct hg_context *context = handle->context;
+    bool callbacks = context->callbacks;
     uint64_t before;
     hg_return_t ret;
 
-    if (hg_handle_is_over(handle)) {
-        hg_serve_pass_over(handle);
-        return;
-    }
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
-        hg_handle_unref(handle);
         return;
     }
     before = hg_watch_inherit(handle->trace_id);
@@ -298,7 +293,29 @@ static void hg_serve_run(struct na_completion *done)
     }
     if (callbacks)
         hg_serve_end_callback(handle);
-    hg_handle_unref(handle);
+}
+
+/* Entry of the CALL lane, inside. What is large, or the application's, is freed
+ * without the lock. */
+static void hg_serve_run(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_context *context = handle->context;
+    bool heavy = context->callbacks || handle->large;
+
+    hg_leave(context->lock);
+    assert(hg_monitor_entered == 0);
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        hg_enter(context->lock);
+        return;
+    }
+    hg_serve_execute(handle);
+    if (heavy)
+        hg_handle_unref(handle);
+    hg_enter(context->lock);
+    if (!heavy)
+        hg_handle_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -380,7 +397,7 @@ static void hg_serve_push(struct hg_handle *handle)
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
         hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
-        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+        hg_handle_push_inside(handle, NA_LANE_CALL, hg_serve_run);
 }
 
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)

@@ -269,7 +269,8 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
-        if (looked && !hg_wait_is_over(done, events))
+        if (looked && !hg_wait_is_over(done, events) &&
+            !(calls && hg_wait_has_calls(context)))
             hg_pass(context->lock);
         if (HG_UNLIKELY(hg_wait_driver)) {
             ret = hg_wait_refuse();

@@ -67,6 +67,19 @@ static HG_HOT struct na_completion *na_queue_pop(
     return NULL;
 }
 
+static inline void na_queue_run_one(
+    struct na_queue *queue, struct na_completion *entry)
+{
+    if (entry->inside) {
+        entry->run(entry);
+        return;
+    }
+    hg_leave(queue->lock);
+    assert(hg_monitor_entered == 0);
+    entry->run(entry);
+    hg_enter(queue->lock);
+}
+
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
@@ -75,12 +88,9 @@ HG_PRIVATE unsigned na_queue_run(
 
     while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
-        hg_leave(queue->lock);
-        assert(hg_monitor_entered == 0);
-        entry->run(entry);
-        n++;
-        hg_enter(queue->lock);
+        na_queue_run_one(queue, entry);
         queue->running--;
+        n++;
         if (hg_clock_is_past(deadline))
             break;
     }

@@ -1377,51 +1377,6 @@ HG_TEST(waits_layer_begins_once)
     rpc_close(&end);
 }
 
-static void *waits_long(void *arg)
-{
-    hg_status_t status;
-
-    (void) arg;
-    while (!atomic_load(&waits_stop)) {
-        hg_return_t ret = HG_Handler_process(20, &status);
-
-        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_FAULT);
-    }
-    return NULL;
-}
-
-HG_TEST(waits_layer_does_not_end_under_a_waiting_thread)
-{
-    hg_request_t request;
-    struct rpc_end end;
-    pthread_t thread;
-    hg_return_t ret;
-    rpc_one_t in = {1};
-    rpc_one_t out = {0};
-
-    hg_test_allow_log("a thread waits");
-    hg_test_allow_log("HG_Init was not called");
-    hg_test_allow_log("not initialised");
-    rpc_open(&end);
-    atomic_store(&waits_stop, false);
-    HG_CHECK(pthread_create(&thread, NULL, waits_long, NULL) == 0);
-    /* The other thread is in a wait nearly always, so one of these meets it. */
-    do {
-        HG_CHECK_OK(HG_Forward(end.target, waits_inc_id, &in, &out, &request));
-        HG_CHECK_OK(rpc_wait(request));
-        HG_CHECK_OK(HG_Request_free(request));
-        ret = HG_Finalize();
-        if (ret == HG_SUCCESS) {
-            HG_CHECK_OK(HG_Init(end.na_class));
-            rpc_register();
-        }
-    } while (ret == HG_SUCCESS);
-    HG_CHECK_RET(ret, HG_BUSY);
-    atomic_store(&waits_stop, true);
-    HG_CHECK(pthread_join(thread, NULL) == 0);
-    rpc_close(&end);
-}
-
 /* ---- Wrong arguments ---- */
 
 HG_TEST(waits_refuse_null)

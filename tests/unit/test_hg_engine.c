@@ -1744,6 +1744,26 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
     engine_close(&engine);
 }
 
+/* Nothing ends while a thread waits. */
+HG_TEST(layer_that_is_waited_in_stays)
+{
+    struct engine_waiter waiter;
+    na_class_t *na_class;
+
+    loop_register();
+    hg_test_expect_log("HG_Finalize: a thread waits");
+    na_class = engine_open_class("loop://a", ENGINE_EAGER);
+    HG_CHECK_OK(HG_Init(na_class));
+    memset(&waiter, 0, sizeof(waiter));
+    waiter.context = hg_layer_enter("the test");
+    HG_CHECK(!pthread_create(&waiter.thread, NULL, engine_wait, &waiter));
+    engine_await_waiters(waiter.context, 0);
+    HG_CHECK_RET(HG_Finalize(), HG_BUSY);
+    engine_end_waits(&waiter, 1);
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 struct engine_flag {
     struct na_completion completion;
     _Atomic bool done;
@@ -1763,7 +1783,7 @@ static void engine_raise(struct na_completion *completion)
 static unsigned engine_count_blind(uint64_t deadline, bool soon)
 {
     struct blob in = engine_new_blob(10, 3);
-    struct engine_flag flag = {{NULL, engine_raise}, false, NULL};
+    struct engine_flag flag = {{NULL, engine_raise, NA_FALSE}, false, NULL};
     struct engine engine;
     struct engine_call call;
     unsigned waits = 0;
