@@ -2262,7 +2262,6 @@ HG_PRIVATE void *hg_slots_next(
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
-HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond);
 
 static inline void hg_lock(pthread_mutex_t *mutex)
 {
@@ -2287,6 +2286,76 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
  * no end); spurious wake-ups happen. False: the deadline passed. */
 HG_PRIVATE bool hg_lock_wait_until(
     pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
+
+/* ---- The lock of a class ---- */
+
+/* A mutex that a thread may take again where it has it. */
+struct hg_monitor {
+    pthread_mutex_t mutex;
+    _Atomic(const void *) owner; /* the thread that is inside, or NULL */
+    unsigned depth;              /* how often it has entered */
+    _Atomic unsigned wanted;     /* threads that wait to enter */
+};
+
+HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
+HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
+
+/* Stands for a thread, by its address; and how often that has entered monitors
+ * and not left, which is 0 where it runs code of the application, or sleeps. */
+#if HG_SPLIT
+extern __attribute__((
+    visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
+#else
+static _Thread_local unsigned hg_monitor_entered;
+#endif
+
+/* Whether this thread is inside. */
+static inline bool hg_is_inside(const struct hg_monitor *monitor)
+{
+    return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
+        &hg_monitor_entered;
+}
+
+/* Somebody else is inside. */
+HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
+
+static inline void hg_enter(struct hg_monitor *monitor)
+{
+    hg_monitor_entered++;
+    if (!hg_is_inside(monitor)) {
+        if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+            hg_monitor_await(monitor);
+        atomic_store_explicit(
+            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    }
+    monitor->depth++;
+}
+
+static inline void hg_leave(struct hg_monitor *monitor)
+{
+    assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
+    hg_monitor_entered--;
+    if (--monitor->depth > 0)
+        return;
+    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
+    hg_unlock(&monitor->mutex);
+}
+
+/* False: it takes too long. */
+HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
+
+/* Enter again after a moment outside, when those are in who waited for that: a
+ * thread that came back at once would keep them out. hg_pass: such a moment. */
+HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
+HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
+
+/* Leave however often this thread has entered; and enter as often again. */
+HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor);
+HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth);
+
+/* As hg_lock_wait_until, inside. */
+HG_PRIVATE bool hg_monitor_wait_until(
+    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline);
 
 #endif
 
@@ -2371,6 +2440,100 @@ HG_PRIVATE bool hg_lock_wait_until(
     return rc != ETIMEDOUT;
 }
 
+/* ---- The lock of a class ---- */
+
+#if HG_SPLIT
+_Thread_local unsigned hg_monitor_entered;
+#endif
+
+HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
+{
+    atomic_init(&monitor->owner, NULL);
+    atomic_init(&monitor->wanted, 0);
+    monitor->depth = 0;
+    return hg_lock_init(&monitor->mutex);
+}
+
+HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
+{
+    assert(atomic_load(&monitor->wanted) == 0);
+    pthread_mutex_destroy(&monitor->mutex);
+}
+
+HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
+{
+    atomic_fetch_add(&monitor->wanted, 1);
+    hg_lock(&monitor->mutex);
+    atomic_fetch_sub(&monitor->wanted, 1);
+}
+
+HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
+{
+    if (!hg_is_inside(monitor)) {
+        if (!hg_lock_try(&monitor->mutex))
+            return false;
+        atomic_store_explicit(
+            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    }
+    hg_monitor_entered++;
+    monitor->depth++;
+    return true;
+}
+
+HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
+{
+    int tries;
+
+    for (tries = 0; tries < HG_LOCK_TRIES &&
+         atomic_load_explicit(&monitor->wanted, memory_order_relaxed) > 0;
+         tries++)
+        (void) sched_yield();
+    hg_enter(monitor);
+}
+
+HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
+{
+    assert(monitor->depth == 1);
+    hg_leave(monitor);
+    hg_clock_relax();
+    hg_reenter(monitor);
+}
+
+HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor)
+{
+    unsigned depth = monitor->depth;
+
+    assert(hg_is_inside(monitor));
+    hg_monitor_entered -= depth - 1;
+    monitor->depth = 1;
+    hg_leave(monitor);
+    return depth;
+}
+
+HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
+{
+    hg_enter(monitor);
+    assert(monitor->depth == 1 && depth > 0);
+    hg_monitor_entered += depth - 1;
+    monitor->depth = depth;
+}
+
+HG_PRIVATE bool hg_monitor_wait_until(
+    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline)
+{
+    unsigned depth = monitor->depth;
+    bool in_time;
+
+    assert(hg_is_inside(monitor));
+    monitor->depth = 0;
+    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
+    in_time = hg_lock_wait_until(cond, &monitor->mutex, deadline);
+    atomic_store_explicit(
+        &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+    monitor->depth = depth;
+    return in_time;
+}
+
 /* ==== gen/base/waker.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -2448,11 +2611,11 @@ struct hg_nap {
 };
 
 /* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). `mutex`, which guards the list
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the list
  * and is held, is free meanwhile. Where descriptors ran out the nap is on no
  * list, and ends after a millisecond. */
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    pthread_mutex_t *mutex, uint64_t deadline);
+    struct hg_monitor *monitor, uint64_t deadline);
 
 /* Wake one that sleeps on a list; the list's mutex is held. */
 static inline void hg_waker_wake(struct hg_nap *nap)
@@ -2662,31 +2825,32 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
 /* ---- Naps ---- */
 
 /* A nap without a descriptor: so short that nobody need wake it. */
-static hg_return_t hg_waker_doze(pthread_mutex_t *mutex, uint64_t deadline)
+static hg_return_t hg_waker_doze(struct hg_monitor *monitor, uint64_t deadline)
 {
     int rc;
 
-    hg_unlock(mutex);
+    hg_leave(monitor);
     rc = poll(NULL, 0, 1);
-    hg_lock(mutex);
+    hg_enter(monitor);
     if (rc < 0)
         return HG_INTR;
     return hg_clock_now() < deadline ? HG_SUCCESS : HG_TIMEOUT;
 }
 
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    pthread_mutex_t *mutex, uint64_t deadline)
+    struct hg_monitor *monitor, uint64_t deadline)
 {
     hg_return_t ret;
 
     if (hg_waker_try_init(&nap->waker) != HG_SUCCESS)
-        return hg_waker_doze(mutex, deadline);
+        return hg_waker_doze(monitor, deadline);
     hg_list_init(&nap->link);
     hg_list_push(naps, &nap->link);
     hg_waker_arm(&nap->waker);
-    hg_unlock(mutex);
+    hg_leave(monitor);
+    assert(hg_monitor_entered == 0);
     ret = hg_waker_sleep(&nap->waker, -1, deadline);
-    hg_lock(mutex);
+    hg_enter(monitor);
     hg_list_remove(&nap->link);
     hg_waker_disarm(&nap->waker);
     hg_waker_fini(&nap->waker);
@@ -3396,20 +3560,8 @@ malformed:
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * A lane has a stack and a list. A push puts an entry on the stack, by one
- * exchange and without a lock, so that it never waits for a thread that runs
- * entries. A thread that runs the lane takes one entry at a time off the list,
- * under the lock; without it if only one thread at a time runs this lane. When
- * the list is empty, the reversed stack becomes the list. So entries keep their
- * order, and a thread holds back only the entry that it runs. `head` holds a
- * sentinel while the stack is reversed, so that a thread that looks at the
- * stack, then at the list, finds one of them not empty.
- *
- * Locking: one mutex guards the lists and the naps, for a few instructions.
- * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
- * the waker. It takes the mutex only if somebody naps: who pushes does so, then
- * looks for waiters, and who waits counts itself, then looks for entries, all
- * sequentially consistent, so one of the two sees the other. No callback runs
+ * Locking: the class's lock guards lanes and naps. A push wakes whoever waits: a
+ * trigger that naps, and a sleeping progress through the waker. No callback runs
  * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
@@ -3431,18 +3583,18 @@ enum na_lane {
 #define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
 
 struct na_queue {
-    pthread_mutex_t lock;
-    _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    /* Older ones, in order, or a mark; written under lock, or alone. */
-    _Atomic(struct na_completion *) head[NA_LANE_MAX];
-    _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
-    _Atomic uint32_t taken;   /* entries, to be run; written under lock */
-    _Atomic uint32_t run;     /* those of them that ran */
-    struct na_link naps;      /* waiters that sleep; lock */
+    struct hg_monitor *lock; /* the class's */
+    /* Read without the lock by who asks whether there is anything. */
+    _Atomic(struct na_completion *) first[NA_LANE_MAX];
+    struct na_completion *last[NA_LANE_MAX];
+    unsigned running;    /* entries that threads run just now */
+    unsigned waiters;    /* threads in na_queue_wait, and alike */
+    struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
 
-HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue);
+HG_PRIVATE na_return_t na_queue_init(
+    struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
 /* Append and wake who waits. Any thread. */
@@ -3450,55 +3602,44 @@ HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
 /* Run the library's own steps: every entry of the internal lane and what these
- * add, and one entry of the slow lane. Returns their number. The caller is the
- * one thread that makes progress, and holds no lock. */
+ * add, and one entry of the slow lane. Returns their number. The lock is held,
+ * but free while an entry runs. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. Without a lock held. */
+ * `deadline` is there; the number run. The lock is held, but free while an entry
+ * runs. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
-/* The same for one lane, where nobody asks whether an entry is being run. */
-HG_PRIVATE unsigned na_queue_run_lane(
-    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline);
-
-/* The same for a lane that is the caller's own, by a role that all who run it
- * take. At most `max`. */
-HG_PRIVATE unsigned na_queue_run_alone(
-    struct na_queue *queue, enum na_lane lane, unsigned max);
-
-/* Whether an entry is being run. */
-static inline bool na_queue_is_running(struct na_queue *queue)
+/* Whether an entry is being run; the lock is held. */
+static inline bool na_queue_is_running(const struct na_queue *queue)
 {
-    uint32_t run = atomic_load(&queue->run);
-
-    return atomic_load(&queue->taken) != run;
+    return queue->running > 0;
 }
 
-/* Whether any of the lanes has an entry. While another thread takes the last
- * one it may still seem so. */
-static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
+/* Whether any of the lanes has an entry. */
+static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            (atomic_load(&queue->pushed[lane]) != NULL ||
-                atomic_load(&queue->head[lane]) != NULL))
+            atomic_load_explicit(&queue->first[lane], memory_order_acquire) !=
+                NULL)
             return true;
     }
     return false;
 }
 
-/* How many entries stand in `lanes`, none of which anybody runs alone. */
+/* How many entries stand in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const _Atomic bool *taken, uint64_t deadline);
+    const bool *taken, uint64_t deadline);
 
 /* Let those who wait look again, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);
@@ -3516,111 +3657,79 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 
-/* Stands for a list while its stack is being turned. */
-static struct na_completion na_queue_turning;
-
-HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
+HG_PRIVATE na_return_t na_queue_init(
+    struct na_queue *queue, struct hg_monitor *lock)
 {
-    na_return_t ret;
-
     memset(queue, 0, sizeof(*queue));
-    ret = hg_lock_init(&queue->lock);
-    if (ret != NA_SUCCESS)
-        return ret;
+    queue->lock = lock;
     hg_list_init(&queue->naps);
-    ret = hg_waker_init(&queue->waker);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
-    return NA_SUCCESS;
-
-destroy_lock:
-    pthread_mutex_destroy(&queue->lock);
-    return ret;
+    return hg_waker_init(&queue->waker);
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(atomic_load(&queue->waiters) == 0);
+    assert(queue->waiters == 0);
     hg_waker_fini(&queue->waker);
-    pthread_mutex_destroy(&queue->lock);
 }
 
-HG_PRIVATE HG_HOT void na_queue_push(
+/* Append to a lane; the lock is held. */
+static HG_HOT void na_queue_append(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
-    _Atomic(struct na_completion *) *pushed = &queue->pushed[lane];
-    struct na_completion *before =
-        atomic_load_explicit(pushed, memory_order_relaxed);
+    entry->next = NULL;
+    if (atomic_load_explicit(&queue->first[lane], memory_order_relaxed) == NULL)
+        atomic_store_explicit(&queue->first[lane], entry, memory_order_release);
+    else
+        queue->last[lane]->next = entry;
+    queue->last[lane] = entry;
+}
 
+HG_PRIVATE void na_queue_push(
+    struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
+{
     assert(lane < NA_LANE_MAX && entry->run != NULL);
-    do
-        entry->next = before;
-    while (!atomic_compare_exchange_weak_explicit(
-        pushed, &before, entry, memory_order_seq_cst, memory_order_relaxed));
-    /* The entry may be gone by now. The queue stays: who destroys it sees to
-     * it that nobody pushes any more (op_pending, a sink that is closed). */
-    na_queue_wake(queue);
+    hg_enter(queue->lock);
+    na_queue_append(queue, lane, entry);
+    if (HG_UNLIKELY(queue->waiters > 0))
+        na_queue_wake(queue);
     hg_waker_ring_after(&queue->waker);
+    /* Once the lock is free the entry may be gone. The queue stays: who
+     * destroys it sees to it that nobody pushes any more. */
+    hg_leave(queue->lock);
 }
 
-/* The stack of a lane whose list is empty, turned over. The lock is held, or
- * the lane one's own. */
-static struct na_completion *na_queue_turn(
-    struct na_queue *queue, unsigned lane)
-{
-    struct na_completion *first = NULL;
-    struct na_completion *pushed;
-
-    atomic_store_explicit(
-        &queue->head[lane], &na_queue_turning, memory_order_relaxed);
-    pushed = atomic_exchange_explicit(
-        &queue->pushed[lane], NULL, memory_order_acq_rel);
-    while (pushed != NULL) {
-        struct na_completion *next = pushed->next;
-
-        pushed->next = first;
-        first = pushed;
-        pushed = next;
-    }
-    return first;
-}
-
-/* The first entry of a lane, taken off; NULL. The lock is held, or the lane
- * one's own. */
+/* The first entry of the first lane that has one, taken off; NULL. The lock is
+ * held. */
 static HG_HOT struct na_completion *na_queue_pop(
-    struct na_queue *queue, unsigned lane)
-{
-    struct na_completion *entry =
-        atomic_load_explicit(&queue->head[lane], memory_order_relaxed);
-
-    assert(entry != &na_queue_turning);
-    if (entry == NULL &&
-        atomic_load_explicit(&queue->pushed[lane], memory_order_relaxed) !=
-            NULL)
-        entry = na_queue_turn(queue, lane);
-    if (entry != NULL)
-        atomic_store_explicit(
-            &queue->head[lane], entry->next, memory_order_relaxed);
-    return entry;
-}
-
-static struct na_completion *na_queue_take(
     struct na_queue *queue, unsigned lanes)
 {
-    struct na_completion *entry = NULL;
     unsigned lane;
 
-    hg_lock(&queue->lock);
-    for (lane = 0; lane < NA_LANE_MAX && entry == NULL; lane++) {
-        if ((lanes & (1u << lane)) != 0)
-            entry = na_queue_pop(queue, lane);
+    for (lane = 0; lane < NA_LANE_MAX; lane++) {
+        struct na_completion *entry = (lanes & (1u << lane)) == 0
+            ? NULL
+            : atomic_load_explicit(&queue->first[lane], memory_order_relaxed);
+
+        if (entry == NULL)
+            continue;
+        atomic_store_explicit(
+            &queue->first[lane], entry->next, memory_order_relaxed);
+        return entry;
     }
-    if (entry != NULL)
-        atomic_store_explicit(&queue->taken,
-            atomic_load_explicit(&queue->taken, memory_order_relaxed) + 1,
-            memory_order_relaxed);
-    hg_unlock(&queue->lock);
-    return entry;
+    return NULL;
+}
+
+static inline void na_queue_run_one(
+    struct na_queue *queue, struct na_completion *entry)
+{
+    if (entry->inside) {
+        entry->run(entry);
+        return;
+    }
+    hg_leave(queue->lock);
+    assert(hg_monitor_entered == 0);
+    entry->run(entry);
+    hg_enter(queue->lock);
 }
 
 HG_PRIVATE unsigned na_queue_run(
@@ -3629,84 +3738,40 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    if (max == 0 || !na_queue_has(queue, lanes))
-        return 0;
-    do {
-        entry = na_queue_take(queue, lanes);
-        if (entry == NULL)
+    while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
+        queue->running++;
+        na_queue_run_one(queue, entry);
+        queue->running--;
+        n++;
+        if (hg_clock_is_past(deadline))
             break;
-        entry->run(entry);
-        n++;
-    } while (
-        n < max && na_queue_has(queue, lanes) && !hg_clock_is_past(deadline));
-    atomic_fetch_add_explicit(&queue->run, n, memory_order_release);
-    return n;
-}
-
-HG_PRIVATE unsigned na_queue_run_lane(
-    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline)
-{
-    struct na_completion *entry;
-    unsigned n = 0;
-
-    while (n < max && (n == 0 || !hg_clock_is_past(deadline))) {
-        hg_lock(&queue->lock);
-        entry = na_queue_pop(queue, lane);
-        hg_unlock(&queue->lock);
-        if (entry == NULL)
-            break;
-        entry->run(entry);
-        n++;
-    }
-    return n;
-}
-
-HG_PRIVATE unsigned na_queue_run_alone(
-    struct na_queue *queue, enum na_lane lane, unsigned max)
-{
-    struct na_completion *entry;
-    unsigned n = 0;
-
-    while (n < max && (entry = na_queue_pop(queue, lane)) != NULL) {
-        entry->run(entry);
-        n++;
     }
     return n;
 }
 
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    unsigned n = na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+    unsigned n =
+        na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 
-    if (HG_UNLIKELY(na_queue_has(queue, 1u << NA_LANE_SLOW)))
-        n += na_queue_run_alone(queue, NA_LANE_SLOW, 1);
-    return n;
+    return n + na_queue_run(queue, 1u << NA_LANE_SLOW, 1, HG_CLOCK_NEVER);
 }
 
-static unsigned na_queue_count_list(const struct na_completion *entry)
-{
-    unsigned n = 0;
-
-    for (; entry != NULL; entry = entry->next)
-        n++;
-    return n;
-}
-
-/* What stands below the first of a stack stays there while the lock is held:
- * who pushes only puts more on top. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
 {
+    const struct na_completion *entry;
     unsigned n = 0;
     unsigned lane;
 
-    hg_lock(&queue->lock);
+    hg_enter(queue->lock);
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) == 0)
             continue;
-        n += na_queue_count_list(atomic_load(&queue->pushed[lane]));
-        n += na_queue_count_list(atomic_load(&queue->head[lane]));
+        for (entry = atomic_load(&queue->first[lane]); entry != NULL;
+             entry = entry->next)
+            n++;
     }
-    hg_unlock(&queue->lock);
+    hg_leave(queue->lock);
     return n;
 }
 
@@ -3714,29 +3779,27 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
     struct na_link *link;
 
-    if (atomic_load(&queue->waiters) == 0)
-        return;
-    hg_lock(&queue->lock);
+    hg_enter(queue->lock);
     for (link = queue->naps.next; link != &queue->naps; link = link->next)
         hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
-    hg_unlock(&queue->lock);
+    hg_leave(queue->lock);
 }
 
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const _Atomic bool *taken, uint64_t deadline)
+    const bool *taken, uint64_t deadline)
 {
     na_return_t ret = NA_SUCCESS;
     struct hg_nap nap;
 
-    atomic_fetch_add(&queue->waiters, 1);
+    queue->waiters++;
     while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
-        (taken == NULL || atomic_load(taken))) {
+        (taken == NULL || *taken)) {
         if (hg_clock_now() >= deadline)
             ret = NA_TIMEOUT;
         else
-            ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+            ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
     }
-    atomic_fetch_sub(&queue->waiters, 1);
+    queue->waiters--;
     return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
 }
 
@@ -3757,10 +3820,12 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
  *     +--------------------+-------------------+--------------------------+
  *                          ^ what everybody else has a pointer to
  *
- * Who guards what stands behind each member. Order of locks, outermost first:
- * poll lock; match lock, or live's; context list, context's sink; and class
- * lock, context's operation lock, queue lock, each innermost: nothing is
- * locked inside but a waker's own. The emulation's lock has none inside.
+ * The lock of the class guards all of it, in contexts, operations, addresses
+ * and handles, but what is atomic. It is held around the transport's slots that
+ * send, poll and cancel, and free around callbacks, handlers and procs of the
+ * application, and wherever a thread sleeps. It is recursive. A second one, a leaf, guards the
+ * lists of addresses, handles and contexts: a transport may come to these with
+ * a lock of its own held.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H
@@ -3771,14 +3836,13 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
 /* #include "na/queue.h" */
 
 struct na_emul;
-struct na_sink;
 struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 10 /* what a layer counts for each peer */
+#define NA_CORE_USES 5 /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -3794,7 +3858,7 @@ struct na_op_core {
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
     na_return_t ret;
-    struct na_op_core *next_free; /* guarded by the context's op lock */
+    struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
     char *name;                  /* lookup: copied */
@@ -3802,22 +3866,21 @@ struct na_op_core {
 };
 
 struct na_addr_core {
-    struct na_link link; /* class's list; guarded by the class lock */
+    struct na_link link; /* class's list */
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* What stands for it in a class of several; that one's lock. */
     struct na_addr *above;
     /* As users see it: the class's prefix, and the transport's name of it, to
-     * which pub.name points. Guarded by the class lock until set, then
-     * constant. */
+     * which pub.name points. Set once. */
     char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
-    _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
-    _Atomic uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
-    /* Messages of its that wait; guarded by the class's match lock. */
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
+    uint64_t asked;              /* bytes of its calls to the peer, in flight */
+    uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
+    /* Messages of its that wait. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
     uint64_t queued_bytes;  /* what they count for */
@@ -3842,6 +3905,13 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
+/* Where the RPC plane of a context goes; see sink.h. */
+struct na_sink {
+    na_rpc_cb_t take; /* NULL: no context has this number */
+    na_rpc_dead_cb_t dead;
+    void *arg;
+};
+
 /* State of the waiting heuristics of a context; see na_progress_is_much. */
 struct na_load {
     uint64_t since;    /* the last idle moment that messages came before */
@@ -3861,17 +3931,14 @@ struct na_load {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
-    bool own;                 /* the library's own, not the application's */
-    _Atomic bool progressing; /* a thread has the role */
-    _Atomic bool poked;       /* progress is to return; na_progress_poke */
-    /* Guarded by queue.lock. */
+    bool own;                /* the library's own, not the application's */
+    bool progressing;        /* a thread has the role */
+    _Atomic bool poked;      /* progress is to return; na_progress_poke */
     _Atomic bool poll_armed; /* the application sleeps on our descriptor */
     int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
     int timer_fd;            /* joined with that */
     uint64_t timer_set;      /* when it rings */
     struct na_load load;
-    /* Guarded by op_lock. */
-    pthread_mutex_t op_lock;
     struct na_op_core **ops; /* by index; type-stable until destruction */
     uint32_t op_count;
     uint32_t op_capacity;
@@ -3879,16 +3946,14 @@ struct na_context_core {
     /* Neither free nor done, or still being said to be done. While there are
      * any, threads of other contexts may be at this one. */
     _Atomic uint32_t op_pending;
-    /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
-    struct na_sink *sink;           /* NULL: none; written under context_lock */
+    struct na_sink *sink;           /* NULL: none */
     uint8_t engine;                 /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
 /* Messages without a receive, and receives without a message. */
 struct na_match {
-    pthread_mutex_t lock;
     struct na_link unexpected; /* waiting messages */
     struct na_link rpc;        /* waiting for an RPC engine */
     struct na_link *receives;  /* expected: buckets of posted operations */
@@ -3898,7 +3963,7 @@ struct na_match {
     uint64_t queued_bytes;     /* what all waiting messages count for */
     struct na_link graves;     /* the dead who left messages */
     bool held;                 /* a message was held back: NA_AGAIN */
-    _Atomic bool retry; /* ... and may find room now; cleared by progress */
+    bool retry; /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -3913,23 +3978,19 @@ struct na_class_core {
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */
-    pthread_mutex_t lock;
-    struct na_link addrs; /* guarded by lock */
-    struct hg_map mems;   /* by public pointer; guarded by lock */
-    pthread_mutex_t context_lock;
-    /* Set under context_lock, looked at without. */
-    _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
-    /* By number; made under context_lock, and stay until the class ends. */
-    _Atomic(struct na_sink *) sinks[NA_CORE_CONTEXTS];
-    _Atomic unsigned context_high; /* none from here on was ever used */
-    pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
-                                  contexts share the transport's progress */
-    _Atomic uint32_t poll_skipped; /* somebody found it taken */
-    _Atomic bool woke;             /* a peer was, and nobody yielded since */
+    struct hg_monitor *lock;  /* of the class: its own, or that of the class
+                                 of several transports that it is part of */
+    struct hg_monitor own_lock;
+    bool polling; /* a thread is in poll, perhaps without the lock */
+    struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
+    pthread_mutex_t list_lock; /* of the three that follow; a leaf */
+    struct na_link addrs;
+    struct hg_map mems; /* by public pointer */
+    struct na_context_core *contexts[NA_CORE_CONTEXTS];
+    unsigned context_high; /* none from here on was ever used */
+    _Atomic bool woke;     /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
-    struct na_link waiters; /* guarded by waiters_lock */
-    pthread_mutex_t waiters_lock;
-    _Atomic unsigned waiting; /* how many; counted before they look */
+    struct na_link waiters;
     struct na_match match;
     _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
@@ -3958,6 +4019,17 @@ static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
     if (counter != NULL)
         atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
+/* The lock of a context's class. */
+static inline void na_context_enter(const struct na_context_core *context)
+{
+    hg_enter(context->queue.lock);
+}
+
+static inline void na_context_leave(const struct na_context_core *context)
+{
+    hg_leave(context->queue.lock);
 }
 
 /* Zeroed memory for an object of three parts: what lies before the public one,
@@ -4331,10 +4403,10 @@ HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class)
     unsigned n = 0;
     unsigned i;
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     for (i = 0; i < core->context_high; i++)
         n += core->contexts[i] != NULL && !core->contexts[i]->own;
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
     return n;
 }
 
@@ -4498,7 +4570,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     if (addr == NULL || (name != NULL && spelled == NULL))
         goto no_memory;
     na_addr_take_name(core, addr, spelled);
-    atomic_init(&addr->room, UINT64_MAX);
+    addr->room = UINT64_MAX;
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
@@ -4506,9 +4578,9 @@ HG_PRIVATE struct na_addr *na_addr_create(
     hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
     addr->pub.self = self;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     hg_list_push(&core->addrs, &addr->link);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return &addr->pub;
 
 no_memory:
@@ -4529,12 +4601,12 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
         hg_log_error("addr", "no memory for the name %s", name);
         return NA_NOMEM;
     }
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     if (addr_core->name == NULL) {
         na_addr_take_name(core, addr_core, copy);
         copy = NULL;
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     hg_mem_free(copy); /* it had one already, which stands */
     return NA_SUCCESS;
 }
@@ -4568,9 +4640,9 @@ static void na_addr_destroy(struct na_addr *addr)
 
     assert(hg_list_is_empty(&addr_core->waiting)); /* each is a reference */
     assert(hg_list_is_empty(&addr_core->grave));
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
     hg_mem_free(addr_core);
@@ -4618,13 +4690,13 @@ static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     int n;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     if (addr->name != NULL)
         n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return n < 0 ? 0 : (size_t) n;
 }
 
@@ -4696,7 +4768,7 @@ HG_PRIVATE unsigned na_addr_count_given(
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     for (link = core->addrs.next; link != &core->addrs; link = link->next) {
         const struct na_addr_core *addr =
             HG_CONTAINER_OF(link, struct na_addr_core, link);
@@ -4705,7 +4777,7 @@ HG_PRIVATE unsigned na_addr_count_given(
             (void) snprintf(first, size, "%s",
                 addr->pub.name != NULL ? addr->pub.name : "a peer");
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     return count;
 }
 
@@ -4717,9 +4789,9 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     for (;;) {
         struct na_link *link;
 
-        hg_lock(&core->lock);
+        hg_lock(&core->list_lock);
         link = core->addrs.next;
-        hg_unlock(&core->lock);
+        hg_unlock(&core->list_lock);
         if (link == &core->addrs)
             return n;
         na_addr_destroy(&HG_CONTAINER_OF(link, struct na_addr_core, link)->pub);
@@ -4910,7 +4982,6 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 /* The table of a context; its i-th operation, in whatever state, or NULL past
  * the last. */
-HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 HG_PRIVATE struct na_op_core *na_op_table_at(
     struct na_context_core *context, uint32_t i);
@@ -4933,11 +5004,6 @@ HG_PRIVATE struct na_op_core *na_op_table_at(
 /* Their numbers begin with 1 and have 24 bits. */
 #define NA_OP_TABLE_MAX 0xffffffu
 
-HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context)
-{
-    return hg_lock_init(&context->op_lock);
-}
-
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
     uint32_t i;
@@ -4945,7 +5011,6 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     for (i = 0; i < context->op_count; i++)
         hg_mem_free(context->ops[i]);
     hg_mem_free(context->ops);
-    pthread_mutex_destroy(&context->op_lock);
 }
 
 HG_PRIVATE struct na_op_core *na_op_table_at(
@@ -4953,14 +5018,14 @@ HG_PRIVATE struct na_op_core *na_op_table_at(
 {
     struct na_op_core *op = NULL;
 
-    hg_lock(&context->op_lock);
+    na_context_enter(context);
     if (i < context->op_count)
         op = context->ops[i];
-    hg_unlock(&context->op_lock);
+    na_context_leave(context);
     return op;
 }
 
-/* A new operation at the end of the table; op_lock is held. */
+/* A new operation at the end of the table; the lock is held. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -5034,7 +5099,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
 
-    hg_lock(&core->op_lock);
+    na_context_enter(core);
     op = core->op_free;
     if (op != NULL)
         core->op_free = op->next_free;
@@ -5042,7 +5107,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         op = na_op_grow(core);
     if (op != NULL)
         op->pub.type = type; /* na_op_find may look at it */
-    hg_unlock(&core->op_lock);
+    na_context_leave(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
         return NULL;
@@ -5109,13 +5174,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     hg_mem_free(op->name);
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
-    hg_lock(&core->op_lock);
+    na_context_enter(core);
     atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
     /* The next generation: identifiers handed out so far are stale. */
     atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
     op->next_free = core->op_free;
     core->op_free = op;
-    hg_unlock(&core->op_lock);
+    na_context_leave(core);
     if (pending)
         na_op_leave(core);
 }
@@ -5197,7 +5262,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
     struct na_op_core *op = NULL;
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
 
-    hg_lock(&context->op_lock);
+    na_context_enter(context);
     if (number >= 1 && number <= context->op_count)
         op = context->ops[number - 1];
     if (op != NULL &&
@@ -5207,7 +5272,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
         op = NULL;
     if (op != NULL)
         *type_p = op->pub.type;
-    hg_unlock(&context->op_lock);
+    na_context_leave(context);
     return op;
 }
 
@@ -5217,28 +5282,18 @@ HG_PRIVATE struct na_op_core *na_op_find(
 #line 1 "gen/na/sink.h"
 #endif
 /*
- * sink: where the RPC plane of a context goes.
+ * sink: where the RPC messages of a context go.
  *
  * An RPC engine gives its context two functions: one takes every message of
  * the context's RPC plane, the other hears of peers that died. They only file
- * what they are given and must not call back into this room. A context
- * without an engine has no sink; what comes for it waits in na/match.
+ * what they are given. A context without an engine has no sink; what comes for
+ * it waits in na/match.
  *
- * A sink has a number, which is its place in a table of the class. A place is
- * made when it is first needed and stays until the class ends, so that who
- * delivers finds it without a lock, and needs the sink's own alone.
+ * A sink has a number, which is its place in a table of the class. Peers
+ * address contexts by these numbers.
  *
- * Who finds a gate held yields the processor, and sleeps on nothing: a thread
- * of a real-time class must not wait so for one of lower priority on its own
- * processor.
- *
- * Locking: a gate, one atomic word, counts who is inside a sink's functions,
- * which several threads may be at a time. It is shut before the functions are
- * taken back, and whoever does that waits until nobody is inside. It is held
- * while they are given, and who comes then waits. A thread that has the class's
- * poll lock, as most who bring a message, only looks at the gate: whoever shut
- * it then waits for that lock, too, and so for whoever looked before. The
- * class's context lock is held while functions change.
+ * Locking: the class's lock guards the table, and is held while the functions
+ * run. So no function runs any more once na_sink_close has returned.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -5248,25 +5303,14 @@ HG_PRIVATE struct na_op_core *na_op_find(
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)
 
-/* Give the context, which has none, its functions, `arg` being borrowed by
- * both. Contexts with functions have numbers of their own: these are what peers
- * address, whatever other contexts the application makes. The gate is held on
- * return: until na_sink_let_in only the caller calls them. NA_NOMEM, NA_EXIST:
- * another context has the number, or all of them are taken (logged). */
+/* Give the context, which has none, its functions; both borrow `arg`. NA_EXIST:
+ * another context has the number, or all are taken (logged). The lock is
+ * held. */
 HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
-HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
-/* Take the functions back, if there are any; no call of either is under way
- * on return. By one thread, which holds no lock and is not in one of them. */
+/* Take the functions back, if there are any. */
 HG_PRIVATE void na_sink_close(struct na_context *context);
-
-/* Around poll with the class's poll lock held. */
-HG_PRIVATE void na_sink_begin_poll(const struct na_class_core *core);
-HG_PRIVATE void na_sink_end_poll(void);
-
-/* Free the places; every sink is closed. */
-HG_PRIVATE void na_sink_fini(struct na_class_core *core);
 
 /* The number of a context that has a sink, or had one last. */
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
@@ -5278,12 +5322,7 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size);
 
 /* What the functions of that number are given; NULL: there are none. */
-HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
-
-/* Whether there is a sink of that number. Who is told "no" while holding the
- * match lock, and files a message under it, knows that a sink set later takes
- * it along: see na_match_set_sink. */
-HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
+HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
 /* Tell the engine of every context of the class that a peer died, or the
  * connection to it ended. */
@@ -5302,141 +5341,20 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 
-/* In a gate's word, beside the number inside: nobody comes in; or not yet, for
- * which who comes waits. */
-#define NA_SINK_SHUT 0x80000000u
-#define NA_SINK_HELD 0x40000000u
-#define NA_SINK_INSIDE (NA_SINK_HELD - 1)
-
-struct na_sink {
-    _Atomic uint32_t gate;
-    uint8_t number; /* constant */
-    /* Written while the gate is shut, under the context lock. */
-    na_rpc_cb_t take; /* NULL: no context has this number */
-    na_rpc_dead_cb_t dead;
-    void *arg;
-    unsigned char apart[HG_APART];
-};
-
-static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
-{
-    return atomic_load_explicit(&core->sinks[number], memory_order_acquire);
-}
-
-/* The class whose poll lock this thread has. */
-static _Thread_local const struct na_class_core *na_sink_polled;
-
-HG_PRIVATE void na_sink_begin_poll(const struct na_class_core *core)
-{
-    assert(na_sink_polled == NULL);
-    na_sink_polled = core;
-}
-
-HG_PRIVATE void na_sink_end_poll(void)
-{
-    na_sink_polled = NULL;
-}
-
-/* ---- The gate ---- */
-
-/* The gate as a thread inside poll finds it, which is waited for anyhow. */
-static uint32_t na_sink_look(const struct na_sink *sink)
-{
-    return atomic_load_explicit(&sink->gate, memory_order_acquire);
-}
-
-/* False: there are no functions. */
-static HG_HOT bool na_sink_enter(
-    struct na_class_core *core, struct na_sink *sink)
-{
-    bool polls = na_sink_polled == core;
-
-    for (;;) {
-        uint32_t before = polls
-            ? na_sink_look(sink)
-            : atomic_fetch_add_explicit(&sink->gate, 1, memory_order_acquire);
-
-        if (HG_LIKELY((before & (NA_SINK_SHUT | NA_SINK_HELD)) == 0))
-            return true;
-        if (!polls)
-            atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_relaxed);
-        if ((before & NA_SINK_SHUT) != 0)
-            return false;
-        (void) sched_yield();
-    }
-}
-
-static HG_HOT void na_sink_leave(
-    struct na_class_core *core, struct na_sink *sink)
-{
-    uint32_t before;
-
-    if (na_sink_polled == core)
-        return;
-    before = atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_release);
-    assert((before & NA_SINK_INSIDE) > 0);
-    (void) before;
-}
-
-/* Let nobody in any more, and wait until nobody is inside. */
-static void na_sink_shut(struct na_class_core *core, struct na_sink *sink)
-{
-    assert(na_sink_polled != core);
-    (void) atomic_fetch_or(&sink->gate, NA_SINK_SHUT);
-    while ((na_sink_look(sink) & NA_SINK_INSIDE) != 0)
-        (void) sched_yield(); /* a function only files what it is given */
-    /* Who polls from now on sees the gate shut. Who found the lock taken
-     * meanwhile is told that it is not. */
-    hg_lock(&core->poll_lock);
-    hg_unlock(&core->poll_lock);
-    if (atomic_exchange(&core->poll_skipped, 0) != 0)
-        core->pub.core->wake(&core->pub);
-}
-
-/* ---- Life ---- */
-
-/* Make the place of a number; the context lock is held. */
-static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
-{
-    struct na_sink *sink = (struct na_sink *) hg_mem_calloc(1, sizeof(*sink));
-
-    if (sink == NULL) {
-        hg_log_error("ctx", "no memory for what a context takes in");
-        return NULL;
-    }
-    atomic_init(&sink->gate, NA_SINK_SHUT);
-    sink->number = (uint8_t) number;
-    atomic_store_explicit(&core->sinks[number], sink, memory_order_release);
-    return sink;
-}
-
-/* Whether nobody has that place; the context lock is held, under which alone
- * `take` changes. */
-static bool na_sink_is_free(struct na_class_core *core, unsigned number)
-{
-    const struct na_sink *sink = na_sink_at(core, number);
-
-    return sink == NULL || sink->take == NULL;
-}
-
-/* The place wanted, or the first that nobody has; the context lock is held. */
-static na_return_t na_sink_find_place(
-    struct na_class_core *core, int wanted, struct na_sink **sink_p)
+/* The place wanted, or the first that nobody has; NULL (logged). */
+static struct na_sink *na_sink_find_place(
+    struct na_class_core *core, int wanted)
 {
     unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
 
     while (wanted < 0 && number < NA_CORE_CONTEXTS &&
-        !na_sink_is_free(core, number))
+        core->sinks[number].take != NULL)
         number++;
-    if (number >= NA_CORE_CONTEXTS || !na_sink_is_free(core, number)) {
-        hg_log_error("ctx", "a context that takes calls has the id %u already",
-            number < NA_CORE_CONTEXTS ? number : NA_CORE_CONTEXTS - 1);
-        return NA_EXIST;
-    }
-    *sink_p = na_sink_at(core, number);
-    if (*sink_p == NULL)
-        *sink_p = na_sink_new(core, number);
-    return *sink_p != NULL ? NA_SUCCESS : NA_NOMEM;
+    if (number < NA_CORE_CONTEXTS && core->sinks[number].take == NULL)
+        return &core->sinks[number];
+    hg_log_error("ctx", "a context that takes calls has the id %u already",
+        number < NA_CORE_CONTEXTS ? number : NA_CORE_CONTEXTS - 1);
+    return NULL;
 }
 
 HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
@@ -5444,68 +5362,29 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink = NULL;
-    na_return_t ret;
+    struct na_sink *sink = na_sink_find_place(core, number);
 
     assert(self->sink == NULL && take != NULL);
-    assert(number < NA_CORE_CONTEXTS);
-    hg_lock(&core->context_lock);
-    ret = na_sink_find_place(core, number, &sink);
-    if (ret == NA_SUCCESS) {
-        assert(number < 0 || sink->number == number);
-        sink->take = take;
-        sink->dead = dead;
-        sink->arg = arg;
-        (void) atomic_fetch_xor_explicit(
-            &sink->gate, NA_SINK_SHUT | NA_SINK_HELD, memory_order_release);
-        self->sink = sink;
-        self->engine = sink->number;
-    }
-    hg_unlock(&core->context_lock);
-    return ret;
-}
-
-HG_PRIVATE void na_sink_let_in(struct na_context *context)
-{
-    struct na_sink *sink = na_context_core_of(context)->sink;
-
-    assert(sink != NULL && (atomic_load(&sink->gate) & NA_SINK_HELD) != 0);
-    (void) atomic_fetch_and_explicit(
-        &sink->gate, ~NA_SINK_HELD, memory_order_release);
+    if (sink == NULL)
+        return NA_EXIST;
+    sink->take = take;
+    sink->dead = dead;
+    sink->arg = arg;
+    self->sink = sink;
+    self->engine = (uint8_t) (sink - core->sinks);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_sink_close(struct na_context *context)
 {
-    struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink = self->sink;
 
-    if (sink == NULL)
-        return;
-    na_sink_shut(core, sink);
-    hg_lock(&core->context_lock);
-    sink->take = NULL;
-    sink->dead = NULL;
-    sink->arg = NULL;
+    na_context_enter(self);
+    if (self->sink != NULL)
+        memset(self->sink, 0, sizeof(*self->sink));
     self->sink = NULL;
-    hg_unlock(&core->context_lock);
+    na_context_leave(self);
 }
-
-HG_PRIVATE void na_sink_fini(struct na_class_core *core)
-{
-    unsigned i;
-
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_sink *sink = na_sink_at(core, i);
-
-        if (sink == NULL)
-            continue;
-        assert(sink->take == NULL);
-        hg_mem_free(sink);
-    }
-}
-
-/* ---- Use ---- */
 
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
 {
@@ -5516,34 +5395,24 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size)
 {
-    struct na_sink *sink = na_sink_at(core, target);
-    na_return_t ret;
+    const struct na_sink *sink = &core->sinks[target];
+    na_return_t ret = NA_NOENTRY;
 
-    if (sink == NULL || !na_sink_enter(core, sink))
-        return NA_NOENTRY;
-    ret = sink->take(sink->arg, source, tag, data, size);
-    na_sink_leave(core, sink);
-    assert(ret != NA_NOENTRY); /* that means: nobody took it */
+    hg_enter(core->lock);
+    if (sink->take != NULL)
+        ret = sink->take(sink->arg, source, tag, data, size);
+    hg_leave(core->lock);
     return ret;
 }
 
-HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
+HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
-    void *arg = NULL;
+    void *arg;
 
-    hg_lock(&core->context_lock);
-    if (!na_sink_is_free(core, number))
-        arg = na_sink_at(core, number)->arg;
-    hg_unlock(&core->context_lock);
+    hg_enter(core->lock);
+    arg = core->sinks[number].arg;
+    hg_leave(core->lock);
     return arg;
-}
-
-HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
-{
-    const struct na_sink *sink = na_sink_at(core, target);
-
-    /* One that is being taken back is not: who polls must not wait for that. */
-    return sink != NULL && (na_sink_look(sink) & NA_SINK_SHUT) == 0;
 }
 
 HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
@@ -5552,15 +5421,12 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     unsigned i;
 
     assert(ret != NA_SUCCESS);
+    hg_enter(core->lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_sink *sink = na_sink_at(core, i);
-
-        if (sink == NULL || !na_sink_enter(core, sink))
-            continue;
-        if (sink->dead != NULL)
-            sink->dead(sink->arg, addr, ret);
-        na_sink_leave(core, sink);
+        if (core->sinks[i].dead != NULL)
+            core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
+    hg_leave(core->lock);
 }
 
 /* ==== gen/na/match.h ==== */
@@ -5590,9 +5456,8 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
  * the first to go when room is needed. Each address lists its messages, so
  * that to find those of the dead costs nothing while nobody has died.
  *
- * Locking: the class's match lock guards all of it, the lists of contexts
- * and addresses included. Data is copied under it (messages are small).
- * Operations are completed, addresses released and threads woken without it.
+ * Locking: the class's lock guards all of it. Data is copied under it
+ * (messages are small).
  */
 #ifndef HG_GEN_NA_MATCH_H
 #define HG_GEN_NA_MATCH_H
@@ -5609,7 +5474,7 @@ struct na_match_item {
     uint8_t target; /* context id */
 };
 
-HG_PRIVATE na_return_t na_match_init(struct na_match *match);
+HG_PRIVATE void na_match_init(struct na_match *match);
 
 /* Drop every message that waits, with its reference. No receive is posted:
  * the contexts are gone. */
@@ -5619,14 +5484,13 @@ HG_PRIVATE void na_match_drop(struct na_match *match);
 HG_PRIVATE void na_match_fini(struct na_match *match);
 
 /* Give a message to a receive that is posted, which ends, or keep a copy.
- * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: its
- * sender has its share of the room. NA_NOMEM: not logged. */
+ * NA_AGAIN: its sender has its share of the room. NA_NOMEM: not logged. */
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item);
 
 /* Drop the messages that wait and whose senders are dead; whether there were
  * any. */
-HG_PRIVATE bool na_match_purge(struct na_match *match);
+HG_PRIVATE bool na_match_purge(struct na_class_core *core);
 
 /* Serve a receive, which is complete but for its list, from a message that
  * waits, else post it. Of the expected plane: NA_NOMEM, or how its source
@@ -5681,13 +5545,12 @@ static struct na_match_waiting *na_match_waiting_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct na_match_waiting, link);
 }
 
-HG_PRIVATE na_return_t na_match_init(struct na_match *match)
+HG_PRIVATE void na_match_init(struct na_match *match)
 {
     memset(match, 0, sizeof(*match));
     hg_list_init(&match->unexpected);
     hg_list_init(&match->rpc);
     hg_list_init(&match->graves);
-    return hg_lock_init(&match->lock);
 }
 
 /* Bytes that a waiting message counts for. */
@@ -5696,8 +5559,7 @@ static uint64_t na_match_weight(na_size_t size)
     return size + sizeof(struct na_match_waiting) + NA_MATCH_OVERHEAD;
 }
 
-/* Whether so many bytes more would be more than a sender's share. Match lock
- * held. */
+/* Whether so many bytes more would be more than a sender's share. Lock held. */
 static bool na_match_is_full(const struct na_class_core *core,
     const struct na_addr *source, uint64_t weight)
 {
@@ -5710,14 +5572,14 @@ static bool na_match_is_full(const struct na_class_core *core,
         2 * limit;
 }
 
-/* Take note of a dead address that has messages. Match lock held. */
+/* Take note of a dead address that has messages. Lock held. */
 static void na_match_bury(struct na_match *match, struct na_addr_core *addr)
 {
     if (hg_list_is_empty(&addr->grave))
         hg_list_push(&match->graves, &addr->grave);
 }
 
-/* Take a message off its list. The match lock is held, or nobody else is
+/* Take a message off its list. The lock is held, or nobody else is
  * left; the caller frees the message without it. */
 static void na_match_unlink(
     struct na_match *match, struct na_match_waiting *waiting)
@@ -5782,7 +5644,6 @@ HG_PRIVATE void na_match_fini(struct na_match *match)
     na_match_drop(match);
     hg_mem_free(match->receives);
     hg_mem_free(match->messages);
-    pthread_mutex_destroy(&match->lock);
 }
 
 /* A receive or sink is new: what was held back may be offered again. Whether
@@ -5793,7 +5654,7 @@ static bool na_match_let_go(struct na_match *match)
 
     match->held = false;
     if (held)
-        atomic_store(&match->retry, true);
+        match->retry = true;
     return held;
 }
 
@@ -5806,7 +5667,7 @@ static size_t na_match_bucket(const struct na_match *match, na_tag_t tag)
         (match->buckets - 1);
 }
 
-/* Double the table; on NA_NOMEM the old one stands. Match lock held. */
+/* Double the table; on NA_NOMEM the old one stands. Lock held. */
 static na_return_t na_match_grow(struct na_match *match)
 {
     struct na_match old = *match;
@@ -5847,7 +5708,7 @@ static na_return_t na_match_grow(struct na_match *match)
     return NA_SUCCESS;
 }
 
-/* Make sure that there is a table, and a roomy one. Match lock held. */
+/* Make sure that there is a table, and a roomy one. Lock held. */
 static na_return_t na_match_make_room(struct na_match *match)
 {
     na_return_t ret;
@@ -5896,8 +5757,8 @@ static struct na_match_waiting *na_match_find_waiting(
 
 /* ---- Messages ---- */
 
-/* A posted unexpected receive: of the target context, else of any. Match and
- * context lock are held. */
+/* A posted unexpected receive: of the target context, else of any. Both locks
+ * are held. */
 static struct na_op *na_match_any_recv(
     struct na_class_core *core, uint8_t target)
 {
@@ -5912,8 +5773,7 @@ static struct na_op *na_match_any_recv(
     return HG_CONTAINER_OF(context->recv_unexpected.next, struct na_op, link);
 }
 
-/* Take the receive that a message is for off its list; NULL. Match lock
- * held. */
+/* Take the receive that a message is for off its list; NULL. Lock held. */
 static struct na_op *na_match_take_recv(
     struct na_class_core *core, const struct na_match_item *item)
 {
@@ -5925,9 +5785,9 @@ static struct na_op *na_match_take_recv(
         if (op != NULL)
             match->entries--;
     } else if (item->plane == NA_MSG_UNEXPECTED) {
-        hg_lock(&core->context_lock);
+        hg_lock(&core->list_lock);
         op = na_match_any_recv(core, item->target);
-        hg_unlock(&core->context_lock);
+        hg_unlock(&core->list_lock);
     }
     if (op != NULL)
         hg_list_remove(&op->link);
@@ -5960,7 +5820,7 @@ static na_return_t na_match_fill(
     return NA_SUCCESS;
 }
 
-/* Queue a message nobody waits for. Match lock held. */
+/* Queue a message nobody waits for. Lock held. */
 static na_return_t na_match_keep(
     struct na_class_core *core, const struct na_match_item *item)
 {
@@ -6004,34 +5864,30 @@ static na_return_t na_match_keep(
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    struct na_match *match = &core->match;
     struct na_op *op;
     na_return_t ret = NA_SUCCESS;
     na_return_t fill = NA_SUCCESS;
 
-    hg_lock(&match->lock);
-    if (item->plane == NA_MSG_RPC && na_sink_is_set(core, item->target)) {
-        hg_unlock(&match->lock);
-        return NA_BUSY;
-    }
+    hg_enter(core->lock);
     op = na_match_take_recv(core, item);
     if (op != NULL)
         fill = na_match_fill(op, item);
     else
         ret = na_match_keep(core, item);
-    hg_unlock(&match->lock);
+    hg_leave(core->lock);
     if (op != NULL)
         na_op_complete(op, fill);
     return ret;
 }
 
-HG_PRIVATE bool na_match_purge(struct na_match *match)
+HG_PRIVATE bool na_match_purge(struct na_class_core *core)
 {
+    struct na_match *match = &core->match;
     struct na_link dropped;
     bool any;
 
     hg_list_init(&dropped);
-    hg_lock(&match->lock);
+    hg_enter(core->lock);
     while (!hg_list_is_empty(&match->graves)) {
         struct na_addr_core *addr =
             HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
@@ -6042,14 +5898,13 @@ HG_PRIVATE bool na_match_purge(struct na_match *match)
         na_match_unlink(match, waiting); /* the last one ends the grave */
         hg_list_push(&dropped, &waiting->link);
     }
-    hg_unlock(&match->lock);
+    hg_leave(core->lock);
     any = !hg_list_is_empty(&dropped);
     na_match_free_list(&dropped);
     return any;
 }
 
-/* Move what waits for the RPC engine of a number to `mine`. Match lock
- * held. */
+/* Move what waits for the RPC engine of a number to `mine`. Lock held. */
 static void na_match_take_rpc(
     struct na_match *match, uint8_t target, struct na_link *mine)
 {
@@ -6069,7 +5924,7 @@ static void na_match_take_rpc(
 HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
-    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_link mine;
     struct na_link *link;
     na_return_t ret;
@@ -6077,22 +5932,20 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 
     assert(sink != NULL);
     hg_list_init(&mine);
-    hg_lock(&match->lock);
+    hg_enter(core->lock);
     ret = na_sink_open(context, number, sink, dead, arg);
     if (ret != NA_SUCCESS) {
-        hg_unlock(&match->lock);
+        hg_leave(core->lock);
         return ret;
     }
-    /* From here on others wait at the sink's gate: none overtakes. */
-    na_match_take_rpc(match, na_sink_number(context), &mine);
-    wake = na_match_let_go(match);
-    hg_unlock(&match->lock);
+    na_match_take_rpc(&core->match, na_sink_number(context), &mine);
+    wake = na_match_let_go(&core->match);
     for (link = mine.next; link != &mine; link = link->next) {
         const struct na_match_item *item = &na_match_waiting_of(link)->item;
 
         (void) sink(arg, item->source, item->tag, item->data, item->size);
     }
-    na_sink_let_in(context);
+    hg_leave(core->lock);
     if (wake)
         context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
@@ -6102,7 +5955,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 /* ---- Receives ---- */
 
 /* Take the message that a receive is for off its list, else put the receive
- * on one. Match lock held. */
+ * on one. Lock held. */
 static na_return_t na_match_take_or_post(struct na_match *match,
     struct na_op_core *op, struct na_match_waiting **waiting_p)
 {
@@ -6139,16 +5992,16 @@ static na_return_t na_match_take_or_post(struct na_match *match,
 HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
 {
     struct na_class *na_class = op->pub.context->na_class;
-    struct na_match *match = &na_class_core_of(na_class)->match;
+    struct na_class_core *core = na_class_core_of(na_class);
     struct na_match_waiting *waiting = NULL;
     bool wake = false;
     na_return_t ret;
 
-    hg_lock(&match->lock);
-    ret = na_match_take_or_post(match, op, &waiting);
+    hg_enter(core->lock);
+    ret = na_match_take_or_post(&core->match, op, &waiting);
     if (ret == NA_SUCCESS)
-        wake = na_match_let_go(match);
-    hg_unlock(&match->lock);
+        wake = na_match_let_go(&core->match);
+    hg_leave(core->lock);
     /* Once posted, the operation may be over by now. */
     if (wake)
         na_class->core->wake(na_class);
@@ -6162,20 +6015,17 @@ HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
 HG_PRIVATE na_return_t na_match_cancel(
     struct na_context *context, struct na_op_core *op, uint64_t id)
 {
-    struct na_context_core *core = na_context_core_of(context);
-    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    struct na_class_core *core = na_class_core_of(context->na_class);
     bool posted;
 
-    hg_lock(&match->lock);
-    hg_lock(&core->op_lock); /* it is not used for another meanwhile */
+    hg_enter(core->lock);
     posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
     if (posted) {
         hg_list_remove(&op->pub.link);
         if (op->pub.type == NA_CB_RECV_EXPECTED)
-            match->entries--;
+            core->match.entries--;
     }
-    hg_unlock(&core->op_lock);
-    hg_unlock(&match->lock);
+    hg_leave(core->lock);
     if (!posted)
         return NA_NOENTRY;
     na_op_complete(&op->pub, NA_CANCELED);
@@ -6184,13 +6034,14 @@ HG_PRIVATE na_return_t na_match_cancel(
 
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    struct na_match *match = &na_class_core_of(addr->na_class)->match;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_match *match = &core->match;
     struct na_link failed;
     struct na_link *link;
     size_t i;
 
     hg_list_init(&failed);
-    hg_lock(&match->lock);
+    hg_enter(core->lock);
     if (na_addr_is_dead(addr) &&
         !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
         na_match_bury(match, na_addr_core_of(addr));
@@ -6209,7 +6060,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
             match->entries--;
         }
     }
-    hg_unlock(&match->lock);
+    hg_leave(core->lock);
     while ((link = hg_list_pop(&failed)) != NULL)
         na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
 }
@@ -6287,28 +6138,20 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 
 /* ---- Arrivals ---- */
 
-/* Hand a message to its sink; NA_NOENTRY: it has none. */
-static inline na_return_t na_msg_to_sink(
+/* Hand a message to whoever it is for, or keep it. */
+static na_return_t na_msg_place(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    if (item->plane != NA_MSG_RPC)
-        return NA_NOENTRY;
-    return na_sink_deliver(
-        core, item->source, item->target, item->tag, item->data, item->size);
-}
+    na_return_t ret = NA_NOENTRY;
 
-/* Hand a message, of which its sink said `ret`, to whoever it is for, or keep
- * it. */
-static na_return_t na_msg_place(struct na_class_core *core,
-    const struct na_match_item *item, na_return_t ret)
-{
-    for (;;) {
-        if (ret == NA_NOENTRY)
-            ret = na_match_offer(core, item);
-        if (ret != NA_BUSY)
-            return ret;
-        ret = na_msg_to_sink(core, item); /* it came between */
-    }
+    hg_enter(core->lock);
+    if (item->plane == NA_MSG_RPC)
+        ret = na_sink_deliver(core, item->source, item->target, item->tag,
+            item->data, item->size);
+    if (ret == NA_NOENTRY)
+        ret = na_match_offer(core, item);
+    hg_leave(core->lock);
+    return ret;
 }
 
 static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
@@ -6320,16 +6163,14 @@ static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
         NA_Error_to_string(ret));
 }
 
-/* A message that no sink took at once: what it said is `ret`. */
-HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
-    struct na_class *na_class, const struct na_match_item *item,
-    na_return_t ret)
+/* A message that was not taken: `ret` says why. */
+HG_NOINLINE static na_return_t na_msg_refused(struct na_class *na_class,
+    const struct na_match_item *item, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(na_class);
 
-    ret = na_msg_place(core, item, ret);
-    if (ret == NA_AGAIN && na_match_purge(&core->match))
-        ret = na_msg_place(core, item, na_msg_to_sink(core, item));
+    if (ret == NA_AGAIN && na_match_purge(core))
+        ret = na_msg_place(core, item);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
@@ -6347,10 +6188,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     na_class_note_arrival(na_class);
-    ret = na_msg_to_sink(na_class_core_of(na_class), &item);
+    ret = na_msg_place(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
-    return na_msg_arrived_otherwise(na_class, &item, ret);
+    return na_msg_refused(na_class, &item, ret);
 }
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
@@ -7225,9 +7066,9 @@ static struct na_mem_core *na_rma_new(
     }
     mem->pub.na_class = na_class;
     mem->pub.segment_count = count;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (ret != HG_SUCCESS)
         goto free_mem;
     return mem;
@@ -7247,9 +7088,9 @@ HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
     struct na_class_core *core = na_class_core_of(handle->na_class);
 
     assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     (void) hg_map_remove(&core->mems, (uintptr_t) handle);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
@@ -7274,11 +7115,11 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
     for (;;) {
         size_t cursor = 0;
 
-        hg_lock(&core->lock);
+        hg_lock(&core->list_lock);
         mem = (struct na_mem_core *) hg_map_next(&core->mems, &cursor, &key);
         if (mem != NULL)
             (void) hg_map_remove(&core->mems, key);
-        hg_unlock(&core->lock);
+        hg_unlock(&core->list_lock);
         if (mem == NULL)
             return n;
         na_rma_delete(&mem->pub);
@@ -7305,10 +7146,10 @@ static na_return_t na_rma_check_two(const struct na_class *na_class,
     struct na_class_core *core = na_class_core_of(na_class);
     bool known;
 
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     known = hg_map_get(&core->mems, (uintptr_t) one) != NULL &&
         (two == one || hg_map_get(&core->mems, (uintptr_t) two) != NULL);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (known)
         return NA_SUCCESS;
     return hg_log_misuse("rma", function, "the class has no such handle");
@@ -7410,13 +7251,13 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     if (ret != NA_SUCCESS)
         return ret;
     core = na_class_core_of(na_class);
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     mem =
         (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
     used = mem != NULL && atomic_load(&mem->users) > 0;
     if (!used)
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
     if (mem != NULL && !used) {
         na_rma_delete(&mem->pub);
         return NA_SUCCESS;
@@ -10279,12 +10120,12 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     unsigned i;
 
-    hg_lock(&core->context_lock);
-    for (i = 0; i < atomic_load(&core->context_high); i++) {
+    hg_lock(&core->list_lock);
+    for (i = 0; i < core->context_high; i++) {
         if (core->contexts[i] != NULL)
             hg_waker_ring(&core->contexts[i]->queue.waker);
     }
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE void na_progress_poke(struct na_context *context)
@@ -10298,16 +10139,9 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 /* The application slept on our descriptor, and progresses now. */
 static void na_progress_disarm(struct na_context_core *context)
 {
-    struct na_queue *queue = &context->queue;
-    bool was_armed;
-
-    hg_lock(&queue->lock);
-    was_armed = atomic_exchange(&context->poll_armed, false);
-    hg_unlock(&queue->lock);
-    if (was_armed) {
-        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-        hg_waker_disarm(&queue->waker);
-    }
+    context->poll_armed = false;
+    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    hg_waker_disarm(&context->queue.waker);
 }
 
 /* Take the context's role. False: it was not to be had, and *ret_p tells why:
@@ -10317,38 +10151,28 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
     uint64_t deadline, na_return_t *ret_p)
 {
     struct na_queue *queue = &context->queue;
-    na_return_t ret = NA_SUCCESS;
 
-    while (ret == NA_INTR || atomic_exchange(&context->progressing, true)) {
+    while (context->progressing) {
+        na_return_t ret =
+            na_queue_wait(queue, lanes, &context->progressing, deadline);
+
         /* Whoever waited to the end, or for what is here, need not try. */
         if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
             *ret_p = ret;
             return false;
         }
-        hg_lock(&queue->lock);
-        ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
-        hg_unlock(&queue->lock);
     }
-    if (HG_UNLIKELY(atomic_load(&context->poll_armed)))
+    context->progressing = true;
+    if (HG_UNLIKELY(context->poll_armed))
         na_progress_disarm(context);
     return true;
 }
 
-/* Wake whoever found the transport taken. Between that it was, and this, lies
- * something sequentially consistent. */
-static void na_progress_let_in(struct na_class_core *core)
-{
-    if (atomic_load(&core->poll_skipped) != 0 &&
-        atomic_exchange(&core->poll_skipped, 0) != 0)
-        na_progress_wake(&core->pub);
-}
-
 static void na_progress_leave(struct na_context_core *context)
 {
-    assert(atomic_load(&context->progressing));
-    atomic_store(&context->progressing, false);
+    assert(context->progressing);
+    context->progressing = false;
     na_queue_wake(&context->queue);
-    na_progress_let_in(na_class_core_of(context->pub.na_class));
 }
 
 /* Whether contexts share the transport's progress. */
@@ -10357,46 +10181,27 @@ static bool na_progress_is_shared(const struct na_class_core *core)
     return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
-/* Poll the transport. False: another context's thread is inside; with `sleepy`,
- * of who will sleep then, it wakes us when it leaves. */
-static bool na_progress_poll(
-    struct na_context_core *context, bool sleepy, unsigned *n_p)
+/* One turn: ask the transport, then run the library's own steps. */
+static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool shared = na_progress_is_shared(core);
+    unsigned n;
 
-    if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
-        if (!sleepy)
-            return false;
-        /* Who is inside looks at this mark when it leaves; if it left before
-         * the mark was up, the lock is free now. */
-        atomic_store(&core->poll_skipped, 1);
-        if (pthread_mutex_trylock(&core->poll_lock) != 0)
-            return false;
+    core->match.retry = false;
+    if (core->polling) {
+        n = 0;
+    } else if (na_progress_is_shared(core)) {
+        core->polling = true;
+        n = core->ops.poll(&context->pub);
+        if (core->emul != NULL)
+            n += na_emul_poll(core->emul);
+        core->polling = false;
+    } else {
+        hg_leave(core->lock);
+        n = core->ops.poll(&context->pub);
+        hg_enter(core->lock);
     }
-    if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
-        atomic_store(&core->match.retry, false);
-    if (shared)
-        na_sink_begin_poll(core);
-    *n_p += core->ops.poll(&context->pub);
-    if (core->emul != NULL)
-        *n_p += na_emul_poll(core->emul);
-    if (shared) {
-        na_sink_end_poll();
-        hg_unlock(&core->poll_lock);
-    }
-    return true;
-}
-
-/* One turn. `polled` tells whether the transport was asked. */
-static unsigned na_progress_turn(
-    struct na_context_core *context, bool sleepy, bool *polled_p)
-{
-    unsigned n = 0;
-
-    *polled_p = na_progress_poll(context, sleepy, &n);
-    n += na_queue_run_internal(&context->queue);
-    return n;
+    return n + na_queue_run_internal(&context->queue);
 }
 
 /* Whether there is something to do, or to tell, before sleeping. */
@@ -10413,29 +10218,20 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    return idle && !atomic_load(&core->match.retry) &&
+    return idle && !core->match.retry &&
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
-/* Whether whoever was inside the transport when we came has yet to leave, and
- * wakes us then. One that left before we armed has taken our mark down. */
-static bool na_progress_is_shut_out(struct na_context_core *context)
-{
-    return atomic_load(
-               &na_class_core_of(context->pub.na_class)->poll_skipped) != 0;
-}
-
 /* Sleep until something happens or `deadline`. */
-static na_return_t na_progress_sleep(struct na_context_core *context,
-    unsigned lanes, bool polled, uint64_t deadline)
+static na_return_t na_progress_sleep(
+    struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = NA_POLL_FD_IDLE;
+    int fd = ops->poll_fd(&context->pub);
+    uint64_t due = na_mux_due(context->pub.na_class);
 
-    if (polled)
-        fd = ops->poll_fd(&context->pub);
     context->load.no_fd = fd == NA_POLL_FD_NONE;
     if (fd == NA_POLL_FD_NONE) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
@@ -10443,19 +10239,16 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         if (soon < deadline)
             deadline = soon;
     }
-    if (polled) {
-        uint64_t due = na_mux_due(context->pub.na_class);
-
-        if (due < deadline)
-            deadline = due;
-    }
+    if (due < deadline)
+        deadline = due;
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {
-        if (polled ? na_progress_may_sleep(context)
-                   : na_progress_is_shut_out(context))
+        if (na_progress_may_sleep(context)) {
+            na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
-        if (polled)
-            ops->wait_end(&context->pub);
+            na_context_enter(context);
+        }
+        ops->wait_end(&context->pub);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
@@ -10585,7 +10378,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
             na_progress_is_much(context, now));
 }
 
-/* The role is ours. */
+/* The role is ours. Between two turns the lock is free. */
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
@@ -10594,12 +10387,10 @@ static na_return_t na_progress_run(
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
     unsigned blind = 0; /* turns that may pass before the next look at it */
-    bool sleepy = false;
-    bool polled;
 
     context->load.missed = false;
     for (;;) {
-        unsigned n = na_progress_turn(context, sleepy, &polled);
+        unsigned n = na_progress_turn(context);
         uint64_t now;
         na_return_t ret;
 
@@ -10615,7 +10406,7 @@ static na_return_t na_progress_run(
         }
         if (n == 0 && blind > 0) {
             blind--;
-            hg_clock_relax();
+            hg_pass(core->lock);
             continue;
         }
         now = hg_clock_now();
@@ -10627,19 +10418,16 @@ static na_return_t na_progress_run(
                 yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
+            na_context_leave(context);
             na_progress_pause(context, now, &yield_at);
+            hg_reenter(core->lock);
             if ((core->ops.caps & NA_CAP_YIELD) == 0)
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
         }
-        if (!polled && !sleepy) {
-            sleepy = true;
-            continue;
-        }
-        ret = na_progress_sleep(context, lanes, polled, deadline);
+        ret = na_progress_sleep(context, lanes, deadline);
         if (ret != NA_SUCCESS)
             return ret;
-        sleepy = false;
     }
 }
 
@@ -10649,9 +10437,6 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    /* The child of a fork does not use its parent's class. */
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
     /* A transport's thread may have queued an answer, and before it the end of
@@ -10670,21 +10455,18 @@ HG_PRIVATE na_return_t na_progress(
 
 /* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
  * or for less. */
-static na_return_t na_progress_nap(struct na_context_core *context,
-    const _Atomic bool *done, uint64_t deadline)
+static na_return_t na_progress_nap(
+    struct na_context *context, uint64_t deadline)
 {
-    struct na_queue *queue = &context->queue;
-    na_return_t ret = NA_SUCCESS;
+    struct na_queue *queue = &na_context_core_of(context)->queue;
+    na_return_t ret;
     struct hg_nap nap;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    hg_lock(&queue->lock);
-    atomic_fetch_add(&queue->waiters, 1);
-    if (atomic_load(&context->progressing) && !atomic_load(done))
-        ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
-    atomic_fetch_sub(&queue->waiters, 1);
-    hg_unlock(&queue->lock);
+    queue->waiters++;
+    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
+    queue->waiters--;
     return ret;
 }
 
@@ -10694,14 +10476,13 @@ HG_PRIVATE na_return_t na_progress_until(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret = NA_SUCCESS;
 
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
     while (ret == NA_SUCCESS && !atomic_load(done)) {
-        if (atomic_exchange(&core->progressing, true)) {
-            ret = na_progress_nap(core, done, deadline);
+        if (core->progressing) {
+            ret = na_progress_nap(context, deadline);
             continue;
         }
-        if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+        core->progressing = true;
+        if (HG_UNLIKELY(core->poll_armed))
             na_progress_disarm(core);
         /* Who made it so before we had the role may have poked another. */
         while (ret == NA_SUCCESS && !atomic_load(done))
@@ -10721,19 +10502,11 @@ HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
-    na_return_t ret;
 
-    if (na_class_is_forked(context->na_class))
-        return NA_FAULT;
-    assert(core->own && atomic_load(&core->queue.waiters) == 0);
-    if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+    assert(core->own && core->queue.waiters == 0);
+    if (HG_UNLIKELY(core->poll_armed))
         na_progress_disarm(core);
-    ret = na_progress_run(core, lanes, deadline);
-    if (na_progress_is_shared(na_class_core_of(context->na_class))) {
-        atomic_thread_fence(memory_order_seq_cst); /* as if a role was left */
-        na_progress_let_in(na_class_core_of(context->na_class));
-    }
-    return ret;
+    return na_progress_run(core, lanes, deadline);
 }
 
 NA_EXPORT na_return_t NA_Progress(
@@ -10743,8 +10516,11 @@ NA_EXPORT na_return_t NA_Progress(
 
     if (ret != NA_SUCCESS)
         return ret;
-    return na_progress(
+    na_context_enter(na_context_core_of(context));
+    ret = na_progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }
 
 /* ---- Event loops ---- */
@@ -10815,7 +10591,7 @@ static void na_progress_set_timer(
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
     }
-    hg_lock(&context->queue.lock);
+    hg_enter(context->queue.lock);
     if (context->timer_fd >= 0 && context->timer_set != when) {
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -10824,7 +10600,7 @@ static void na_progress_set_timer(
         (void) rc;
         context->timer_set = when;
     }
-    hg_unlock(&context->queue.lock);
+    hg_leave(context->queue.lock);
 }
 
 #else
@@ -10864,11 +10640,11 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     fd = na_class_ops(na_class)->poll_fd(context);
     if (fd == NA_POLL_FD_NONE)
         return -1;
-    hg_lock(&core->queue.lock);
+    hg_enter(core->queue.lock);
     if (core->epoll_fd < 0)
         na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
     fd = core->epoll_fd;
-    hg_unlock(&core->queue.lock);
+    hg_leave(core->queue.lock);
     return fd;
 }
 
@@ -10876,17 +10652,20 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
+    bool idle;
+
     if (na_class_is_forked(context->na_class))
         return false;
-    hg_lock(&core->queue.lock);
+    na_context_enter(core);
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
-    hg_unlock(&core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    return na_progress_may_sleep(core) &&
-        !na_progress_ready(core, NA_LANES_ALL);
+    idle =
+        na_progress_may_sleep(core) && !na_progress_ready(core, NA_LANES_ALL);
+    na_context_leave(core);
+    return idle;
 }
 
 HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
@@ -10956,10 +10735,6 @@ HG_PRIVATE na_return_t na_context_destroy(
  * application's part, as with any object it destroys. */
 HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 
-/* Run entries as na_queue_run does. The context is busy meanwhile. */
-HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
-    unsigned max, uint64_t deadline);
-
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
@@ -10990,14 +10765,14 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "na/sink.h" */
 
 /* Enter it into its class under the first free id. */
-static na_return_t na_context_enter(
+static na_return_t na_context_number(
     struct na_class_core *core, struct na_context_core *context)
 {
     unsigned limit = core->info.max_contexts;
     unsigned others = 0;
     unsigned i;
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++)
         others += core->contexts[i] != NULL && !core->contexts[i]->own;
     for (i = 0; i < NA_CORE_CONTEXTS && core->contexts[i] != NULL; i++)
@@ -11005,13 +10780,13 @@ static na_return_t na_context_enter(
     if (i < NA_CORE_CONTEXTS &&
         (context->own || limit == 0 || others < limit)) {
         context->pub.id = (uint8_t) i;
-        atomic_store(&core->contexts[i], context);
-        if (i >= atomic_load(&core->context_high))
-            atomic_store(&core->context_high, i + 1);
+        core->contexts[i] = context;
+        if (i >= core->context_high)
+            core->context_high = i + 1;
     } else {
         i = NA_CORE_CONTEXTS;
     }
-    hg_unlock(&core->context_lock);
+    hg_unlock(&core->list_lock);
     if (i < NA_CORE_CONTEXTS)
         return NA_SUCCESS;
     hg_log_error("ctx", "no more than %u contexts in this class",
@@ -11023,10 +10798,10 @@ static void na_context_remove(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
-    hg_lock(&core->context_lock);
+    hg_lock(&core->list_lock);
     assert(core->contexts[context->pub.id] == context);
-    atomic_store(&core->contexts[context->pub.id], NULL);
-    hg_unlock(&core->context_lock);
+    core->contexts[context->pub.id] = NULL;
+    hg_unlock(&core->list_lock);
 }
 
 HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
@@ -11049,15 +10824,12 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
-    ret = na_queue_init(&context->queue);
+    ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
-    ret = na_op_table_init(context);
+    ret = na_context_number(core, context);
     if (ret != NA_SUCCESS)
         goto fini_queue;
-    ret = na_context_enter(core, context);
-    if (ret != NA_SUCCESS)
-        goto fini_table;
     ret = core->ops.context_create(&context->pub);
     if (ret != NA_SUCCESS)
         goto remove_context;
@@ -11071,9 +10843,8 @@ destroy_context:
     core->ops.context_destroy(&context->pub);
 remove_context:
     na_context_remove(context);
-fini_table:
-    na_op_table_fini(context);
 fini_queue:
+    na_op_table_fini(context);
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
@@ -11111,8 +10882,10 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint32_t left;
 
     na_context_cancel_all(&context->pub);
+    na_context_enter(context);
     while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
+    na_context_leave(context);
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
     left = atomic_load(&context->op_pending);
@@ -11125,10 +10898,13 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
 HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
+    bool busy;
 
-    return atomic_load(&core->progressing) ||
-        na_queue_is_running(&core->queue) ||
-        atomic_load(&core->queue.waiters) > 0;
+    na_context_enter(core);
+    busy = core->progressing || na_queue_is_running(&core->queue) ||
+        core->queue.waiters > 0;
+    na_context_leave(core);
+    return busy;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -11161,13 +10937,6 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_op_table_fini(core);
     hg_mem_free(core);
     return NA_SUCCESS;
-}
-
-HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max, uint64_t deadline)
-{
-    return na_queue_run(
-        &na_context_core_of(context)->queue, lanes, max, deadline);
 }
 
 /* Whoever executes a put or get: what is handed over goes from the transport
@@ -11228,21 +10997,10 @@ NA_EXPORT na_return_t NA_Context_destroy(
                              : ret;
 }
 
-/* Until something waits to be run, as na_queue_wait. */
-static na_return_t na_context_wait(
-    struct na_context_core *context, uint64_t deadline)
-{
-    na_return_t ret;
-
-    hg_lock(&context->queue.lock);
-    ret = na_queue_wait(&context->queue, NA_LANES_ALL, NULL, deadline);
-    hg_unlock(&context->queue.lock);
-    return ret;
-}
-
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
+    struct na_queue *queue;
     na_return_t ret = NA_SUCCESS;
     uint64_t deadline;
     unsigned n;
@@ -11255,14 +11013,16 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     }
     if (na_class_is_forked(context->na_class))
         return na_live_check(context->na_class, "NA_Trigger");
-    n = na_context_run(context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+    queue = &na_context_core_of(context)->queue;
+    hg_enter(queue->lock);
+    n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_context_wait(na_context_core_of(context), deadline);
+        ret = na_queue_wait(queue, NA_LANES_ALL, NULL, deadline);
         if (ret == NA_SUCCESS)
-            n = na_context_run(
-                context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+            n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
+    hg_leave(queue->lock);
     if (actual_count != NULL)
         *actual_count = n;
     return n > 0 ? NA_SUCCESS : ret;
@@ -14157,7 +13917,9 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 #ifndef HG_GEN_NA_SM_PEER_H
 #define HG_GEN_NA_SM_PEER_H
 
+/* #include "base/lock.h" */
 /* #include "base/map.h" */
+/* #include "na/core.h" */
 /* #include "na/cursor.h" */
 /* #include "na/loop.h" */
 /* #include "na/sm_bell.h" */
@@ -14224,13 +13986,12 @@ struct na_sm_addr {
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool failed;             /* dying because it could not be connected */
-    bool has_lock;
-    _Atomic int state; /* enum na_sm_state */
-    na_return_t fate;  /* dying: what its lookups get */
-    int why;           /* the errno of a connect that failed; 0: it did not */
-    int fd;            /* -1: none */
-    pid_t pid;         /* of the peer, as long as the socket lives */
-    bool kin;          /* it is the same user's */
+    _Atomic int state;       /* enum na_sm_state */
+    na_return_t fate;        /* dying: what its lookups get */
+    int why;   /* the errno of a connect that failed; 0: it did not */
+    int fd;    /* -1: none */
+    pid_t pid; /* of the peer, as long as the socket lives */
+    bool kin;  /* it is the same user's */
     /* Of its user; constant once a message may have come. */
     char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
@@ -14254,8 +14015,6 @@ struct na_sm_addr {
     _Atomic bool held; /* the core has no room for the next message */
     unsigned dropped;  /* dying: messages that found no room */
     struct na_sm_in in;
-    /* Guarded by the address lock. */
-    pthread_mutex_t lock;
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
@@ -14300,8 +14059,7 @@ struct na_sm_class {
     bool closed;         /* lock and tables are gone */
     _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
-    pthread_mutex_t lock;
-    /* Guarded by lock. */
+    /* Guarded by the class's lock. */
     struct na_link addrs;
     struct na_link dialling;
     struct na_link closing; /* a goodbye is to end them; soonest first */
@@ -14366,6 +14124,16 @@ static inline struct na_sm_addr *na_sm_addr_of(const struct na_addr *addr)
 static inline struct na_sm_op *na_sm_op_of(struct na_op *op)
 {
     return HG_CONTAINER_OF(op, struct na_sm_op, base);
+}
+
+static inline void na_sm_enter(const struct na_sm_class *self)
+{
+    hg_enter(na_class_core_of(&self->base)->lock);
+}
+
+static inline void na_sm_leave(const struct na_sm_class *self)
+{
+    hg_leave(na_class_core_of(&self->base)->lock);
 }
 
 static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
@@ -14513,11 +14281,11 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 
 HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (*fd >= 0)
         (void) close(*fd);
     *fd = -1;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
 }
 
@@ -14527,7 +14295,7 @@ HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
         (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
             !hg_list_is_empty(&self->transfers));
 
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (wake)
         self->base.core->wake(&self->base);
 }
@@ -14568,11 +14336,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
         addr->where = *where;
         addr->dialled = true;
     }
-    addr->has_lock = hg_lock_init(&addr->lock) == NA_SUCCESS;
-    if (addr->has_lock)
-        return addr;
-    self->base.core->addr_unref(base);
-    return NULL;
+    return addr;
 }
 
 /* Out of the table of names. */
@@ -14597,18 +14361,15 @@ static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 {
     struct na_sm_addr *addr = na_sm_addr_of(base);
-
     struct na_sm_class *self = na_sm_of(base->na_class);
 
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (addr->named && !self->closed) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_forget(self, addr);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
     }
-    if (addr->has_lock)
-        pthread_mutex_destroy(&addr->lock);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -14665,9 +14426,9 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
 {
     NA_SM_STEP();
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     atomic_store(&addr->state, state);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     na_sm_peer_resume(na_sm_of(addr->base.na_class));
     NA_SM_STEP();
 }
@@ -14707,12 +14468,12 @@ HG_PRIVATE bool na_sm_peer_open(
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) >= NA_SM_DYING) {
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         return false;
     }
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
@@ -14727,7 +14488,7 @@ HG_PRIVATE bool na_sm_peer_open(
     atomic_store(&addr->open, true);
     atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
     NA_SM_STEP();
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     hg_list_remove(&addr->turn);
     if (addr->owes_bye)
         na_sm_peer_await_end(self, addr);
@@ -14816,12 +14577,15 @@ HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+
+    na_sm_enter(self);
     while (atomic_load(&addr->touching) != 0) {
-        hg_unlock(&addr->lock);
+        unsigned depth = hg_leave_all(lock);
+
         NA_SM_STEP();
         (void) sched_yield();
-        hg_lock(&addr->lock);
+        hg_enter_again(lock, depth);
     }
     atomic_store(&addr->open, false);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
@@ -14850,7 +14614,7 @@ HG_PRIVATE void na_sm_peer_part(
         addr->slot = NA_SM_PEERS;
         self->pairs--;
     }
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     atomic_store(&addr->waiting, false);
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
@@ -14950,7 +14714,7 @@ HG_PRIVATE void na_sm_peer_bury(
     hg_list_init(&sends);
     hg_list_init(&transfers);
     hg_list_init(&closers);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(na_sm_peer_state(addr) == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
@@ -15172,9 +14936,9 @@ static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
     told.width = sizeof(void *);
     told.arena = (uint8_t) na_sm_arena_find(
         self->arenas, base->segments, base->segment_count, &told.arena_offset);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     mem->slot = na_sm_mem_take_slot(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (mem->slot < NA_SM_SLOTS)
         na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
             na_sm_slot_mark(base->key, self->base.incarnation));
@@ -15235,7 +14999,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
 
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
         return NA_FALSE;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
@@ -15243,7 +15007,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
         na_sm_mem_find_user(self, base->key, 0) != NULL;
     if (!touched)
         self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!touched)
         mem->slot = NA_SM_SLOTS;
     return touched ? NA_TRUE : NA_FALSE;
@@ -15327,13 +15091,13 @@ static void na_sm_mem_expel(
         struct na_sm_addr *addr;
         long pid = 0;
 
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         addr = na_sm_mem_find_user(self, key, spared);
         if (addr != NULL) {
             pid = (long) addr->pid;
             core->addr_ref(&addr->base);
         }
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         if (addr == NULL)
             return;
         task = na_sm_mem_process((pid_t) pid);
@@ -15342,7 +15106,7 @@ static void na_sm_mem_expel(
                 "process %ld does not release memory: its connection ends",
                 pid);
             core->count(&self->base, "sm_broken", 1);
-            hg_lock(&self->lock);
+            na_sm_enter(self);
             na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
             na_sm_peer_unlock(self);
         } else {
@@ -15591,21 +15355,21 @@ HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
     assert(id <= NA_SM_ARENAS); /* one that was asked for */
     if (id == 0)
         return false;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     awaits = addr->windows != NULL &&
         addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     return awaits;
 }
 
 HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
         na_sm_peer_state(addr) == NA_SM_READY &&
         na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
         atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* What came of an ASK for the permit. */
@@ -15614,12 +15378,12 @@ static const char *na_sm_reach_permitted(
 {
     bool asked;
 
-    hg_lock(&self->lock);
-    hg_lock(&addr->lock);
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
     if (asked)
         atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (asked)
         na_sm_peer_resume(self);
     na_sm_peer_unlock(self);
@@ -15707,17 +15471,17 @@ static const char *na_sm_reach_admit(
 
     if (self->rma_mode == NA_SM_RMA_VM)
         na_sm_reach_open_up();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     first = hg_list_is_empty(&addr->mover);
     if (first)
         hg_list_push(&self->movers, &addr->mover);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!first)
         return "sm_arena_refused";
     NA_SM_STEP();
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     return "sm_rma_permits";
 }
 
@@ -15727,14 +15491,14 @@ static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
 {
     const char *counter = "sm_arena_stray";
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (packet->kind == NA_SM_ASK)
         counter = na_sm_reach_grant(self, addr, packet->slot);
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (packet->kind == NA_SM_GRANT) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_resume(self);
         na_sm_peer_unlock(self);
     }
@@ -15923,7 +15687,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     enum na_sm_state state;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     state = na_sm_peer_state(addr);
     if (state == NA_SM_READY || state == NA_SM_CLOSING ||
         state == NA_SM_LEAVING) {
@@ -15990,15 +15754,15 @@ static unsigned na_sm_flow_push(
     na_return_t ret = NA_SUCCESS;
 
     hg_list_init(&sent);
-    hg_lock(&self->lock);
-    hg_lock(&addr->lock);
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (na_sm_flow_may_flush(addr))
         ret = na_sm_flow_flush(addr, &sent, &n);
     /* A frame that was to wait behind the queue; nobody else tells of this. */
     relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
         atomic_exchange(&addr->stalled, false);
-    hg_unlock(&addr->lock);
-    hg_unlock(&self->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    na_sm_leave(self);
     NA_SM_STEP();
     na_sm_peer_complete(self, &sent, NA_SUCCESS);
     if (relieved)
@@ -16016,7 +15780,7 @@ static na_return_t na_sm_flow_queue(
     na_return_t ret = NA_AGAIN;
     bool ready;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     switch (na_sm_peer_state(addr)) {
     case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
     case NA_SM_DIALLING:
@@ -16055,11 +15819,11 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
         !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
         ret = na_sm_flow_write_msg(addr, msg);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
@@ -16082,7 +15846,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (na_sm_peer_state(addr) == NA_SM_READY) {
         bool queued =
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
@@ -16100,7 +15864,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     } else {
         ret = NA_DISCONNECT;
     }
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
@@ -16121,7 +15885,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
     bool closed;
     bool flush = false;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     switch (na_sm_peer_state(addr)) {
     case NA_SM_IDLE:
     case NA_SM_DEAD: closed = true; break;
@@ -16156,7 +15920,7 @@ static bool na_sm_flow_hear_word(
     enum na_sm_state state;
     bool good = true;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     state = na_sm_peer_state(addr);
     if (state == NA_SM_DYING) {
         /* Its end was seen before its words were read. */
@@ -16219,10 +15983,10 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
 /* There is room again in the peer's ring, and it waits for that. */
 static void na_sm_flow_relieve(struct na_sm_addr *addr)
 {
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (addr->shared != NULL)
         na_sm_flow_tell(addr);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* Deliver up to `max` records; the number delivered. */
@@ -16599,10 +16363,10 @@ static void na_sm_rma_leave(
     if (atomic_fetch_and(&addr->touching, ~touch->bit) != touch->bit ||
         HG_LIKELY(!atomic_load(&addr->waiting)))
         return;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     if (addr->slot < NA_SM_PEERS)
         na_sm_hint_set(self->hints, addr->slot);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     self->base.core->wake(&self->base);
 }
 
@@ -16613,7 +16377,7 @@ static na_return_t na_sm_rma_dial(
 {
     enum na_sm_state state;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     state = na_sm_peer_state(addr);
@@ -16979,10 +16743,10 @@ static na_return_t na_sm_rma_map(
     if (touch->told.arena == 0 || addr->base.self ||
         self->rma_mode == NA_SM_RMA_VM)
         return NA_OPNOTSUPPORT;
-    hg_lock(&addr->lock);
+    na_sm_enter(na_sm_of(addr->base.na_class));
     reach = na_sm_reach(addr, touch->told.arena,
         touch->told.arena_offset + op->remote_offset, size, put, &remote);
-    hg_unlock(&addr->lock);
+    na_sm_leave(na_sm_of(addr->base.na_class));
     if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
         rma->awaits = touch->told.arena;
         return NA_AGAIN;
@@ -17108,7 +16872,7 @@ static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_rma_enlist(self, op);
     na_sm_peer_unlock(self);
 }
@@ -17172,7 +16936,7 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
     /* Who raises the mark wakes whoever sleeps, or polls itself. */
     if (!atomic_load_explicit(&self->moves, memory_order_relaxed))
         return NULL;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(self->moving == NULL);
     op = na_sm_op_pop(&self->transfers);
     if (op != NULL) {
@@ -17182,7 +16946,7 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
     }
     atomic_store_explicit(&self->moves, !hg_list_is_empty(&self->transfers),
         memory_order_relaxed);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return op;
 }
 
@@ -17193,13 +16957,13 @@ static bool na_sm_rma_pause(
 {
     bool canceled;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     canceled = self->moving_canceled;
     if (!gone && !canceled)
         na_sm_rma_enlist(self, op);
     self->moving = NULL;
     pthread_cond_broadcast(&self->moved);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return canceled;
 }
 
@@ -17207,12 +16971,16 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 {
     uint64_t id = 0;
     struct na_op *op = na_sm_rma_next(self, &id);
+    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+    unsigned depth;
     bool handed = false;
     na_return_t ret;
 
     if (op == NULL)
         return 0;
+    depth = hg_leave_all(lock); /* others need not wait for the copy */
     ret = na_sm_rma_piece(self, op);
+    hg_enter_again(lock, depth);
     if (ret == NA_SUCCESS && op->size > 0)
         ret = NA_AGAIN;
     /* It runs until the emulation has it: whoever looks for it now waits, and
@@ -17268,18 +17036,18 @@ static void na_sm_rma_end(struct na_sm_class *self,
     struct na_link canceled;
 
     hg_list_init(&canceled);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (self->moving != NULL && na_sm_rma_is_of(self->moving, context, mem)) {
         const struct na_op *op = self->moving;
 
         self->moving_canceled = true;
         while (self->moving == op)
-            (void) hg_lock_wait_until(
-                &self->moved, &self->lock, HG_CLOCK_NEVER);
+            (void) hg_monitor_wait_until(na_class_core_of(&self->base)->lock,
+                &self->moved, HG_CLOCK_NEVER);
     }
     na_sm_rma_take(&canceled, &self->transfers, context, mem);
     na_sm_rma_take(&canceled, &self->unmet, context, mem);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_peer_complete(self, &canceled, NA_CANCELED);
 }
 
@@ -17509,9 +17277,9 @@ static na_return_t na_sm_door_call(
     const char *no;
     na_return_t ret;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr->fd = na_sm_socket();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
@@ -17532,9 +17300,9 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret == NA_SUCCESS)
         return na_sm_door_hello(self, addr);
     hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
@@ -17550,9 +17318,9 @@ static na_return_t na_sm_door_dial(
     na_return_t ret = na_sm_door_call(self, addr);
 
     if (ret == NA_BUSY) {
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         na_sm_peer_part(self, addr);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
     }
     return ret;
 }
@@ -17560,9 +17328,9 @@ static na_return_t na_sm_door_dial(
 static void na_sm_door_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_lose(self, addr, fate);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 /* The lookups of an address that is ready. */
@@ -17573,9 +17341,9 @@ static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
     struct na_link *link;
 
     hg_list_init(&lookups);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_take_ops(&lookups, &addr->lookups);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     while ((link = hg_list_pop(&lookups)) != NULL) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
@@ -17658,13 +17426,13 @@ HG_PRIVATE unsigned na_sm_door_answer(
 
 static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     hg_list_remove(&guest->link);
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->guest_count--;
     NA_SM_STEP();
     hg_mem_free(guest);
@@ -17686,7 +17454,7 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
 {
     na_return_t ret = NA_SUCCESS;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_is_caller_name(addr->base.name))
         ret = na_sm_peer_enter(self, addr);
     if (ret == NA_SUCCESS) {
@@ -17695,7 +17463,7 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
         hg_list_push(&self->addrs, &addr->link);
         na_sm_peer_move(addr, NA_SM_DIALLING);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return ret;
 }
 
@@ -17716,9 +17484,9 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret != NA_SUCCESS) {
         na_sm_door_full(guest);
         goto part;
@@ -17752,10 +17520,10 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     return NA_SUCCESS;
 
 part:
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_part(self, addr);
     na_sm_peer_move(addr, NA_SM_DEAD);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->base.core->addr_unref(&addr->base);
     return ret;
 }
@@ -17818,12 +17586,12 @@ static bool na_sm_door_next(struct na_sm_class *self)
 {
     bool found;
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     assert(self->caller_fd < 0);
     self->caller_fd =
         accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     found = self->caller_fd >= 0;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     return found;
 }
@@ -17852,11 +17620,11 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     guest->fd = self->caller_fd;
     self->caller_fd = -1;
     hg_list_push(&self->guests, &guest->link);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     self->guest_count++;
     ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
@@ -17886,9 +17654,9 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
         na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
         na_sm_peer_close(self, &self->caller_fd);
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return found;
 }
 
@@ -18013,7 +17781,7 @@ static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
     hg_list_init(&left.lookups);
     hg_list_init(&left.sends);
     hg_list_init(&left.closers);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     while (!hg_list_is_empty(&self->closing)) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
@@ -18023,7 +17791,7 @@ static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
         na_sm_door_late_answer(self, addr, &left);
         n++;
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
     na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
     na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
@@ -18037,15 +17805,15 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
     n += na_sm_door_late_answers(self, now);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         /* Others only append, or abandon it; we alone bury. */
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         n += na_sm_door_try(self, addr, now);
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         next = link->next;
         if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
             link = self->dialling.next; /* it left the list: begin anew */
@@ -18164,16 +17932,14 @@ struct na_sm_context {
 /* Take every lock, so that the child finds what they guard whole. */
 static void na_sm_fork_prepare(void)
 {
-    struct na_link *link, *peer;
+    struct na_link *link;
 
     hg_lock(&na_sm_live_lock);
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
         struct na_sm_class *self =
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
-        hg_lock(&self->lock);
-        for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
-            hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+        na_sm_enter(self);
         if (self->arenas != NULL) /* it is not being opened */
             na_sm_arenas_lock(self->arenas);
     }
@@ -18181,13 +17947,9 @@ static void na_sm_fork_prepare(void)
 
 static void na_sm_fork_unlock(struct na_sm_class *self)
 {
-    struct na_link *peer;
-
     if (self->arenas != NULL)
         na_sm_arenas_unlock(self->arenas);
-    for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
-        hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 static void na_sm_fork_parent(void)
@@ -18295,13 +18057,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);
-    if (na_loop_init(&self->loop) != NA_SUCCESS)
-        return NA_NOMEM;
-    if (hg_lock_init(&self->lock) != NA_SUCCESS) {
-        na_loop_fini(&self->loop, &self->base);
-        return NA_NOMEM;
-    }
-    return NA_SUCCESS;
+    return na_loop_init(&self->loop);
 }
 
 /* Memory and descriptors. The class lock is held, so that a child of fork finds
@@ -18360,9 +18116,9 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     self->listen_fd = na_sm_socket();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
     ret =
@@ -18395,7 +18151,6 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    pthread_mutex_destroy(&self->lock);
     na_loop_fini(&self->loop, &self->base);
 }
 
@@ -18421,10 +18176,10 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
@@ -18455,7 +18210,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
     (void) linger_ms;
     na_sm_door_close(self);
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -18465,11 +18220,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         na_sm_peer_move(addr, NA_SM_DEAD);
         hg_list_remove(&addr->turn);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         na_class->core->addr_unref(&addr->base);
-        hg_lock(&self->lock);
+        na_sm_enter(self);
     }
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     na_sm_shut(self);
 }
 
@@ -18538,12 +18293,12 @@ static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
         *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr = na_sm_peer_find(self, name);
     connected = addr != NULL &&
         (na_sm_peer_state(addr) == NA_SM_DIALLING ||
             na_sm_peer_state(addr) == NA_SM_READY);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (connected) {
         *addr_p = &addr->base;
         return NA_SUCCESS;
@@ -18585,7 +18340,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     addr = na_sm_find(self, name, &where, !from_peer, &unused);
     if (addr != NULL && !from_peer)
         addr->from_peer = false;
@@ -18651,7 +18406,7 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (na_sm_peer_state(addr) != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr);
     na_sm_peer_unlock(self);
@@ -18695,14 +18450,14 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
     if (found) {
         na_sm_op_of(op)->held = false;
         hg_list_remove(&op->link);
     }
     running = !found && na_sm_rma_cancel_running(self, op_id);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     if (!found)
         return running ? NA_SUCCESS : NA_NOENTRY;
     core->complete(op, NA_CANCELED);
@@ -18747,9 +18502,9 @@ static unsigned na_sm_hear_packet(
     na_sm_packet_close(&packet);
     if (ret != NA_DISCONNECT)
         return 0;
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     return 1;
 }
 
@@ -18782,12 +18537,12 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
  * that we eat from here on, each was for a sleep before. */
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     NA_SM_STEP();
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
 }
 
 /* Ask the sockets, and do what time demands. */
@@ -18826,12 +18581,12 @@ static unsigned na_sm_bury(struct na_sm_class *self)
     for (n = 0;; n++) {
         struct na_sm_addr *addr = NULL;
 
-        hg_lock(&self->lock);
+        na_sm_enter(self);
         if (!hg_list_is_empty(&self->dying))
             addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
         else
             atomic_store(&self->mourning, false);
-        hg_unlock(&self->lock);
+        na_sm_leave(self);
         if (addr == NULL)
             return n;
         na_sm_flow_drain(self, addr);
@@ -18899,7 +18654,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     if (na_sm_is_forked(self))
         return NA_FALSE;
     NA_SM_STEP();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -18911,7 +18666,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     if (busy || na_loop_has_work(&self->loop))
         return NA_FALSE;
@@ -18925,11 +18680,11 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
 
     NA_SM_STEP();
-    hg_lock(&self->lock);
+    na_sm_enter(self);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    hg_unlock(&self->lock);
+    na_sm_leave(self);
     NA_SM_STEP();
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
@@ -19854,13 +19609,17 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
 static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {
+    struct na_context_core *core = na_context_core_of(context);
     uint64_t deadline = hg_clock_after_ms(timeout_ms);
     na_return_t why = NA_SUCCESS;
 
     while (!waiter->done) {
-        na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
+        na_return_t ret;
 
-        (void) na_context_run(context, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+        na_context_enter(core);
+        ret = na_progress(context, NA_LANES_ALL, deadline);
+        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+        na_context_leave(core);
         if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
         why = ret;
@@ -21324,19 +21083,12 @@ static na_return_t na_mux_arrived(struct na_class *inner,
 
 /* ---- The wheel ---- */
 
-/* Who finds a part taken finds a context of it being destroyed, which polls. */
 static unsigned na_mux_poll_part(struct na_context *inner)
 {
     struct na_class_core *core = na_class_core_of(inner->na_class);
-    unsigned n;
+    unsigned n = core->ops.poll(inner);
 
-    if (pthread_mutex_trylock(&core->poll_lock) != 0)
-        return 0;
-    n = core->ops.poll(inner);
-    if (core->emul != NULL)
-        n += na_emul_poll(core->emul);
-    hg_unlock(&core->poll_lock);
-    return n;
+    return core->emul != NULL ? n + na_emul_poll(core->emul) : n;
 }
 
 static unsigned na_mux_poll(struct na_context *context)
@@ -21581,6 +21333,7 @@ static na_return_t na_mux_open_part(
     inner = NA_Initialize_opt(string, mux->base.listen, &info);
     if (inner == NULL)
         return NA_NODEV; /* which it has logged */
+    na_class_core_of(inner)->lock = na_class_core_of(&mux->base)->lock;
     ret = na_mux_adopt(mux, inner);
     if (ret != NA_SUCCESS)
         (void) NA_Finalize(inner);
@@ -22090,37 +21843,6 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-static na_return_t na_class_init_locks(struct na_class_core *core)
-{
-    na_return_t ret = hg_lock_init(&core->lock);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = hg_lock_init(&core->context_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
-    ret = hg_lock_init(&core->poll_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_context_lock;
-    ret = hg_lock_init(&core->waiters_lock);
-    if (ret != NA_SUCCESS)
-        goto destroy_poll_lock;
-    ret = na_match_init(&core->match);
-    if (ret != NA_SUCCESS)
-        goto destroy_waiters_lock;
-    return NA_SUCCESS;
-
-destroy_waiters_lock:
-    pthread_mutex_destroy(&core->waiters_lock);
-destroy_poll_lock:
-    pthread_mutex_destroy(&core->poll_lock);
-destroy_context_lock:
-    pthread_mutex_destroy(&core->context_lock);
-destroy_lock:
-    pthread_mutex_destroy(&core->lock);
-    return ret;
-}
-
 static void na_class_free(struct na_class_core *core)
 {
     unsigned i;
@@ -22136,13 +21858,10 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_sink_fini(core);
     na_match_fini(&core->match);
     assert(hg_list_is_empty(&core->waiters));
-    pthread_mutex_destroy(&core->waiters_lock);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
+    pthread_mutex_destroy(&core->list_lock);
+    hg_monitor_fini(&core->own_lock);
     na_class_free(core);
 }
 
@@ -22163,6 +21882,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->addrs);
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
+    na_match_init(&core->match);
+    core->lock = &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -22172,8 +21893,12 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.incarnation = hg_clock_random() | 1;
     if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
         na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
-        na_class_init_locks(core) != NA_SUCCESS)
+        hg_lock_init(&core->list_lock) != NA_SUCCESS)
         goto free_core;
+    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS) {
+        pthread_mutex_destroy(&core->list_lock);
+        goto free_core;
+    }
     emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
     if (emulate || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && emulate) {
@@ -22208,9 +21933,11 @@ static void *na_class_thread(void *arg)
     struct na_class_core *core = (struct na_class_core *) arg;
 
     /* The one thing ever queued here is the entry that ends the thread. */
+    hg_enter(core->lock);
     while (na_progress(core->thread_context, NA_LANES_DONE, HG_CLOCK_NEVER) !=
         NA_SUCCESS)
         continue;
+    hg_leave(core->lock);
     return NULL;
 }
 
@@ -25180,10 +24907,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
  * the class itself has, in each context, and nowhere else: with that all have
  * it, too.
  *
- * Locking: the context's lock is held around what counts more, and forgets.
- * Giving back needs none: it has a count of its own, and what there is is the
- * difference. Who takes meanwhile sees what was there before or less, so that
- * nobody gets past a limit.
+ * Locking: the lock of the class guards all of it.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -25200,35 +24924,21 @@ enum hg_share_kind {
 };
 
 struct hg_share {
-    _Atomic bool left; /* counts no more: nobody gives back what is in it */
-    uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
-    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by others, since the beginning */
-    _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
-    /* The same of a class that calls itself: all contexts have its address. */
-    _Atomic uint64_t own_taken[HG_SHARE_KINDS];
-    _Atomic uint64_t own_given[HG_SHARE_KINDS];
+    bool left; /* counts no more: nobody gives back what is in it */
+    uint64_t limit[HG_SHARE_KINDS];  /* below 2^62 */
+    uint64_t others[HG_SHARE_KINDS]; /* what peers have in this context */
+    uint64_t own[HG_SHARE_KINDS];    /* what the class has that calls itself */
 };
-
-/* What is out of a pair of counts. Never below 0: what is given back was taken
- * before. */
-static inline uint64_t hg_share_out(
-    const _Atomic uint64_t *taken, const _Atomic uint64_t *given)
-{
-    uint64_t back = atomic_load_explicit(given, memory_order_acquire);
-
-    return atomic_load_explicit(taken, memory_order_relaxed) - back;
-}
 
 /* What all have. */
 static inline uint64_t hg_share_total(
     const struct hg_share *share, enum hg_share_kind kind)
 {
-    return hg_share_out(&share->taken[kind], &share->given[kind]) +
-        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
+    return share->others[kind] + share->own[kind];
 }
 
-/* What a peer has in all contexts of the class. What was given back may be
- * counted still. Not of the class's own address. */
+/* What a peer has in all contexts of the class. Not of the class's own
+ * address. */
 HG_PRIVATE uint64_t hg_share_peer(
     const struct na_addr *addr, enum hg_share_kind kind);
 
@@ -25243,8 +24953,7 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(
     struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added; nothing after hg_share_leave. Any thread,
- * with the lock or without. */
+/* Give back what was taken or added; nothing after hg_share_leave. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 
@@ -25268,54 +24977,28 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "na/sink.h" */
 
-_Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
-    "an address has two places for each kind");
+_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
+    "an address has a place for each kind");
 
-#define HG_SHARE_TRIES 8u
-
-/* Where an address counts what it took, and behind that what it gave back. */
-static _Atomic uint64_t *hg_share_of(
+static uint64_t *hg_share_of(
     const struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return &na_addr_core_of(addr)->used[2 * kind];
+    return &na_addr_core_of(addr)->used[kind];
 }
 
-/* Other contexts may take and give back between our two looks, more than the
- * limit if we are interrupted there: then we look again. */
 HG_PRIVATE uint64_t hg_share_peer(
     const struct na_addr *addr, enum hg_share_kind kind)
 {
-    const _Atomic uint64_t *of = hg_share_of(addr, kind);
-    unsigned tries = HG_SHARE_TRIES;
-    uint64_t given, taken;
-
-    do {
-        given = atomic_load_explicit(&of[1], memory_order_acquire);
-        taken = atomic_load_explicit(&of[0], memory_order_acquire);
-    } while (HG_UNLIKELY(
-        atomic_load_explicit(&of[1], memory_order_relaxed) != given &&
-        --tries > 0));
-    return taken - given;
+    return *hg_share_of(addr, kind);
 }
 
 /* What the peer and all have of a kind. */
 static HG_HOT uint64_t hg_share_sum(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    uint64_t own =
-        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
-
-    return (addr->self ? own : hg_share_peer(addr, kind)) + own +
-        hg_share_out(&share->taken[kind], &share->given[kind]);
-}
-
-/* Add, where a lock keeps other writers away. */
-static void hg_share_raise(_Atomic uint64_t *count, uint64_t amount)
-{
-    atomic_store_explicit(count,
-        atomic_load_explicit(count, memory_order_relaxed) + amount,
-        memory_order_relaxed);
+    return (addr->self ? share->own[kind] : hg_share_peer(addr, kind)) +
+        hg_share_total(share, kind);
 }
 
 HG_PRIVATE HG_HOT bool hg_share_take(struct hg_share *share,
@@ -25337,13 +25020,11 @@ HG_PRIVATE HG_HOT void hg_share_add(struct hg_share *share,
     if (share->left)
         return;
     if (addr->self) {
-        hg_share_raise(&share->own_taken[kind], amount);
+        share->own[kind] += amount;
         return;
     }
-    hg_share_raise(&share->taken[kind], amount);
-    /* Other contexts have the peer, too, and locks of their own. */
-    atomic_fetch_add_explicit(
-        hg_share_of(addr, kind), amount, memory_order_relaxed);
+    share->others[kind] += amount;
+    *hg_share_of(addr, kind) += amount;
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -25357,13 +25038,15 @@ HG_PRIVATE HG_HOT void hg_share_give(struct hg_share *share,
 {
     if (share->left)
         return;
-    assert(hg_share_total(share, kind) >= amount);
-    if (!addr->self)
-        atomic_fetch_add_explicit(
-            &hg_share_of(addr, kind)[1], amount, memory_order_release);
-    atomic_fetch_add_explicit(
-        addr->self ? &share->own_given[kind] : &share->given[kind], amount,
-        memory_order_release);
+    if (addr->self) {
+        assert(share->own[kind] >= amount);
+        share->own[kind] -= amount;
+        return;
+    }
+    assert(share->others[kind] >= amount);
+    assert(*hg_share_of(addr, kind) >= amount);
+    share->others[kind] -= amount;
+    *hg_share_of(addr, kind) -= amount;
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)
@@ -25390,13 +25073,12 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 
     if (hg_share_is_used(core))
         return;
-    hg_lock(&core->lock);
+    hg_lock(&core->list_lock);
     for (link = core->addrs.next; link != &core->addrs; link = link->next) {
         for (i = 0; i < NA_CORE_USES; i++)
-            atomic_store(
-                &HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i], 0);
+            HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i] = 0;
     }
-    hg_unlock(&core->lock);
+    hg_unlock(&core->list_lock);
 }
 
 /* ==== gen/hg/bulk.h ==== */
@@ -25438,7 +25120,7 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 /* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
-    pthread_mutex_t lock;
+    struct hg_monitor *lock; /* the NA class's */
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
     struct na_link homes; /* of transfers that are checked */
@@ -25645,12 +25327,12 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
         hg_log_error("bulk", "no memory for the bulk layer");
         return HG_NOMEM;
     }
-    ret = hg_lock_init(&layer->lock);
-    if (ret != HG_SUCCESS)
-        goto free_layer;
     ret = hg_lock_cond_init(&layer->released);
-    if (ret != HG_SUCCESS)
-        goto destroy_lock;
+    if (ret != HG_SUCCESS) {
+        hg_mem_free(layer);
+        return ret;
+    }
+    layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
@@ -25658,12 +25340,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     hg_map_init(&layer->ids);
     *layer_p = layer;
     return HG_SUCCESS;
-
-destroy_lock:
-    pthread_mutex_destroy(&layer->lock);
-free_layer:
-    hg_mem_free(layer);
-    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
@@ -25716,7 +25392,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         const struct hg_bulk *bulk =
@@ -25728,7 +25404,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
                     : bulk->owner == NULL ? "a peer"
                                           : bulk->owner);
     }
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     return count;
 }
 
@@ -25750,7 +25426,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
             left == 1 ? " outlives" : "s outlive", first);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
-    pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
 
@@ -25763,9 +25438,9 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     hg_bulk_withdraw(bulk);
     hg_bulk_drop_mems(bulk);
     if (layer != NULL) {
-        hg_lock(&layer->lock);
+        hg_enter(layer->lock);
         hg_list_remove(&bulk->link);
-        hg_unlock(&layer->lock);
+        hg_leave(layer->lock);
     }
     hg_bulk_drop_addr(bulk);
     assert(atomic_load(&bulk->refs) == 0);
@@ -25835,9 +25510,9 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(
     atomic_init(&bulk->refs, 1);
     atomic_init(&bulk->given, 1);
     bulk->layer = layer;
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     return bulk;
 }
 
@@ -25986,7 +25661,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     size_t i;
 
     assert(bulk->original == NULL);
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     /* Here, as its owner may be freeing it while an alias is serialized. */
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
@@ -26002,7 +25677,7 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     while (ret != HG_SUCCESS && i > 0)
         (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
 unlock:
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     return ret;
 }
 
@@ -26018,16 +25693,16 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
     if (layer == NULL)
         return;
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     was = bulk->published;
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
-        (void) hg_lock_wait_until(
-            &layer->released, &layer->lock, HG_CLOCK_NEVER);
+        (void) hg_monitor_wait_until(
+            layer->lock, &layer->released, HG_CLOCK_NEVER);
     checked = !hg_list_is_empty(&layer->homes);
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     if (checked)
         layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
@@ -26063,12 +25738,12 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
             return;
     }
     /* Somebody waits, and frees it next. */
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     before = atomic_fetch_sub(holds, 1);
     assert(before > HG_BULK_WITHDRAWN);
     if (before == (HG_BULK_WITHDRAWN | 1u))
         pthread_cond_broadcast(&layer->released);
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* A handle for the memory of `original`, whose reference it takes. */
@@ -26110,11 +25785,11 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
 {
     struct hg_bulk *bulk;
 
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     bulk = (struct hg_bulk *) hg_map_get(&layer->ids, id);
     if (bulk != NULL && !hg_bulk_ref_living(bulk))
         bulk = NULL;
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     if (bulk == NULL) {
         layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
         hg_log_warning("bulk", "a bulk handle of this process was freed");
@@ -26131,13 +25806,13 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     struct hg_bulk_layer *layer = bulk->layer;
     bool done = false;
 
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     if (!bulk->remote && !atomic_load(&source->bound)) {
         source->context_id = context_id;
         atomic_store(&source->bound, true);
         done = true;
     }
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     if (done)
         return HG_SUCCESS;
     hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
@@ -26181,7 +25856,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
     struct na_link *link;
 
     assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
         struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
@@ -26193,7 +25868,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
             break;
         }
     }
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* ---- Access ---- */
@@ -26782,14 +26457,15 @@ struct hg_transfer_home {
     struct hg_bulk_layer *layer;               /* if so, whose list it is on */
     struct na_link sibling;                    /* the layer's lock */
     _Atomic uint32_t under_way;
-    _Atomic bool ending; /* its context is: no check begins any more */
-    _Atomic bool left;   /* by its context: those under way are abandoned */
-    pthread_mutex_t lock;
+    _Atomic bool ending;     /* its context is: no check begins any more */
+    _Atomic bool left;       /* by its context: those under way are abandoned */
+    struct hg_monitor *lock; /* the bulk class's */
     struct na_link transfers; /* until their callbacks have run */
 };
 
 /* Its list; HG_NOMEM (logged). The end: none is left. */
-HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home);
+HG_PRIVATE void hg_transfer_home_init(
+    struct hg_transfer_home *home, struct hg_monitor *lock);
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
 
 /* Have what moves between the layer's memory and peers' checked, from the start
@@ -26939,8 +26615,7 @@ struct hg_transfer {
     struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
-    pthread_mutex_t lock;
-    /* Guarded by lock. */
+    /* Guarded by the home's lock. */
     struct hg_transfer_walk walk; /* to what was started */
     /* On their way, 1 while being started, 1 for each who holds it. */
     unsigned pieces;
@@ -26956,28 +26631,28 @@ struct hg_transfer {
     struct hg_transfer_slot slots[];
 };
 
-HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home)
+HG_PRIVATE void hg_transfer_home_init(
+    struct hg_transfer_home *home, struct hg_monitor *lock)
 {
     hg_list_init(&home->transfers);
-    return hg_lock_init(&home->lock);
+    home->lock = lock;
 }
 
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
 {
     assert(hg_list_is_empty(&home->transfers));
     if (home->layer != NULL) {
-        hg_lock(&home->layer->lock);
+        hg_enter(home->layer->lock);
         hg_list_remove(&home->sibling);
-        hg_unlock(&home->layer->lock);
+        hg_leave(home->layer->lock);
     }
-    pthread_mutex_destroy(&home->lock);
 }
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
-    hg_lock(&transfer->home->lock);
+    hg_enter(transfer->home->lock);
     hg_list_remove(&transfer->link);
-    hg_unlock(&transfer->home->lock);
+    hg_leave(transfer->home->lock);
     if (transfer->check != NULL)
         transfer->home->checker->end(transfer->check);
     if (transfer->owner != NULL)
@@ -26987,7 +26662,6 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     atomic_fetch_sub(&transfer->home->under_way, 1);
     hg_bulk_unref(transfer->args.origin);
     hg_bulk_unref(transfer->args.local);
-    pthread_mutex_destroy(&transfer->lock);
     hg_mem_free(transfer);
 }
 
@@ -27052,7 +26726,7 @@ static void hg_transfer_drop_piece(
     bool check;
     bool last;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     if (transfer->ret == HG_SUCCESS)
         transfer->ret = ret;
     assert(transfer->pieces > 0);
@@ -27062,7 +26736,7 @@ static void hg_transfer_drop_piece(
         transfer->checking = true;
         transfer->pieces = 1;
     }
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     if (check)
         transfer->home->checker->begin(transfer);
     else if (last)
@@ -27105,12 +26779,12 @@ static void hg_transfer_note(
     struct hg_transfer *transfer = slot->transfer;
     bool mine;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     mine = slot->turn == turn;
     if (mine)
         slot->op_id = op_id;
     mine = mine && transfer->canceled;
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     if (mine)
         (void) na_context_cancel(transfer->home->context, op_id);
 }
@@ -27170,14 +26844,14 @@ static struct hg_transfer_slot *hg_transfer_next(struct hg_transfer *transfer,
 {
     struct hg_transfer_slot *slot = NULL;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     if (transfer->ret == HG_SUCCESS && !transfer->canceled &&
         transfer->idle != NULL &&
         hg_transfer_cut(&transfer->walk, &transfer->args, piece)) {
         slot = hg_transfer_take_slot(transfer);
         *turn_p = slot->turn;
     }
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     return slot;
 }
 
@@ -27186,9 +26860,9 @@ static void hg_transfer_end_slot(struct hg_transfer_slot *slot)
 {
     struct hg_transfer *transfer = slot->transfer;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     hg_transfer_give_slot(slot);
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
 }
 
 static void hg_transfer_issue(struct hg_transfer *transfer);
@@ -27486,8 +27160,7 @@ static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
         count = HG_TRANSFER_WINDOW;
     transfer = (struct hg_transfer *) hg_mem_calloc(
         1, sizeof(*transfer) + count * sizeof(transfer->slots[0]));
-    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
-        hg_mem_free(transfer);
+    if (transfer == NULL) {
         hg_log_error("bulk", "no memory for a transfer");
         return NULL;
     }
@@ -27533,9 +27206,9 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
     transfer->began = hg_clock_ticks();
-    hg_lock(&home->lock);
+    hg_enter(home->lock);
     hg_list_push(&home->transfers, &transfer->link);
-    hg_unlock(&home->lock);
+    hg_leave(home->lock);
     *transfer_p = transfer;
     return HG_SUCCESS;
 }
@@ -27575,9 +27248,9 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
     if (ret == HG_AGAIN) {
         ret = hg_transfer_ask(transfer);
     } else {
-        hg_lock(&transfer->lock);
+        hg_enter(transfer->home->lock);
         transfer->walk.cut = transfer->args.size;
-        hg_unlock(&transfer->lock);
+        hg_leave(transfer->home->lock);
     }
     hg_transfer_drop_piece(transfer, ret);
 }
@@ -27600,11 +27273,11 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
 {
     bool held;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     held = transfer->pieces > 0;
     if (held)
         transfer->pieces++;
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     return held;
 }
 
@@ -27620,19 +27293,19 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
     void *check;
     unsigned i;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     assert(transfer->pieces > 0);
     transfer->canceled = true;
     check = transfer->check;
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     if (check != NULL)
         transfer->home->checker->cancel(check);
     for (i = 0; i < transfer->slot_count; i++) {
         na_op_id_t op_id;
 
-        hg_lock(&transfer->lock);
+        hg_enter(transfer->home->lock);
         op_id = transfer->slots[i].op_id;
-        hg_unlock(&transfer->lock);
+        hg_leave(transfer->home->lock);
         if (op_id != NA_OP_ID_NULL) /* one that ended meanwhile is stale */
             (void) na_context_cancel(context, op_id);
     }
@@ -27666,11 +27339,11 @@ HG_PRIVATE void hg_transfer_note_check(
 {
     bool canceled;
 
-    hg_lock(&transfer->lock);
+    hg_enter(transfer->home->lock);
     assert(transfer->check == NULL && transfer->pieces > 0);
     transfer->check = check;
     canceled = transfer->canceled;
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
     if (canceled) /* who did so did not find it */
         transfer->home->checker->cancel(check);
 }
@@ -27702,13 +27375,13 @@ static struct hg_transfer *hg_transfer_find_checked(
             HG_CONTAINER_OF(link, struct hg_transfer, link);
         bool found = false;
 
-        hg_lock(&transfer->lock);
+        hg_enter(transfer->home->lock);
         if (transfer->checking && !transfer->canceled && transfer->pieces > 0 &&
             hg_bulk_source(transfer->args.local) == bulk) {
             transfer->pieces++;
             found = true;
         }
-        hg_unlock(&transfer->lock);
+        hg_leave(transfer->home->lock);
         if (found)
             return transfer;
     }
@@ -27722,17 +27395,17 @@ static struct hg_transfer *hg_transfer_find_withdrawn(
     struct hg_transfer *transfer = NULL;
     struct na_link *link;
 
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     for (link = layer->homes.next; link != &layer->homes && transfer == NULL;
          link = link->next) {
         struct hg_transfer_home *home =
             HG_CONTAINER_OF(link, struct hg_transfer_home, sibling);
 
-        hg_lock(&home->lock);
+        hg_enter(home->lock);
         transfer = hg_transfer_find_checked(home, bulk);
-        hg_unlock(&home->lock);
+        hg_leave(home->lock);
     }
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
     return transfer;
 }
 
@@ -27752,10 +27425,10 @@ HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
     assert(home->checker == NULL && hg_list_is_empty(&home->transfers));
     home->checker = checker;
     home->layer = layer;
-    hg_lock(&layer->lock);
+    hg_enter(layer->lock);
     layer->withdrawn = hg_transfer_withdrawn;
     hg_list_push(&layer->homes, &home->sibling);
-    hg_unlock(&layer->lock);
+    hg_leave(layer->lock);
 }
 
 /* ---- What is known of one ---- */
@@ -27773,11 +27446,11 @@ static void hg_transfer_tell(
         view->peer, sizeof(view->peer), "%s", hg_transfer_peer_name(args));
     view->begun = 0;
     view->ended = false;
-    if (!hg_lock_try(&transfer->lock))
+    if (!hg_enter_try(transfer->home->lock))
         return;
     view->begun = transfer->walk.cut;
     view->ended = transfer->pieces == 0;
-    hg_unlock(&transfer->lock);
+    hg_leave(transfer->home->lock);
 }
 
 HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
@@ -27786,13 +27459,13 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
     const struct na_link *link;
     unsigned count = 0;
 
-    if (!hg_lock_try(&home->lock))
+    if (!hg_enter_try(home->lock))
         return false;
     for (link = home->transfers.next; link != &home->transfers && count < max;
          link = link->next)
         hg_transfer_tell(
             HG_CONTAINER_OF(link, struct hg_transfer, link), &views[count++]);
-    hg_unlock(&home->lock);
+    hg_leave(home->lock);
     *count_p = count;
     return true;
 }
@@ -27867,7 +27540,7 @@ struct hg_class {
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
-    pthread_mutex_t lock;
+    struct hg_monitor *lock; /* the NA class's */
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
@@ -28013,12 +27686,10 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->trace_base = hg_clock_random();
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
-    ret = hg_lock_init(&hg_class->lock);
-    if (ret != HG_SUCCESS)
-        goto free_class;
+    hg_class->lock = na_class_core_of(na_class)->lock;
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
-        goto destroy_lock;
+        goto free_class;
     hg_class_set_options(hg_class, options);
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
@@ -28035,8 +27706,6 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
 
 fini_registry:
     hg_registry_fini(&hg_class->registry);
-destroy_lock:
-    pthread_mutex_destroy(&hg_class->lock);
 free_class:
     hg_mem_free(hg_class);
     return ret;
@@ -28067,7 +27736,6 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
-    pthread_mutex_destroy(&hg_class->lock);
     hg_mem_free(hg_class);
 }
 
@@ -28296,7 +27964,6 @@ struct hg_handle {
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
     _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
-    _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -28315,8 +27982,8 @@ struct hg_context {
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
     struct hg_transfer_home transfers;
-    pthread_mutex_t lock;
-    struct na_link pool; /* free handles */
+    struct hg_monitor *lock; /* the NA class's */
+    struct na_link pool;     /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link abandoned; /* free handles that may be destroyed once more */
@@ -28390,11 +28057,10 @@ HG_PRIVATE unsigned hg_handle_count_targets(
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
-/* Whether a message of an earlier call may be looked at still: by the
- * transport, or by a thread that is in HG_Forward with it. */
+/* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
 {
-    return atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 0;
+    return atomic_load(&handle->sends) > 0;
 }
 
 /* A handle with one reference, idle, without an address; `reserve`: if need
@@ -28503,6 +28169,9 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 /* Queue a step of the library's own: `run` gets the handle's completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
+/* The same; `run` is called with the lock held, and returns so. */
+HG_PRIVATE void hg_handle_push_inside(struct hg_handle *handle,
+    enum na_lane lane, void (*run)(struct na_completion *done));
 
 /* Let its timer, which is not set, expire at `when`; who drives hears of it.
  * HG_NOMEM (logged). The lock is held. */
@@ -28678,9 +28347,9 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
 
     context->live++;
     if (handle == NULL) {
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
         handle = hg_handle_new(context);
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         if (handle == NULL && reserve)
             handle = hg_handle_reuse(context, 0);
     }
@@ -28876,13 +28545,13 @@ static void hg_handle_end(struct hg_handle *handle)
 
     if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
+    hg_enter(context->lock);
     hg_handle_discount(handle);
-    hg_handle_leave_addr(addr);
-    hg_lock(&context->lock);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
+    hg_handle_leave_addr(addr);
     /* From here on context and class may be gone. */
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (excess != NULL)
         hg_handle_delete(excess);
 }
@@ -28912,9 +28581,9 @@ static HG_HOT bool hg_handle_unref_self(struct hg_handle *handle)
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
         handle->addr == NULL || !handle->addr->self)
         return false;
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     done = hg_handle_unref_locked(handle, &addr);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return done;
 }
 
@@ -29030,11 +28699,11 @@ HG_PRIVATE struct na_addr *hg_handle_swap_addr(
 {
     struct na_addr *before;
 
-    hg_lock(&handle->context->lock); /* who looks for calls to a dead peer */
+    hg_enter(handle->context->lock); /* who looks for calls to a dead peer */
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     return before;
 }
 
@@ -29073,6 +28742,15 @@ HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
     enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
+    handle->done.inside = NA_FALSE;
+    na_queue_push(handle->context->queue, lane, &handle->done);
+}
+
+HG_PRIVATE HG_HOT void hg_handle_push_inside(struct hg_handle *handle,
+    enum na_lane lane, void (*run)(struct na_completion *done))
+{
+    handle->done.run = run;
+    handle->done.inside = NA_TRUE;
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
@@ -29135,10 +28813,14 @@ HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
 
 HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     if (!handle->counted)
         return;
     handle->counted = false;
-    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+    hg_enter(context->lock);
+    hg_share_give(&context->share, handle->addr, handle->counted_as, 1);
+    hg_leave(context->lock);
 }
 
 /* A refusal cannot leave yet. */
@@ -29147,9 +28829,9 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
     if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_SHARE_REFUSALS;
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     handle->counted = true;
 }
 
@@ -29378,8 +29060,14 @@ static hg_return_t hg_handle_send_away(
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    return handle->addr->self ? hg_handle_send_self(handle, message)
-                              : hg_handle_send_away(handle, message);
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = handle->addr->self ? hg_handle_send_self(handle, message)
+                             : hg_handle_send_away(handle, message);
+    hg_leave(context->lock);
+    return ret;
 }
 
 /* Send a handle's control message. False: it is kept for later. */
@@ -29392,10 +29080,10 @@ static bool hg_handle_say(struct hg_handle *handle)
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
         atomic_store_explicit(&context->has_timers, true, memory_order_release);
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
         return false;
     }
     if (ret != HG_SUCCESS)
@@ -29419,7 +29107,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     struct hg_handle *carrier = NULL;
     bool full;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
     if (!full)
         carrier = hg_handle_get(context, true);
@@ -29430,7 +29118,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
         carrier->target = true; /* counts as a refusal if it cannot leave */
         carrier->refused = true;
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (full)
         hg_log_warning("rpc", "%s takes no messages",
             addr->name != NULL ? addr->name : "a peer");
@@ -29459,9 +29147,9 @@ static void hg_handle_take_unsaid(
     struct hg_context *context, struct na_link *taken)
 {
     hg_list_init(taken);
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     hg_list_splice(taken, &context->unsaid);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
@@ -29478,9 +29166,9 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
         (void) hg_handle_say(handle);
         hg_handle_unref(handle);
     }
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     all = hg_list_is_empty(&context->unsaid);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return all;
 }
 
@@ -29645,8 +29333,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret != HG_SUCCESS)
         return ret;
     /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) &&
-        (atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 1))
+    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);
@@ -29797,13 +29484,8 @@ HG_PRIVATE hg_return_t hg_check_side(
  *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
- * Locking: the context's lock guards what is counted in it, its calls to
- * ourselves among that; what a peer has, for all contexts, is atomic. A lock of
- * the NA class guards the list of those who wait, for all layers on it; it is
- * taken inside a context's lock, and only a waiter's `wake` is called under it.
- * Who waits is counted, and looks for room after that, with the lock of the
- * context; who gives room looks at that count after it did, with the lock, so
- * that one of the two sees the other.
+ * Locking: the lock of the class guards all of it. A waiter's `wake` is called
+ * with it.
  */
 #ifndef HG_GEN_HG_ROOM_H
 #define HG_GEN_HG_ROOM_H
@@ -29835,7 +29517,7 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class);
 /* The same, where somebody waits. */
 static inline void hg_room_news(struct na_class *na_class)
 {
-    if (HG_UNLIKELY(atomic_load(&na_class_core_of(na_class)->waiting) > 0))
+    if (HG_UNLIKELY(!hg_list_is_empty(&na_class_core_of(na_class)->waiters)))
         hg_room_tell(na_class);
 }
 
@@ -29852,7 +29534,7 @@ static inline void hg_room_give(struct hg_handle *handle)
     if (handle->addr->self)
         context->asked_self -= handle->weight;
     else
-        atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+        na_addr_core_of(handle->addr)->asked -= handle->weight;
     context->asked -= handle->weight;
     handle->weight = 0;
     hg_room_news(handle->addr->na_class);
@@ -29869,9 +29551,8 @@ static inline void hg_room_heard(
     bool refused =
         header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
 
-    if (HG_UNLIKELY(refused ||
-            atomic_load_explicit(&na_addr_core_of(handle->addr)->room,
-                memory_order_relaxed) != HG_ROOM_UNKNOWN))
+    if (HG_UNLIKELY(
+            refused || na_addr_core_of(handle->addr)->room != HG_ROOM_UNKNOWN))
         hg_room_learn(handle, refused);
 }
 
@@ -29923,8 +29604,7 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
 HG_PRIVATE uint64_t hg_room_asked(
     const struct hg_context *context, const struct na_addr *addr)
 {
-    return addr->self ? context->asked_self
-                      : atomic_load(&hg_room_of(addr)->asked);
+    return addr->self ? context->asked_self : hg_room_of(addr)->asked;
 }
 
 /* Whether that much more is within the limit, where the peer has `asked` and
@@ -29950,8 +29630,8 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
         return false;
     if (addr->self)
         context->asked_self += weight;
-    else /* as may other contexts at the same time: more than its share then */
-        atomic_fetch_add(&hg_room_of(addr)->asked, weight);
+    else
+        hg_room_of(addr)->asked += weight;
     context->asked += weight;
     handle->weight += weight;
     return true;
@@ -29962,17 +29642,17 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
  * and few calls are refused. */
 HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused)
 {
-    _Atomic uint64_t *mark = &hg_room_of(handle->addr)->room;
+    uint64_t *mark = &hg_room_of(handle->addr)->room;
     uint64_t asked = hg_room_asked(handle->context, handle->addr);
-    uint64_t room = atomic_load(mark);
+    uint64_t room = *mark;
 
     assert(asked >= handle->weight);
     if (refused) {
         if (asked - handle->weight < room)
-            atomic_store(mark, asked - handle->weight);
+            *mark = asked - handle->weight;
     } else if (2 * asked >= room && room < HG_ROOM_KNOWN_MAX) {
         room += handle->weight / HG_ROOM_STEPS;
-        atomic_store(mark, room > handle->weight ? room : handle->weight);
+        *mark = room > handle->weight ? room : handle->weight;
     }
 }
 
@@ -29981,28 +29661,29 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_link *link;
 
-    hg_lock(&core->waiters_lock);
+    hg_enter(core->lock);
     for (link = core->waiters.next; link != &core->waiters; link = link->next) {
         struct hg_room_waiter *waiter =
             HG_CONTAINER_OF(link, struct hg_room_waiter, link);
 
         waiter->wake(waiter);
     }
-    hg_unlock(&core->waiters_lock);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr)
 {
-    uint64_t room = atomic_load(&hg_room_of(addr)->room);
+    uint64_t room;
     uint64_t asked;
     bool there;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
+    room = hg_room_of(addr)->room;
     asked = hg_room_asked(context, addr);
     there = context->in_flight < context->hg_class->options.max_in_flight &&
         hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return there &&
         (asked == 0 ? room > 0
                     : room >= HG_ROOM_CALL && asked <= room - HG_ROOM_CALL);
@@ -30011,20 +29692,22 @@ HG_PRIVATE bool hg_room_is_there(
 HG_PRIVATE bool hg_room_is_silent(
     struct hg_context *context, const struct na_addr *addr)
 {
-    bool asked;
+    bool silent;
 
-    hg_lock(&context->lock);
-    asked = hg_room_asked(context, addr) > 0;
-    hg_unlock(&context->lock);
-    return !asked && atomic_load(&hg_room_of(addr)->room) == 0;
+    hg_enter(context->lock);
+    silent = hg_room_asked(context, addr) == 0 && hg_room_of(addr)->room == 0;
+    hg_leave(context->lock);
+    return silent;
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    uint64_t none = 0;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    (void) atomic_compare_exchange_strong(
-        &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
+    hg_enter(core->lock);
+    if (hg_room_of(addr)->room == 0)
+        hg_room_of(addr)->room = HG_ROOM_CALL;
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
@@ -30035,18 +29718,15 @@ HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
     bool joined;
 
     assert(waiter->wake != NULL);
-    if (!na_sink_is_set(core, (uint8_t) number))
-        return false;
-    hg_lock(&core->waiters_lock);
+    hg_enter(core->lock);
     context = (struct hg_context *) na_sink_arg(core, number);
     joined = context != NULL && (context->callbacks || context == layer) &&
         !atomic_load(&context->transfers.ending);
     if (joined) {
         waiter->context = context;
         hg_list_push(&core->waiters, &waiter->link);
-        atomic_fetch_add(&core->waiting, 1);
     }
-    hg_unlock(&core->waiters_lock);
+    hg_leave(core->lock);
     return joined;
 }
 
@@ -30054,13 +29734,10 @@ HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    unsigned before = atomic_fetch_sub(&core->waiting, 1);
 
-    assert(before > 0);
-    (void) before;
-    hg_lock(&core->waiters_lock);
+    hg_enter(core->lock);
     hg_list_remove(&waiter->link);
-    hg_unlock(&core->waiters_lock);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE bool hg_room_close(struct hg_context *context)
@@ -30069,14 +29746,14 @@ HG_PRIVATE bool hg_room_close(struct hg_context *context)
     struct na_link *link;
     bool found = false;
 
-    hg_lock(&core->waiters_lock);
+    hg_enter(core->lock);
     for (link = core->waiters.next; link != &core->waiters; link = link->next)
         found = found ||
             HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
                 context;
     if (!found)
         atomic_store(&context->transfers.ending, true);
-    hg_unlock(&core->waiters_lock);
+    hg_leave(core->lock);
     return !found;
 }
 
@@ -30268,17 +29945,13 @@ static bool hg_owed_pay_slice(struct hg_context *context, struct hg_owed *owed)
 HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
 {
     const struct na_addr *full = NULL; /* takes no more */
-    struct na_link taken;
     struct na_link left;
     struct na_link *link;
     bool all;
 
-    hg_list_init(&taken);
     hg_list_init(&left);
-    hg_lock(&context->lock);
-    hg_list_splice(&taken, &context->owed);
-    hg_unlock(&context->lock);
-    while ((link = hg_list_pop(&taken)) != NULL) {
+    hg_enter(context->lock);
+    while ((link = hg_list_pop(&context->owed)) != NULL) {
         struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
 
         if (owed->addr != full && hg_owed_pay_slice(context, owed)) {
@@ -30288,25 +29961,20 @@ HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
         full = owed->addr;
         hg_list_push(&left, &owed->link);
     }
-    hg_lock(&context->lock);
-    hg_list_splice(&left, &context->owed);
     hg_list_splice(&context->owed, &left);
     all = hg_list_is_empty(&context->owed);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return all;
 }
 
 HG_PRIVATE void hg_owed_drop(struct hg_context *context)
 {
-    struct na_link taken;
     struct na_link *link;
 
-    hg_list_init(&taken);
-    hg_lock(&context->lock);
-    hg_list_splice(&taken, &context->owed);
-    hg_unlock(&context->lock);
-    while ((link = hg_list_pop(&taken)) != NULL)
+    hg_enter(context->lock);
+    while ((link = hg_list_pop(&context->owed)) != NULL)
         hg_owed_end(context, HG_CONTAINER_OF(link, struct hg_owed, link));
+    hg_leave(context->lock);
 }
 
 /* ==== gen/hg/watch.h ==== */
@@ -30626,14 +30294,14 @@ static hg_return_t hg_overflow_take_share(
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
     lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
     if (taken) {
         hg_share_give(&context->share, handle->addr, kind, lingering);
         large->share += size;
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (taken)
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
@@ -30652,11 +30320,11 @@ static void hg_overflow_give_share(
 
     if (large->share == 0)
         return;
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     hg_share_give(&context->share, handle->addr,
         fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
     large->share = 0;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 /* ---- Offering ---- */
@@ -30795,14 +30463,14 @@ static hg_return_t hg_overflow_begin_piece(
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     assert(!large->under_way);
     assert(!handle->target || handle->timer.index == 0);
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
     large->under_way = ret == HG_SUCCESS;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -30813,7 +30481,7 @@ static bool hg_overflow_end_piece(
     struct hg_context *context = handle->context;
     bool more;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     if (large->under_way && handle->target)
         hg_deadline_remove(&context->deadline, &handle->timer);
     large->under_way = false;
@@ -30822,7 +30490,7 @@ static bool hg_overflow_end_piece(
     more = large->got < large->size;
     if (context->closing)
         handle->canceled = true;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     hg_overflow_free_mem(&large->mem); /* described the local half */
     return more;
 }
@@ -30835,12 +30503,12 @@ static size_t hg_overflow_piece(
     size_t first = HG_OVERFLOW_PIECE_FIRST;
     size_t size = large->got;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     if (handle->target &&
         hg_share_total(share, HG_SHARE_FETCHED) >
             share->limit[HG_SHARE_FETCHED] / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     if (size < first)
         size = first;
     if (size > HG_OVERFLOW_PIECE_MAX)
@@ -30852,9 +30520,9 @@ static bool hg_overflow_is_canceled(struct hg_handle *handle)
 {
     bool canceled;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     canceled = handle->canceled;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     return canceled;
 }
 
@@ -30885,12 +30553,12 @@ static hg_return_t hg_overflow_next(
         hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
         handle->addr, &op_id);
     if (ret == HG_SUCCESS) {
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         if (large->under_way && large->got == start) { /* this piece is */
             large->op_id = op_id;
             canceled = handle->canceled;
         }
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
     }
     if (canceled)
         (void) na_context_cancel(context->na_context, op_id);
@@ -31005,9 +30673,9 @@ HG_PRIVATE void hg_overflow_cancel(
     struct hg_context *context = handle->context;
     na_op_id_t op_id;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     op_id = large->op_id;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     /* Stale once the piece ended, and not yet known before it started: then who
      * starts it sees that it is canceled. */
     (void) na_context_cancel(context->na_context, op_id);
@@ -31019,7 +30687,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     na_op_id_t op_id = NA_OP_ID_NULL;
     bool late;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     /* With the timer set again it is the next piece that is on its way. */
     late = handle->in_large.under_way && handle->timer.index == 0;
     if (late) {
@@ -31029,7 +30697,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
         (void) hg_handle_set_timer(
             handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (!late || op_id == NA_OP_ID_NULL)
         return;
     hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",
@@ -31095,11 +30763,15 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
+/* Whether a thread is just beginning a call; the lock is held. */
+HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context);
+
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Encode and send; the call's time begins. `callback` runs once, from the
- * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * queue's DONE lane, with the lock held, which it may leave and enter again; it
+ * has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
  * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */
@@ -31167,9 +30839,6 @@ HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
-
-/* Looks at others who are about to leave HG_Forward, before it is HG_BUSY. */
-#define HG_FORWARD_YIELDS 1000u
 
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
@@ -31263,10 +30932,10 @@ static inline hg_return_t hg_forward_create_at(struct hg_context *context,
     struct hg_handle *handle;
     hg_return_t ret;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_forward_make(context, addr, rpc);
     ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
     else if (handle != NULL)
@@ -31296,9 +30965,9 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
 {
     struct hg_handle *handle;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_forward_make(context, addr, rpc);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -31316,9 +30985,9 @@ HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
     bool is_free;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     is_free = hg_forward_is_free(handle);
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     return !is_free;
 }
 
@@ -31329,9 +30998,9 @@ static hg_return_t hg_forward_log_busy(
 {
     bool over;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     over = handle->state == HG_HANDLE_IDLE && handle->number == 0;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     if (over)
         hg_log_warning("rpc",
             "%s: the message of the handle's last call has yet to leave",
@@ -31341,28 +31010,15 @@ static hg_return_t hg_forward_log_busy(
     return HG_BUSY;
 }
 
-/* Two calls of the handle ended before the threads that made them were out of
- * HG_Forward: the last steps there are short, unless one was interrupted. */
-static HG_NOINLINE void hg_forward_let_out(struct hg_handle *handle)
-{
-    unsigned turns = HG_FORWARD_YIELDS;
-
-    while (atomic_load(&handle->senders) > 0 && turns-- > 0)
-        (void) sched_yield();
-}
-
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
-    if (HG_UNLIKELY(
-            handle->parted.data != NULL && atomic_load(&handle->senders) > 0))
-        hg_forward_let_out(handle);
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return HG_UNLIKELY(ret == HG_BUSY)
         ? hg_forward_log_busy(handle, "HG_Forward")
         : hg_forward_refuse(context, ret);
@@ -31372,27 +31028,42 @@ HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
 {
     bool is_free;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     is_free = hg_forward_is_free(handle);
     if (is_free)
         handle->number = HG_FORWARD_NO_CALL;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     return is_free ? HG_SUCCESS : hg_forward_log_busy(handle, "HG_Reset");
 }
 
 HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
 {
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     assert(handle->number == HG_FORWARD_NO_CALL);
     handle->number = 0;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
+}
+
+HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context)
+{
+    const struct na_link *link;
+
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next) {
+        const struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (handle->in_flight && handle->state == HG_HANDLE_IDLE)
+            return true;
+    }
+    return false;
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     if (handle->in_flight) { /* it was never sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
@@ -31401,7 +31072,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
         (void) hg_slots_remove(&context->sequences, handle->number);
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -31427,15 +31098,21 @@ static bool hg_forward_take(struct hg_handle *handle)
     return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
-/* Entry of the queue: the result stands. */
+/* Entry of the queue, inside: the result stands. */
 static void hg_forward_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_context *context = handle->context;
+    bool watched = hg_watch_is_on(context->hg_class);
 
     assert(handle->state == HG_HANDLE_ENDED);
-    hg_overflow_end(handle, &handle->in_large);
-    if (hg_watch_is_on(handle->context->hg_class))
-        hg_watch_complete(handle);
+    if (HG_UNLIKELY(handle->large || watched)) {
+        hg_leave(context->lock);
+        hg_overflow_end(handle, &handle->in_large);
+        if (watched)
+            hg_watch_complete(handle);
+        hg_enter(context->lock);
+    }
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
@@ -31455,7 +31132,7 @@ static const char *hg_forward_words(hg_return_t ret)
 static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 {
     handle->ret = ret;
-    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_handle_push_inside(handle, NA_LANE_DONE, hg_forward_run);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
@@ -31471,10 +31148,10 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = handle->sequence == sequence && hg_forward_take(handle);
     handle->settled = handle->settled || taken;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     return taken;
 }
 
@@ -31553,19 +31230,12 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->settled = false;
-    if (HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)) {
-        if (handle->addr->self) /* which does not die */
-            atomic_store_explicit(
-                &handle->state, HG_HANDLE_SENT, memory_order_release);
-        else
-            atomic_store(&handle->state, HG_HANDLE_SENT);
-        return HG_SUCCESS;
-    }
-    hg_lock(&handle->context->lock);
-    ret = hg_forward_admit(handle, size);
-    if (ret == HG_SUCCESS)
-        atomic_store(&handle->state, HG_HANDLE_SENT);
-    hg_unlock(&handle->context->lock);
+    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)
+        ? HG_SUCCESS
+        : hg_forward_admit(handle, size);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_SENT, memory_order_release);
     return hg_forward_refuse(handle->context, ret);
 }
 
@@ -31579,10 +31249,33 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
     return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
 }
 
+/* Begin the call and send its message. On error it has not begun. The lock is
+ * held. */
+static hg_return_t hg_forward_launch(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    uint64_t sequence = handle->sequence;
+    hg_return_t ret = hg_forward_begin(handle, message->size);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_handle_send(handle, message);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return HG_SUCCESS;
+    if (handle->context->callbacks) {
+        hg_forward_unsent(handle, sequence, ret);
+        return HG_SUCCESS;
+    }
+    if (!hg_forward_take(handle))
+        return HG_SUCCESS; /* it ended meanwhile: the callback tells */
+    hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
-    uint64_t sequence = handle->sequence;
+    struct hg_context *context = handle->context;
     struct hg_header header;
     struct hg_handle_message message = {&header, NULL, 0};
     hg_return_t ret;
@@ -31608,28 +31301,11 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    /* A peer that died before it begins fails the send: who buries it marks it
-     * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle, message.size);
+    hg_enter(context->lock);
+    ret = hg_forward_launch(handle, &message);
+    hg_leave(context->lock);
     if (ret != HG_SUCCESS)
-        goto end_large;
-    ret = hg_handle_send(handle, &message);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-    if (handle->context->callbacks) {
-        hg_forward_unsent(handle, sequence, ret);
-        return HG_SUCCESS;
-    }
-    hg_lock(&handle->context->lock);
-    if (hg_forward_take(handle))
-        hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
-    else
-        ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
-    hg_unlock(&handle->context->lock);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-end_large:
-    hg_overflow_end(handle, &handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
     return ret;
 }
 
@@ -31665,7 +31341,7 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
     bool fetching = false;
     bool taken = false;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
         fetching = handle->state == HG_HANDLE_FETCHING;
         if (fetching && !handle->canceled) {
@@ -31674,7 +31350,7 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         }
         taken = hg_forward_take(handle);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
@@ -31707,7 +31383,7 @@ HG_PRIVATE void hg_forward_end_all(
     struct na_link *link;
 
     hg_list_init(&ended);
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     if (addr != NULL)
         left = hg_room_asked(context, addr);
     link = context->origins.prev;
@@ -31726,14 +31402,14 @@ HG_PRIVATE void hg_forward_end_all(
             hg_list_push(ended.next, &handle->link); /* oldest first */
         }
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     while ((link = hg_list_pop(&ended)) != NULL) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         hg_list_push(&context->origins, link);
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_words(ret);
         hg_forward_finish(handle, ret);
@@ -31759,7 +31435,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     const char *text = "the output could not be fetched";
 
     ret = hg_handle_result(ret);
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
     hg_deadline_remove(&context->deadline, &handle->timer);
@@ -31767,7 +31443,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         ret = handle->why;
         text = hg_forward_words(ret);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
         hg_forward_acknowledge(handle);
     if (ret == HG_SUCCESS) {
@@ -31828,7 +31504,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -31842,7 +31518,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -32085,9 +31761,9 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 
     assert(handle->cancel.told && handle->canceled);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     handle->cancel.told = false;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     hg_handle_unref(handle);
 }
 
@@ -32107,14 +31783,14 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     void *arg;
 
     assert(part->told);
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     arg = part->arg;
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = NULL;
     }
     part->told = false;
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     if (callback != NULL)
         callback(handle, arg);
     hg_handle_unref(handle);
@@ -32209,11 +31885,11 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_cancel_find(context, source, header);
     if (handle != NULL && hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 /* The newest calls are visited first, and the scan stops when all calls of the
@@ -32226,7 +31902,7 @@ HG_PRIVATE void hg_cancel_peer(
     struct na_link *link;
     uint64_t left;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     left = hg_share_peer(addr, HG_SHARE_CALLS);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
@@ -32241,21 +31917,21 @@ HG_PRIVATE void hg_cancel_peer(
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     if (handle->cancel.missed)
         atomic_store(&handle->unwanted, true);
     if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_set_callback(
@@ -32264,13 +31940,13 @@ HG_PRIVATE void hg_cancel_set_callback(
     struct hg_context *context = handle->context;
 
     assert(handle->target);
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle->cancel.used = true;
     handle->cancel.callback = callback;
     handle->cancel.arg = arg;
     if (callback != NULL && hg_handle_is_over(handle))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 /* ==== gen/hg/held.h ==== */
@@ -32367,9 +32043,9 @@ HG_PRIVATE void hg_held_take_back(struct hg_handle *handle)
 {
     bool taken;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = hg_held_take(handle);
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     if (taken)
         hg_held_let_go(handle);
 }
@@ -32379,13 +32055,13 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle =
         (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
     if (handle != NULL &&
         (!na_addr_is_from(handle->addr, source) || !hg_held_take(handle)))
         handle = NULL;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (handle != NULL)
         hg_held_push_let_go(handle);
     else
@@ -32399,22 +32075,22 @@ HG_PRIVATE void hg_held_release(
     struct hg_handle *handle;
     uint64_t id;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     while ((handle = (struct hg_handle *) hg_slots_next(
                 &context->held, &cursor, &id)) != NULL) {
         if ((addr == NULL || handle->addr == addr) && hg_held_take(handle))
             hg_held_push_let_go(handle);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
 {
     bool taken;
 
-    hg_lock(&handle->context->lock);
+    hg_enter(handle->context->lock);
     taken = hg_held_take(handle);
-    hg_unlock(&handle->context->lock);
+    hg_leave(handle->context->lock);
     if (!taken)
         return false;
     hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
@@ -32439,9 +32115,9 @@ static hg_return_t hg_held_reserve(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     hg_return_t ret;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -32453,12 +32129,12 @@ static hg_return_t hg_held_begin(struct hg_handle *handle)
         hg_clock_after_ms(context->hg_class->options.output_hold_ms);
     hg_return_t ret;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     ret = hg_handle_set_timer(handle, until);
     handle->held = ret == HG_SUCCESS;
     if (handle->held)
         hg_handle_ref(handle);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -32483,9 +32159,9 @@ HG_PRIVATE hg_return_t hg_held_offer(
 end_large:
     hg_overflow_end(handle, &handle->out_large);
 give_place:
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 
@@ -32847,21 +32523,16 @@ static void hg_serve_end_callback(struct hg_handle *handle)
         hg_serve_abandon(handle);
 }
 
-/* Entry of the CALL lane: run the handler. */
-static void hg_serve_run(struct na_completion *done)
+/* Execute a call that came out of the queue. The lock is not held. */
+static void hg_serve_execute(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_of(done);
-    bool callbacks = handle->context->callbacks;
+    struct hg_context *context = handle->context;
+    bool callbacks = context->callbacks;
     uint64_t before;
     hg_return_t ret;
 
-    if (hg_handle_is_over(handle)) {
-        hg_serve_pass_over(handle);
-        return;
-    }
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
-        hg_handle_unref(handle);
         return;
     }
     before = hg_watch_inherit(handle->trace_id);
@@ -32886,7 +32557,29 @@ static void hg_serve_run(struct na_completion *done)
     }
     if (callbacks)
         hg_serve_end_callback(handle);
-    hg_handle_unref(handle);
+}
+
+/* Entry of the CALL lane, inside. What is large, or the application's, is freed
+ * without the lock. */
+static void hg_serve_run(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_context *context = handle->context;
+    bool heavy = context->callbacks || handle->large;
+
+    hg_leave(context->lock);
+    assert(hg_monitor_entered == 0);
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        hg_enter(context->lock);
+        return;
+    }
+    hg_serve_execute(handle);
+    if (heavy)
+        hg_handle_unref(handle);
+    hg_enter(context->lock);
+    if (!heavy)
+        hg_handle_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -32968,7 +32661,7 @@ static void hg_serve_push(struct hg_handle *handle)
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
         hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
-        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+        hg_handle_push_inside(handle, NA_LANE_CALL, hg_serve_run);
 }
 
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
@@ -33070,7 +32763,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     bool admitted = false;
     bool heard = false;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
@@ -33087,7 +32780,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     } else if (handle != NULL && !refused) {
         heard = hg_serve_note(context, source, header);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
@@ -33419,7 +33112,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     struct hg_handle *found = NULL;
     struct na_link *link;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     for (link = context->targets.next;
          link != &context->targets && found == NULL; link = link->next) {
         struct hg_handle *handle =
@@ -33430,7 +33123,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     }
     if (found != NULL)
         hg_handle_ref(found);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return found;
 }
 
@@ -33441,7 +33134,7 @@ HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
     char peer[NA_MAX_ADDR_LEN] = "";
     unsigned count = 0;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     for (link = context->targets.next; link != &context->targets;
          link = link->next) {
         const struct hg_handle *handle =
@@ -33453,7 +33146,7 @@ HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
             function, sizeof(function), "%s", hg_handle_function(handle));
         (void) snprintf(peer, sizeof(peer), "%s", hg_handle_peer(handle));
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (count > 0)
         hg_log_error("ctx",
             "%u calls were never answered, the first of \"%s\" from %s: a "
@@ -33465,12 +33158,12 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
 {
     const struct na_link *link;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     link = context->targets.next;
     while (link != &context->targets &&
         HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
         link = link->next;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return link != &context->targets;
 }
 
@@ -33538,6 +33231,7 @@ HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data);
 /* #include "hg/bulk_check.h" */
 
 /* #include "base/crc64.h" */
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/builtin.h" */
 /* #include "hg/forward.h" */
@@ -33682,8 +33376,10 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) arg;
     const struct hg_transfer_args *args = hg_transfer_look_at(transfer);
+    struct hg_context *context = handle->context;
     hg_return_t ret = handle->ret;
 
+    hg_leave(context->lock);
     if (ret == HG_CHECKSUM_ERROR) {
         hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
         hg_log_warning("bulk",
@@ -33695,6 +33391,7 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
     hg_forward_forget(handle);
     hg_handle_unref(handle);
     hg_transfer_checked(transfer, ret);
+    hg_enter(context->lock);
 }
 
 /* Whom to ask; NULL: the owner's address is of another class. */
@@ -34001,7 +33698,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         struct hg_timer *timer = NULL;
         bool unsaid;
 
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         if (context->deadline.count > 0)
             timer = hg_deadline_pop(&context->deadline, hg_clock_now());
         if (timer != NULL) {
@@ -34012,7 +33709,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         unsaid = hg_context_is_unsaid(context);
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
         if (handle == NULL && unsaid && !hg_context_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -34090,7 +33787,11 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
+        hg_leave(context->lock);
+        hg_enter(context->transfers.lock);
         (void) na_progress_alone(context->transfers.context, 0, 0);
+        hg_leave(context->transfers.lock);
+        hg_enter(context->lock);
         ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
@@ -34100,10 +33801,14 @@ static hg_return_t hg_context_progress_both(
         if (now >= deadline)
             return HG_TIMEOUT;
         if (now < awake_until || info->wait_mode == NA_WAIT_SPIN) {
+            hg_leave(context->lock);
             (void) sched_yield();
+            hg_enter(context->lock);
             continue;
         }
+        hg_leave(context->lock);
         ret = hg_context_sleep(context, deadline);
+        hg_enter(context->lock);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -34157,10 +33862,10 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
 
     if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
         return next;
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     next = hg_deadline_next(&context->deadline);
     unsaid = hg_context_is_unsaid(context);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (unsaid) {
         uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
@@ -34200,14 +33905,14 @@ static void hg_context_add_counts(
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->in_flight += context->in_flight;
     sum->unanswered += hg_handle_count_targets(context, false);
     sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
     sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_sum(
@@ -34220,13 +33925,13 @@ HG_PRIVATE void hg_context_sum(
     sum_p->unanswered = 0;
     sum_p->fetched_bytes = 0;
     sum_p->held_bytes = 0;
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     memcpy(counts, hg_class->counted, sizeof(counts));
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         hg_context_add_now(
             HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
     sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
     sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
@@ -34302,12 +34007,9 @@ HG_PRIVATE hg_return_t hg_context_create(
         hg_log_error("ctx", "no memory for a context");
         return HG_NOMEM;
     }
-    ret = hg_lock_init(&context->lock);
-    if (ret != HG_SUCCESS)
-        goto free_context;
-    ret = hg_transfer_home_init(&context->transfers);
-    if (ret != HG_SUCCESS)
-        goto destroy_lock;
+    context->lock = hg_class->lock;
+    hg_transfer_home_init(
+        &context->transfers, na_class_core_of(hg_class->layer->na_class)->lock);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
@@ -34341,9 +34043,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (hg_class->options.bulk_checksum)
         hg_transfer_home_check(
             &context->transfers, hg_class->layer, hg_bulk_check_table());
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     *context_p = context;
     return HG_SUCCESS;
 
@@ -34354,9 +34056,6 @@ remove:
 drop_pool:
     hg_handle_drop_pool(context);
     hg_transfer_home_fini(&context->transfers);
-destroy_lock:
-    pthread_mutex_destroy(&context->lock);
-free_context:
     hg_mem_free(context);
     return ret;
 }
@@ -34365,9 +34064,9 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
 {
     bool quiet;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     quiet = context->live == 0 && context->sending == 0;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return quiet && atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
@@ -34378,10 +34077,12 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     uint64_t deadline = hg_clock_after_ms(ms);
 
     while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+        hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) na_queue_run(
+            context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        hg_leave(context->lock);
         hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
@@ -34396,7 +34097,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     hg_transfer_home_fini(&context->transfers);
-    pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
 }
 
@@ -34406,18 +34106,18 @@ static void hg_context_leave_class(struct hg_context *context)
     struct hg_class *hg_class = context->hg_class;
 
     assert(!hg_list_is_empty(&context->sibling));
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     na_live_remove(NA_LIVE_CONTEXT, context);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
 {
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     context->closing = true;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_describe(
@@ -34429,7 +34129,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned others = 0;
     unsigned i;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
     for (i = 0; i < 2; i++) {
@@ -34455,7 +34155,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
         atomic_load(&context->transfers.under_way));
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
@@ -34497,9 +34197,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
             atomic_load(&context->transfers.under_way), left);
-        hg_lock(&context->lock);
+        hg_enter(context->lock);
         hg_share_leave(&context->share);
-        hg_unlock(&context->lock);
+        hg_leave(context->lock);
         hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);
@@ -35420,6 +35120,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 /* From the queue, by forward: the call is over. */
 static void hg_call_ended(struct hg_handle *handle, void *arg)
 {
+    struct hg_context *context = handle->context;
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
     hg_cb_t callback = call->callback;
@@ -35433,9 +35134,12 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     info.info.forward.handle = handle;
     call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
     hg_forward_forget(handle);
+    hg_leave(context->lock);
+    assert(hg_monitor_entered == 0);
     if (callback != NULL)
         (void) callback(&info);
     hg_handle_unref(handle);
+    hg_enter(context->lock);
 }
 
 /* The handle is numbered: what this call is. */
@@ -35476,15 +35180,11 @@ hg_return_t HG_Forward2(
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_part_message(handle);
     hg_handle_ref(handle);
-    hg_handle_ref(handle); /* ours: another thread may be past the callback */
-    atomic_fetch_add(&handle->senders, 1);
     ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
-    if (ret != HG_SUCCESS) {
+    if (ret != HG_SUCCESS) { /* else the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);
     }
-    atomic_fetch_sub(&handle->senders, 1);
-    hg_handle_unref(handle);
     return ret;
 }
 
@@ -36582,11 +36282,11 @@ static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count++;
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     return count;
 }
 
@@ -36597,12 +36297,12 @@ static void hg_endpoint_describe_contexts(
     unsigned count = hg_endpoint_count_contexts(hg_class);
     char first[HG_CONTEXT_TEXT_MAX] = "";
 
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     if (!hg_list_is_empty(&hg_class->contexts))
         hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
                                 struct hg_context, sibling),
             first, sizeof(first));
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     (void) snprintf(
         text, size, "a context is left: %u, the first has %s", count, first);
 }
@@ -36937,7 +36637,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     uint32_t idle = 0;
     bool stuck;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     for (link = context->origins.next; link != &context->origins;
          link = link->next)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
@@ -36945,7 +36645,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
         atomic_load(&context->transfers.under_way) == 0 &&
         atomic_load(&context->lookups) == 0;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
 }
 
@@ -36956,10 +36656,11 @@ static void hg_endpoint_drain(struct hg_context *context)
 
     while (!hg_context_is_quiet(context) && !hg_endpoint_is_stuck(context) &&
         hg_clock_now() < deadline) {
+        hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
+        (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
+        hg_leave(context->lock);
     }
 }
 
@@ -37208,11 +36909,14 @@ hg_return_t HG_Registered_disabled_response(
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
     hg_return_t ret = hg_check_context(context, "HG_Progress");
+    uint64_t deadline;
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_context_progress(
-        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    hg_enter(context->lock);
+    ret = hg_context_progress(context, NA_LANES_ALL, deadline);
+    hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
 }
 
@@ -37249,7 +36953,9 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 
     if (ret != HG_SUCCESS)
         return ret;
+    hg_enter(context->lock);
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
+    hg_leave(context->lock);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);
     return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
@@ -37272,26 +36978,17 @@ hg_return_t HG_Event_trigger(
 #line 1 "gen/hg/layer.h"
 #endif
 /*
- * layer: the door of the request model.
+ * layer: the RPC layer and the bulk layer of the request model.
  *
- * A process has one RPC layer and one bulk layer at a time. Each has a gate,
- * and a public function that uses it is inside the gate from its first line
- * to its last. HG_Init opens the gate; HG_Finalize closes it, which it can
- * only do while nobody is inside. So who comes late finds the gate closed and
- * is told so, and what is behind it does not go away under anybody's feet:
- *
- *     enter:  count one more;  closed? --> count one less, no entry
- *     leave:  count one less
- *     close:  from "open, 0 inside" to "closed" in one step, or not at all;
- *             to close both, the bulk gate is held meanwhile: who comes waits
+ * A process has one of each at a time. HG_Init sets them, HG_Finalize takes them
+ * back. A function that finds none says so. Calling one beside HG_Finalize is
+ * the caller's error, as with any object that is being destroyed; but
+ * HG_Finalize refuses while a thread waits or runs a handler.
  *
  * fork: a child has no part in its parent's layer, in which a thread may have
- * been that it does not have. It finds the gates closed, for good.
+ * been that it does not have. It finds none.
  *
- * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
- * moment while both are being closed. A mutex serializes beginnings and endings
- * (rooms above this one do both), and guards what they decide by. It is not
- * held while entering.
+ * Locking: both are atomics. A mutex serializes beginnings and endings.
  */
 #ifndef HG_GEN_HG_LAYER_H
 #define HG_GEN_HG_LAYER_H
@@ -37308,12 +37005,8 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
 /* Hands `ret` through, so that a function can end with it. */
 HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret);
 
-/* Let functions in; `context` is what they get. */
+/* `context` is the layer from now on; NULL: there is none. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
-
-/* Let nobody in any more. False: somebody is inside (the caller, if it runs
- * in a handler or a proc), or the gate is closed already. */
-HG_PRIVATE bool hg_layer_close(void);
 
 /* ---- The bulk layer ---- */
 
@@ -37322,15 +37015,11 @@ HG_PRIVATE bool hg_layer_close(void);
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
 HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret);
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
-HG_PRIVATE bool hg_layer_close_bulk(void);
 
 /* ---- Both ---- */
 
-/* Close both gates, or neither: nobody is turned away by the attempt. */
-HG_PRIVATE bool hg_layer_close_both(void);
-
-/* This process is a child of one whose layer was not at rest: close both
- * gates, whoever is inside, and let no layer begin. By the only thread. */
+/* This process is a child of one whose layer was not at rest: there is none, nor
+ * may one begin. By the only thread. */
 HG_PRIVATE void hg_layer_fork(void);
 
 /* Whether it is such a child (logged once, unless `function` is NULL):
@@ -37358,155 +37047,75 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 
-/* In a gate's word, beside the number inside: closed; to be closed, or not, in
- * a moment, for which who comes waits. */
-#define HG_LAYER_CLOSED 0x80000000u
-#define HG_LAYER_HELD 0x40000000u
-
-/* What is behind a gate is written while it is closed. */
-static _Atomic uint32_t hg_layer_gate = HG_LAYER_CLOSED;
-static struct hg_context *hg_layer_context;
-static _Atomic uint32_t hg_layer_bulk_gate = HG_LAYER_CLOSED;
-static struct hg_bulk_layer *hg_layer_bulk;
+/* NULL: there is none. */
+static _Atomic(struct hg_context *) hg_layer_context;
+static _Atomic(struct hg_bulk_layer *) hg_layer_bulk;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hg_layer_forked; /* set while there is one thread */
 static _Atomic bool hg_layer_fork_told;
 
-/* ---- Gates ---- */
-
-static bool hg_layer_pass(_Atomic uint32_t *gate)
-{
-    for (;;) {
-        uint32_t before =
-            atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
-
-        if ((before & (HG_LAYER_CLOSED | HG_LAYER_HELD)) == 0)
-            return true;
-        atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
-        if ((before & HG_LAYER_CLOSED) != 0)
-            return false;
-        (void) sched_yield();
-    }
-}
-
-static HG_HOT void hg_layer_go(_Atomic uint32_t *gate)
-{
-    uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
-
-    assert((before & HG_LAYER_CLOSED) == 0 || hg_layer_forked);
-    assert((before & ~HG_LAYER_CLOSED) > 0);
-    (void) before;
-}
-
-static void hg_layer_unbar(_Atomic uint32_t *gate)
-{
-    uint32_t before =
-        atomic_fetch_and_explicit(gate, ~HG_LAYER_CLOSED, memory_order_release);
-
-    assert((before & HG_LAYER_CLOSED) != 0);
-    (void) before;
-}
-
-static bool hg_layer_bar(_Atomic uint32_t *gate, uint32_t how)
-{
-    uint32_t nobody = 0;
-
-    return atomic_compare_exchange_strong(gate, &nobody, how);
-}
-
 /* ---- The RPC layer ---- */
 
-/* The gate is closed. */
-static HG_NOINLINE struct hg_context *hg_layer_refuse_entry(
-    const char *function)
+/* There is none. */
+static HG_NOINLINE void hg_layer_refuse_entry(
+    const char *subsys, const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
         (void) hg_log_misuse(
-            "rpc", function, "HG_Init was not called, or HG_Finalize was");
-    return NULL;
+            subsys, function, "HG_Init was not called, or HG_Finalize was");
 }
 
-HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+HG_PRIVATE HG_HOT struct hg_context *hg_layer_enter(const char *function)
 {
-    return HG_LIKELY(hg_layer_pass(&hg_layer_gate))
-        ? hg_layer_context
-        : hg_layer_refuse_entry(function);
+    struct hg_context *context =
+        atomic_load_explicit(&hg_layer_context, memory_order_acquire);
+
+    if (HG_UNLIKELY(context == NULL))
+        hg_layer_refuse_entry("rpc", function);
+    return context;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_layer_leave(hg_return_t ret)
 {
-    hg_layer_go(&hg_layer_gate);
     return ret;
 }
 
 HG_PRIVATE void hg_layer_open(struct hg_context *context)
 {
-    hg_layer_context = context;
-    hg_layer_unbar(&hg_layer_gate);
-}
-
-HG_PRIVATE bool hg_layer_close(void)
-{
-    return hg_layer_bar(&hg_layer_gate, HG_LAYER_CLOSED);
+    atomic_store(&hg_layer_context, context);
 }
 
 /* ---- The bulk layer ---- */
 
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
 {
-    if (hg_layer_pass(&hg_layer_bulk_gate))
-        return hg_layer_bulk;
-    if (function != NULL && !hg_layer_is_forked(function))
-        (void) hg_log_misuse(
-            "bulk", function, "HG_Init was not called, or HG_Finalize was");
-    return NULL;
+    struct hg_bulk_layer *bulk =
+        atomic_load_explicit(&hg_layer_bulk, memory_order_acquire);
+
+    if (HG_UNLIKELY(bulk == NULL))
+        hg_layer_refuse_entry("bulk", function);
+    return bulk;
 }
 
 HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret)
 {
-    hg_layer_go(&hg_layer_bulk_gate);
     return ret;
 }
 
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
 {
-    hg_layer_bulk = bulk;
-    hg_layer_unbar(&hg_layer_bulk_gate);
-}
-
-HG_PRIVATE bool hg_layer_close_bulk(void)
-{
-    return hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
+    atomic_store(&hg_layer_bulk, bulk);
 }
 
 /* ---- Both ---- */
 
-HG_PRIVATE bool hg_layer_close_both(void)
-{
-    bool closed;
-
-    if (!hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_HELD))
-        return false;
-    closed = hg_layer_close();
-    if (closed)
-        atomic_fetch_or(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
-    atomic_fetch_and(&hg_layer_bulk_gate, ~HG_LAYER_HELD);
-    return closed;
-}
-
-static void hg_layer_fork_gate(_Atomic uint32_t *gate)
-{
-    atomic_fetch_or(gate, HG_LAYER_CLOSED);
-    atomic_fetch_and(gate, ~HG_LAYER_HELD);
-}
-
 HG_PRIVATE void hg_layer_fork(void)
 {
     hg_layer_forked = true;
-    hg_layer_fork_gate(&hg_layer_gate);
-    hg_layer_fork_gate(&hg_layer_bulk_gate);
+    hg_layer_open(NULL);
+    hg_layer_open_bulk(NULL);
 }
 
 static HG_NOINLINE void hg_layer_tell_forked(const char *function)
@@ -37570,15 +37179,9 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
- * Locking: a wait that never has to sleep takes no lock. The role is an atomic
- * flag, too. Whoever has it has also what one thread at a time may do: progress
- * of the context (na_progress_alone), and the lane DONE of its queue
- * (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about
- * to sleep counts itself as a sleeper, then looks once more at what it waits
- * for: its flag, the role, queued calls. Whoever changes one of these does so,
- * and then looks whether there are sleepers; only then it takes the mutex, to
- * find whom to wake. Both are sequentially consistent, so one of the two sees
- * the other.
+ * Locking: the lock of the context's class guards all of it. It is held around
+ * hg_wait_until, but free while the thread sleeps, while it runs handlers and
+ * callbacks, and between two turns of progress.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H
@@ -37590,7 +37193,8 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 
 /* Set a flag and wake the thread that waits for it, which may free the flag's
  * memory as soon as the flag is set. */
-HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
+HG_PRIVATE void hg_wait_raise(
+    const struct hg_context *context, _Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
@@ -37598,7 +37202,7 @@ HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
  * and runs the proc or hook that waits). If *done is set already, it returns at
  * once. A test may run one handler before it polls and one after it; a wait
  * exceeds its time by one handler at most. `done` must stay valid until this
- * returns. */
+ * returns. The lock is held, once. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline);
 
@@ -37613,6 +37217,9 @@ HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
 /* Whether this thread drives, so that it cannot wait; log that, HG_BUSY. */
 HG_PRIVATE bool hg_wait_is_driver(void);
 HG_PRIVATE hg_return_t hg_wait_refuse(void);
+
+/* Whether any thread waits; the lock is held. */
+HG_PRIVATE bool hg_wait_is_any(void);
 
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
@@ -37636,7 +37243,6 @@ HG_PRIVATE void hg_wait_tell_depth(void);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "base/waker.h" */
 /* #include "na/progress.h" */
 
 /* Completions run before the role is handed on. */
@@ -37654,21 +37260,20 @@ struct hg_wait_waiter {
     bool calls;               /* runs handlers */
 };
 
+/* The waits of this process, which has one layer at a time. */
 struct hg_wait_state {
-    pthread_mutex_t lock;      /* of `waiters` */
-    _Atomic bool driving;      /* a thread has the role */
-    _Atomic bool watching;     /* and returns from progress for queued calls */
-    _Atomic unsigned sleepers; /* those who sleep, or are about to */
-    _Atomic unsigned servers;  /* those of them that run handlers */
+    unsigned waits;   /* threads in hg_wait_until */
+    bool driving;     /* one of them has the role */
+    bool watching;    /* and returns from progress for queued calls */
+    unsigned servers; /* those who sleep and run handlers */
     struct na_link waiters;
-    unsigned blind; /* rounds since the last look for news; the driver's */
+    unsigned blind;          /* rounds since the last look for news */
     _Atomic uint64_t now;    /* when the last wait with a timeout began */
     _Atomic uint64_t looked; /* what that was at the last look */
 };
 
-/* The waits of this process. */
-static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
+static struct hg_wait_state hg_wait_state = {0, false, false, 0,
+    {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -37690,6 +37295,11 @@ HG_PRIVATE bool hg_wait_in_handler(void)
 HG_PRIVATE bool hg_wait_may_run(void)
 {
     return hg_wait_depth < HG_WAIT_DEPTH_MAX;
+}
+
+HG_PRIVATE bool hg_wait_is_any(void)
+{
+    return hg_wait_state.waits > 0;
 }
 
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
@@ -37716,20 +37326,19 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
+HG_PRIVATE HG_HOT void hg_wait_raise(
+    const struct hg_context *context, _Atomic bool *done)
 {
     struct na_link *link;
 
-    atomic_store(done, true);
-    if (atomic_load(&hg_wait_state.sleepers) == 0)
-        return;
-    hg_lock(&hg_wait_state.lock);
+    hg_enter(context->lock);
+    atomic_store_explicit(done, true, memory_order_release);
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
         if (hg_wait_waiter_of(link)->done == done)
             hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
-    hg_unlock(&hg_wait_state.lock);
+    hg_leave(context->lock);
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
@@ -37737,16 +37346,8 @@ HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
  * any more. */
 static HG_HOT void hg_wait_hand_on(void)
 {
-    struct na_link *first;
-
-    if (atomic_load(&hg_wait_state.sleepers) == 0 ||
-        atomic_load(&hg_wait_state.driving))
-        return;
-    hg_lock(&hg_wait_state.lock);
-    first = hg_wait_state.waiters.next;
-    if (first != &hg_wait_state.waiters)
-        hg_waker_wake(&hg_wait_waiter_of(first)->nap);
-    hg_unlock(&hg_wait_state.lock);
+    if (!hg_wait_state.driving && !hg_list_is_empty(&hg_wait_state.waiters))
+        hg_waker_wake(&hg_wait_waiter_of(hg_wait_state.waiters.next)->nap);
 }
 
 HG_PRIVATE void hg_wait_tell_depth(void)
@@ -37767,29 +37368,18 @@ static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    if (atomic_load(&hg_wait_state.servers) == 0)
+    if (hg_wait_state.servers == 0)
         return;
-    hg_lock(&hg_wait_state.lock);
     link = hg_wait_state.waiters.next;
     while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
         link = link->next;
     if (link != &hg_wait_state.waiters)
         hg_waker_wake(&hg_wait_waiter_of(link)->nap);
-    hg_unlock(&hg_wait_state.lock);
 }
 
-static bool hg_wait_has_calls(struct hg_context *context)
+static bool hg_wait_has_calls(const struct hg_context *context)
 {
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
-}
-
-/* Whether a thread that counts as a sleeper has nothing better to do. */
-static bool hg_wait_may_sleep(
-    struct hg_context *context, const _Atomic bool *done, bool calls)
-{
-    return (done == NULL || !atomic_load(done)) &&
-        atomic_load(&hg_wait_state.driving) &&
-        !(calls && hg_wait_has_calls(context));
 }
 
 /* Sleep until woken, `deadline` or a signal. */
@@ -37797,27 +37387,21 @@ static hg_return_t hg_wait_sleep(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
     waiter.calls = calls;
-    hg_lock(&hg_wait_state.lock);
-    atomic_fetch_add(&hg_wait_state.sleepers, 1);
     if (calls) {
-        atomic_fetch_add(&hg_wait_state.servers, 1);
+        hg_wait_state.servers++;
         if (!hg_wait_state.watching) /* let the driver look for calls */
             na_progress_poke(context->na_context);
     }
-    /* The lock is held until the nap is on the list, or not needed. */
-    if (hg_wait_may_sleep(context, done, calls))
-        ret = hg_waker_nap(
-            &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
+    ret = hg_waker_nap(
+        &waiter.nap, &hg_wait_state.waiters, context->lock, deadline);
     if (calls)
-        atomic_fetch_sub(&hg_wait_state.servers, 1);
-    atomic_fetch_sub(&hg_wait_state.sleepers, 1);
-    hg_unlock(&hg_wait_state.lock);
+        hg_wait_state.servers--;
     return ret;
 }
 
@@ -37830,45 +37414,23 @@ static unsigned hg_wait_run_calls(
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    n = na_queue_run_lane(context->queue, NA_LANE_CALL, max, deadline);
+    n = na_queue_run(context->queue, 1u << NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
-}
-
-/* Say whether calls are watched for; the role is ours. Nobody else does, so
- * what is said already need not be said again. */
-static void hg_wait_watch(bool watching)
-{
-    if (atomic_load(&hg_wait_state.watching) != watching)
-        atomic_store(&hg_wait_state.watching, watching);
-}
-
-/* Progress, until there is something for this thread or another. */
-static hg_return_t hg_wait_progress(
-    struct hg_context *context, bool calls, uint64_t deadline)
-{
-    bool watching;
-
-    /* Either we see who sleeps for calls now, or it sees that we do not watch,
-     * and pokes us: also if that was so before. */
-    hg_wait_watch(calls);
-    watching = calls || atomic_load(&hg_wait_state.servers) > 0;
-    hg_wait_watch(watching);
-    return hg_context_progress(
-        context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
 }
 
 /* Whether a wait has what it waits for: its flag, or without one any event. */
 static bool hg_wait_is_over(const _Atomic bool *done, unsigned events)
 {
-    return done != NULL ? atomic_load(done) : events > 0;
+    return done != NULL ? atomic_load_explicit(done, memory_order_acquire)
+                        : events > 0;
 }
 
-/* Run what completed; the number run. The role is ours, and with it the lane
- * DONE. */
+/* Run what completed; the number run. The role is ours. */
 static unsigned hg_wait_run_done(struct hg_context *context)
 {
-    return na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
+    return na_queue_run(
+        context->queue, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
 }
 
 /* Run what completed already, as calls to oneself have; whether the wait is
@@ -37885,13 +37447,14 @@ static bool hg_wait_need_not_look(struct hg_context *context,
 }
 
 /* Drive for one round: progress, then run what completed, which adds to
- * *events_p. The role is ours, and free on return. */
+ * *events_p. */
 static hg_return_t hg_wait_drive(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline, unsigned *events_p)
 {
     hg_return_t ret = HG_SUCCESS;
 
-    assert(atomic_load(&hg_wait_state.driving));
+    assert(!hg_wait_state.driving);
+    hg_wait_state.driving = true;
     hg_wait_driver = true;
     if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
@@ -37901,22 +37464,24 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
         atomic_store_explicit(&hg_wait_state.looked,
             atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed),
             memory_order_relaxed);
-        ret = hg_wait_progress(context, calls, deadline);
+        hg_wait_state.watching = calls || hg_wait_state.servers > 0;
+        ret = hg_context_progress(context,
+            hg_wait_state.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
         *events_p += hg_wait_run_done(context);
     }
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     hg_wait_driver = false;
-    atomic_store(&hg_wait_state.driving, false);
+    hg_wait_state.driving = false;
     return ret;
 }
 
 /* Whether a call waits for a thread, and this one, the only one, has reached
  * the limit of nested handlers. */
-static bool hg_wait_is_stuck(struct hg_context *context)
+static bool hg_wait_is_stuck(const struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&
-        atomic_load(&hg_wait_state.servers) == 0;
+        hg_wait_state.servers == 0;
 }
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
@@ -37936,13 +37501,19 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     bool looked = false; /* for news, since the beginning */
     bool told = false;   /* that it is stuck */
 
+    hg_wait_state.waits++;
     for (;;) {
-        if (done != NULL && atomic_load(done)) {
+        if (done != NULL && hg_wait_is_over(done, 0)) {
             ret = HG_SUCCESS;
             break;
         }
-        if (HG_UNLIKELY(hg_wait_driver))
-            return hg_wait_refuse();
+        if (looked && !hg_wait_is_over(done, events) &&
+            !(calls && hg_wait_has_calls(context)))
+            hg_pass(context->lock);
+        if (HG_UNLIKELY(hg_wait_driver)) {
+            ret = hg_wait_refuse();
+            break;
+        }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
         if (hg_wait_is_over(done, events)) {
@@ -37954,9 +37525,9 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
-        if (!atomic_exchange(&hg_wait_state.driving, true))
+        if (!hg_wait_state.driving)
             ret = hg_wait_drive(context, done, calls, deadline, &events);
-        else
+        else if (!(calls && hg_wait_has_calls(context)))
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
         if (!calls && !told && hg_wait_is_stuck(context)) {
@@ -37964,6 +37535,7 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             told = true;
         }
     }
+    hg_wait_state.waits--;
     hg_wait_hand_on();
     return ret;
 }
@@ -38055,24 +37627,30 @@ static bool hg_request_claim(
  * handle's reference. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
+    struct hg_context *context = handle->context;
     struct hg_request_part *request = &handle->request;
     hg_return_t ret = handle->ret;
 
     (void) arg;
     if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
         assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
+        hg_leave(context->lock);
         hg_request_delete(handle);
+        hg_enter(context->lock);
         return;
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
         handle->rpc.out_proc != NULL) {
+        hg_leave(context->lock);
+        assert(hg_monitor_entered == 0);
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
         if (ret != HG_SUCCESS)
             hg_forward_keep_why(handle);
+        hg_enter(context->lock);
     }
     request->ret = ret;
-    hg_wait_raise(&request->done);
+    hg_wait_raise(context, &request->done);
 }
 
 /* ---- Its beginning ---- */
@@ -38187,7 +37765,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     struct hg_handle *handle;
 
     *hold_p = HG_REQUEST_DONE;
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, ticket);
     request = handle != NULL ? &handle->request : NULL;
     if (request != NULL && atomic_load(&request->done)) {
@@ -38201,7 +37779,7 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
         request->waits++;
         *hold_p = HG_REQUEST_COUNTED;
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -38238,12 +37816,9 @@ HG_EXPORT hg_return_t HG_Wait(
     context = hg_layer_enter("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
+    hg_enter(context->lock);
     handle = hg_request_hold(context, request, &hold, &ret);
-    if (handle == NULL) {
-        hg_request_unknown(request, "HG_Wait");
-        return hg_layer_leave(HG_INVALID_ARG);
-    }
-    if (hold != HG_REQUEST_DONE) {
+    if (handle != NULL && hold != HG_REQUEST_DONE) {
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
@@ -38252,6 +37827,11 @@ HG_EXPORT hg_return_t HG_Wait(
             hg_forward_explain(handle, ret);
         }
         hg_request_let_be(handle, hold);
+    }
+    hg_leave(context->lock);
+    if (handle == NULL) {
+        hg_request_unknown(request, "HG_Wait");
+        return hg_layer_leave(HG_INVALID_ARG);
     }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
@@ -38310,12 +37890,12 @@ static const hg_request_t *hg_request_find_missing(
     const hg_request_t *missing = NULL;
     int i;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     for (i = 0; i < count && missing == NULL; i++) {
         if (hg_request_find(context, requests[i]) == NULL)
             missing = &requests[i];
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return missing;
 }
 
@@ -38339,8 +37919,10 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (missing == NULL) {
         for (i = 0; array_of_statuses != NULL && i < count; i++)
             array_of_statuses[i] = HG_FALSE;
+        hg_enter(context->lock);
         ret = hg_request_wait_all(context, count, array_of_requests, deadline,
             array_of_statuses, &missing);
+        hg_leave(context->lock);
     }
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
@@ -38357,11 +37939,11 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
 
     if (context == NULL)
         return "";
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         text = handle->text;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (handle == NULL)
         hg_request_unknown(request, "HG_Get_error_text");
     (void) hg_layer_leave(HG_SUCCESS);
@@ -38375,11 +37957,11 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 
     if (context == NULL)
         return;
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL && atomic_load(&handle->request.done))
         handle->request.decoded = false;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     (void) hg_layer_leave(HG_SUCCESS);
 }
 
@@ -38446,7 +38028,7 @@ static hg_return_t hg_request_free(
     bool busy = false;
     bool put = false;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
         busy = hg_request_is_busy(&handle->request);
@@ -38454,7 +38036,7 @@ static hg_return_t hg_request_free(
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
         put = hg_request_put(handle, &rest);
     }
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (put) {
         hg_request_end_rest(&rest);
         return HG_SUCCESS;
@@ -38487,12 +38069,12 @@ static struct hg_handle *hg_request_take_next(
     struct hg_handle *handle;
     uint64_t id;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     do
         handle = (struct hg_handle *) hg_slots_next(
             &context->sequences, cursor, &id);
     while (handle != NULL && !atomic_exchange(&handle->issued, false));
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return handle;
 }
 
@@ -38551,6 +38133,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 /* #include "na/addr.h" */
 
 struct hg_bulk_request {
+    struct hg_context *context;
     bool abandoned; /* by HG_Finalize */
     _Atomic bool done;
     hg_return_t ret;
@@ -38677,7 +38260,7 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
     abandoned = request->abandoned;
     request->ret = ret;
     if (!abandoned)
-        hg_wait_raise(&request->done);
+        hg_wait_raise(request->context, &request->done);
     hg_unlock(&hg_bulk_request_lock);
     if (abandoned)
         hg_mem_free(request);
@@ -38735,6 +38318,7 @@ static hg_return_t hg_bulk_request_begin(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
+    made->context = context;
     made->ret = result;
     atomic_store(&made->done, result != HG_SUCCESS);
     ret = hg_bulk_request_issue(made, &ticket);
@@ -38812,7 +38396,9 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
     request->waiters++;
     /* A wait that starts no handler, inside one or not. */
     hg_unlock(&hg_bulk_request_lock);
+    hg_enter(context->lock);
     ret = hg_wait_until(context, &request->done, false, deadline);
+    hg_leave(context->lock);
     hg_lock(&hg_bulk_request_lock);
     *done_p = ret == HG_SUCCESS;
     *taken_p = *done_p && request->taken; /* by another thread */
@@ -38834,7 +38420,9 @@ static void hg_bulk_request_turn(struct hg_context *context)
 {
     static const _Atomic bool never = false;
 
+    hg_enter(context->lock);
     (void) hg_wait_until(context, &never, false, 0);
+    hg_leave(context->lock);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(
@@ -38980,6 +38568,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Handler_process");
+    uint64_t deadline;
     hg_return_t ret;
 
     if (context == NULL)
@@ -38988,7 +38577,10 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return hg_layer_leave(HG_BUSY);
     }
-    ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
+    deadline = hg_wait_deadline(timeout);
+    hg_enter(context->lock);
+    ret = hg_wait_until(context, NULL, true, deadline);
+    hg_leave(context->lock);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
@@ -39330,11 +38922,11 @@ static void hg_dump_see_calls(
 /* Copy what there is. False: its lock was not to be had. */
 static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
 {
-    if (!hg_lock_try(&context->lock))
+    if (!hg_enter_try(context->lock))
         return false;
     hg_dump_see_calls(view, &context->origins, false);
     hg_dump_see_calls(view, &context->targets, true);
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     return hg_transfer_look(&context->transfers, view->transfers,
         view->transfers_max, &view->transfer_count);
 }
@@ -39365,10 +38957,10 @@ static void hg_dump_write(struct hg_dump *dump, struct hg_context *context,
 static bool hg_dump_measure(
     struct hg_context *context, struct hg_dump_view *view)
 {
-    if (!hg_lock_try(&context->lock))
+    if (!hg_enter_try(context->lock))
         return false;
     view->calls_max = context->live + 1;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     view->transfers_max = atomic_load(&context->transfers.under_way) + 1;
     return true;
 }
@@ -39440,7 +39032,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
             ? na_class->self_addr->name
             : "does not listen");
-    if (!hg_lock_try(&hg_class->lock)) {
+    if (!hg_enter_try(hg_class->lock)) {
         dump->ret = HG_AGAIN;
         hg_dump_say(dump, "  its lock is not to be had\n");
         return;
@@ -39449,7 +39041,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
          link = link->next)
         hg_dump_context(
             dump, HG_CONTAINER_OF(link, struct hg_context, sibling));
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
 }
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
@@ -39524,14 +39116,14 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
     hg_return_t ret = hg_check_side(handle, false, "HG_Set_deadline");
 
     if (ret == HG_SUCCESS) {
-        hg_lock(&handle->context->lock);
+        hg_enter(handle->context->lock);
         if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
             ret = HG_BUSY;
         if (ret == HG_SUCCESS) {
             handle->timeout = timeout;
             handle->deadline = 0;
         }
-        hg_unlock(&handle->context->lock);
+        hg_leave(handle->context->lock);
         if (ret != HG_SUCCESS)
             hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
     }
@@ -39759,11 +39351,11 @@ static bool hg_drain_has_calls(struct hg_class *hg_class)
     bool found = false;
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts && !found;
          link = link->next)
         found = hg_serve_has_calls(hg_drain_context_of(link));
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     return found;
 }
 
@@ -39773,9 +39365,9 @@ static struct hg_context *hg_drain_next(
 {
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     link = context != NULL ? context->sibling.next : hg_class->contexts.next;
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     return link != &hg_class->contexts ? hg_drain_context_of(link) : NULL;
 }
 
@@ -39790,13 +39382,15 @@ static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
         until = hg_clock_after_ms(alone ? HG_DRAIN_TURN_MS : HG_DRAIN_SHORT_MS);
         if (until > deadline)
             until = deadline;
+        hg_enter(context->lock);
         if (context->callbacks) {
             (void) hg_context_progress(context, NA_LANES_ALL, until);
-            (void) na_context_run(
-                context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
+            (void) na_queue_run(
+                context->queue, NA_LANES_ALL, UINT_MAX, deadline);
         } else {
             (void) hg_wait_until(context, NULL, true, until);
         }
+        hg_leave(context->lock);
     }
 }
 
@@ -39806,12 +39400,12 @@ static uint64_t hg_drain_count_refused(struct hg_class *hg_class)
     uint64_t count = 0;
     struct na_link *link;
 
-    hg_lock(&hg_class->lock);
+    hg_enter(hg_class->lock);
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
         count += atomic_load(
             &hg_drain_context_of(link)->counts[HG_COUNT_TURNED_AWAY]);
-    hg_unlock(&hg_class->lock);
+    hg_leave(hg_class->lock);
     return count;
 }
 
@@ -39955,7 +39549,7 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
         HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
 
     if (!waiter->context->callbacks) {
-        hg_wait_raise(&wait->told);
+        hg_wait_raise(waiter->context, &wait->told);
         return;
     }
     atomic_store(&wait->told, true);
@@ -39966,10 +39560,14 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
 static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
 {
     struct hg_context *context = wait->waiter.context;
+    hg_return_t ret;
 
-    return context->callbacks
+    hg_enter(context->lock);
+    ret = context->callbacks
         ? hg_context_progress_until(context, &wait->told, until)
         : hg_wait_until(context, &wait->told, false, until);
+    hg_leave(context->lock);
+    return ret;
 }
 
 /* Process answers that arrived, so that a caller that only waits for quota
@@ -39979,9 +39577,9 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     struct hg_context *context = wait->waiter.context;
     bool calls;
 
-    hg_lock(&context->lock);
+    hg_enter(context->lock);
     calls = context->in_flight > 0;
-    hg_unlock(&context->lock);
+    hg_leave(context->lock);
     if (calls && !hg_wait_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }
@@ -40149,7 +39747,7 @@ static void hg_stub_raise(struct hg_stub_flag *flag)
         atomic_store(&flag->up, true);
         na_progress_poke(na_context);
     } else {
-        hg_wait_raise(&flag->up);
+        hg_wait_raise(flag->context, &flag->up);
     }
 }
 
@@ -40158,12 +39756,14 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 {
     struct hg_context *context = flag->context;
 
-    if (na_context_run(context->na_context, lanes, 1, HG_CLOCK_NEVER) > 0)
-        return;
-    (void) hg_context_progress(context, lanes, 0);
-    if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
-        (void) na_progress(
-            context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
+    hg_enter(context->lock);
+    if (na_queue_run(context->queue, lanes, 1, HG_CLOCK_NEVER) == 0) {
+        (void) hg_context_progress(context, lanes, 0);
+        if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
+            (void) na_progress(
+                context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
+    }
+    hg_leave(context->lock);
 }
 
 static void hg_stub_await(const struct hg_stub_flag *flag)
@@ -40359,11 +39959,14 @@ static hg_return_t hg_stub_await_transfer(
             if (why != HG_SUCCESS)
                 hg_bulk_withdraw(local);
         }
-        if (flag->context->callbacks)
+        if (flag->context->callbacks) {
             hg_stub_turn(flag, NA_LANES_DONE);
-        else
-            (void) hg_wait_until(flag->context, &flag->up, false,
-                hg_clock_after_ms(HG_STUB_TURN_MS));
+            continue;
+        }
+        hg_enter(flag->context->lock);
+        (void) hg_wait_until(flag->context, &flag->up, false,
+            hg_clock_after_ms(HG_STUB_TURN_MS));
+        hg_leave(flag->context->lock);
     }
     return why;
 }
@@ -40531,6 +40134,7 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 /* #include "hg/bulk_request.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
+/* #include "hg/wait.h" */
 /* #include "na/live.h" */
 
 struct hg_init_state {
@@ -40690,15 +40294,14 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
         why = "not initialised";
     } else if (hg_init_state.context != NULL) {
         why = "HG_Finalize comes first";
-    } else if (!hg_layer_close_bulk()) {
-        why = "a thread is inside the layer";
     } else {
+        hg_layer_open_bulk(NULL);
         hg_init_end_bulk();
+        ret = HG_SUCCESS;
     }
     hg_layer_unlock();
-    if (why == NULL)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
+    if (why != NULL)
+        hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
     return ret;
 }
 
@@ -40762,6 +40365,24 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return ret;
 }
 
+/* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
+ * is to begin. */
+static hg_return_t hg_init_close(struct hg_context *context)
+{
+    bool busy;
+
+    hg_enter(context->lock);
+    busy = hg_wait_is_any() || hg_forward_is_any_begun(context);
+    if (!busy)
+        hg_layer_open(NULL);
+    hg_leave(context->lock);
+    if (busy)
+        return HG_BUSY;
+    if (hg_init_state.own_bulk)
+        hg_layer_open_bulk(NULL);
+    return HG_SUCCESS;
+}
+
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
@@ -40772,20 +40393,14 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     if (!hg_init_lock("HG_Finalize"))
         return HG_FAULT;
     context = hg_init_state.context;
-    if (context == NULL)
-        ret = HG_FAULT;
-    else if (hg_init_state.own_bulk ? hg_layer_close_both() : hg_layer_close())
-        ret = HG_SUCCESS;
-    else
-        ret = HG_BUSY;
+    ret = context == NULL ? HG_FAULT : hg_init_close(context);
     if (ret == HG_SUCCESS)
         hg_class = context->hg_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
             ret == HG_FAULT ? "not initialised"
-                            : "inside a handler, or a thread is in a wait or "
-                              "another function of the layer");
+                            : "a thread waits, or runs a handler or a proc");
         return ret;
     }
     hg_request_free_all(context);
