@@ -2349,9 +2349,29 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
+#if HG_ENABLE_SM /* for nobody else */
+
 /* Leave however often this thread has entered; and enter as often again. */
-HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor);
-HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth);
+static inline unsigned hg_leave_all(struct hg_monitor *monitor)
+{
+    unsigned depth = monitor->depth;
+
+    assert(hg_is_inside(monitor));
+    hg_monitor_entered -= depth - 1;
+    monitor->depth = 1;
+    hg_leave(monitor);
+    return depth;
+}
+
+static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
+{
+    hg_enter(monitor);
+    assert(monitor->depth == 1 && depth > 0);
+    hg_monitor_entered += depth - 1;
+    monitor->depth = depth;
+}
+
+#endif
 
 /* As hg_lock_wait_until, inside. */
 HG_PRIVATE bool hg_monitor_wait_until(
@@ -2499,25 +2519,6 @@ HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
     hg_reenter(monitor);
 }
 
-HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor)
-{
-    unsigned depth = monitor->depth;
-
-    assert(hg_is_inside(monitor));
-    hg_monitor_entered -= depth - 1;
-    monitor->depth = 1;
-    hg_leave(monitor);
-    return depth;
-}
-
-HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
-{
-    hg_enter(monitor);
-    assert(monitor->depth == 1 && depth > 0);
-    hg_monitor_entered += depth - 1;
-    monitor->depth = depth;
-}
-
 HG_PRIVATE bool hg_monitor_wait_until(
     struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline)
 {
@@ -2567,6 +2568,7 @@ HG_PRIVATE bool hg_monitor_wait_until(
 #define HG_GEN_BASE_WAKER_H
 
 /* #include "base/list.h" */
+/* #include "base/lock.h" */
 
 struct hg_waker {
     _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
@@ -2611,9 +2613,9 @@ struct hg_nap {
 };
 
 /* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the list
- * and is held, is free meanwhile. Where descriptors ran out the nap is on no
- * list, and ends after a millisecond. */
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the
+ * list and is held, is free meanwhile. Where descriptors ran out the nap is on
+ * no list, and ends after a millisecond. */
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
     struct hg_monitor *monitor, uint64_t deadline);
 
@@ -3560,9 +3562,9 @@ malformed:
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * Locking: the class's lock guards lanes and naps. A push wakes whoever waits: a
- * trigger that naps, and a sleeping progress through the waker. No callback runs
- * under the lock.
+ * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
+ * a trigger that naps, and a sleeping progress through the waker. No callback
+ * runs under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -3607,8 +3609,8 @@ HG_PRIVATE void na_queue_push(
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, but free while an entry
- * runs. */
+ * `deadline` is there; the number run. The lock is held, but free while an
+ * entry runs. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -3822,10 +3824,10 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
  *
  * The lock of the class guards all of it, in contexts, operations, addresses
  * and handles, but what is atomic. It is held around the transport's slots that
- * send, poll and cancel, and free around callbacks, handlers and procs of the
- * application, and wherever a thread sleeps. It is recursive. A second one, a leaf, guards the
- * lists of addresses, handles and contexts: a transport may come to these with
- * a lock of its own held.
+ * send, poll and wait, and free around callbacks, handlers and procs of the
+ * application, and wherever a thread sleeps. A thread that has it may take it
+ * again. A second lock, a leaf, guards the lists of addresses, handles and
+ * contexts: a transport may come to these with a lock of its own held.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H
@@ -36980,9 +36982,9 @@ hg_return_t HG_Event_trigger(
 /*
  * layer: the RPC layer and the bulk layer of the request model.
  *
- * A process has one of each at a time. HG_Init sets them, HG_Finalize takes them
- * back. A function that finds none says so. Calling one beside HG_Finalize is
- * the caller's error, as with any object that is being destroyed; but
+ * A process has one of each at a time. HG_Init sets them, HG_Finalize takes
+ * them back. A function that finds none says so. Calling one beside HG_Finalize
+ * is the caller's error, as with any object that is being destroyed; but
  * HG_Finalize refuses while a thread waits or runs a handler.
  *
  * fork: a child has no part in its parent's layer, in which a thread may have
@@ -37018,8 +37020,8 @@ HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */
 
-/* This process is a child of one whose layer was not at rest: there is none, nor
- * may one begin. By the only thread. */
+/* This process is a child of one whose layer was not at rest: there is none,
+ * nor may one begin. By the only thread. */
 HG_PRIVATE void hg_layer_fork(void);
 
 /* Whether it is such a child (logged once, unless `function` is NULL):

@@ -14,11 +14,12 @@
  * (the library uses its memory again, so that it may end a call that came later
  * with HG_CANCELED), or freed while another thread uses it.
  *
- * HG_Finalize frees the requests and handles there are. No other thread may call
- * a function of this layer at the same time; but while a thread waits or runs a
- * handler, HG_Finalize returns HG_BUSY. Afterwards every function does nothing
- * and returns HG_FAULT (0 or NULL where it returns no code) with one log line.
- * Requests and handles of one HG_Init must not be used after the next one.
+ * HG_Finalize frees the requests and handles there are. No other thread may
+ * call a function of this layer at the same time; but while a thread waits or
+ * runs a handler, HG_Finalize returns HG_BUSY. Afterwards every function does
+ * nothing and returns HG_FAULT (0 or NULL where it returns no code) with one
+ * log line. Requests and handles of one HG_Init must not be used after the next
+ * one.
  *
  * Five functions carry a number, because the callback model gives their
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
@@ -131,8 +132,9 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
  * accepted sends leave, free everything. Requests not yet freed are gone with
  * it. HG_FAULT: not initialised. HG_BUSY: a thread, perhaps this one, waits or
- * runs a handler or a proc; then nothing has changed. Waits for at most twice drain_ms: what a transport does
- * not give back by then is logged and never freed. */
+ * runs a handler or a proc; then nothing has changed. Waits for at most twice
+ * drain_ms: what a transport does not give back by then is logged and never
+ * freed. */
 HG_EXPORT hg_return_t HG_Finalize1(void);
 
 /* Register a function; both sides derive the same id from `func_name`. Procs

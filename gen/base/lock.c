@@ -134,25 +134,6 @@ HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
     hg_reenter(monitor);
 }
 
-HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor)
-{
-    unsigned depth = monitor->depth;
-
-    assert(hg_is_inside(monitor));
-    hg_monitor_entered -= depth - 1;
-    monitor->depth = 1;
-    hg_leave(monitor);
-    return depth;
-}
-
-HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
-{
-    hg_enter(monitor);
-    assert(monitor->depth == 1 && depth > 0);
-    hg_monitor_entered += depth - 1;
-    monitor->depth = depth;
-}
-
 HG_PRIVATE bool hg_monitor_wait_until(
     struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline)
 {

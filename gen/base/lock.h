@@ -100,9 +100,29 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
+#if HG_ENABLE_SM /* for nobody else */
+
 /* Leave however often this thread has entered; and enter as often again. */
-HG_PRIVATE unsigned hg_leave_all(struct hg_monitor *monitor);
-HG_PRIVATE void hg_enter_again(struct hg_monitor *monitor, unsigned depth);
+static inline unsigned hg_leave_all(struct hg_monitor *monitor)
+{
+    unsigned depth = monitor->depth;
+
+    assert(hg_is_inside(monitor));
+    hg_monitor_entered -= depth - 1;
+    monitor->depth = 1;
+    hg_leave(monitor);
+    return depth;
+}
+
+static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
+{
+    hg_enter(monitor);
+    assert(monitor->depth == 1 && depth > 0);
+    hg_monitor_entered += depth - 1;
+    monitor->depth = depth;
+}
+
+#endif
 
 /* As hg_lock_wait_until, inside. */
 HG_PRIVATE bool hg_monitor_wait_until(

@@ -27,6 +27,7 @@
 #define HG_GEN_BASE_WAKER_H
 
 #include "base/list.h"
+#include "base/lock.h"
 
 struct hg_waker {
     _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
@@ -71,9 +72,9 @@ struct hg_nap {
 };
 
 /* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the list
- * and is held, is free meanwhile. Where descriptors ran out the nap is on no
- * list, and ends after a millisecond. */
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the
+ * list and is held, is free meanwhile. Where descriptors ran out the nap is on
+ * no list, and ends after a millisecond. */
 HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
     struct hg_monitor *monitor, uint64_t deadline);
 

@@ -2,9 +2,9 @@
 /*
  * layer: the RPC layer and the bulk layer of the request model.
  *
- * A process has one of each at a time. HG_Init sets them, HG_Finalize takes them
- * back. A function that finds none says so. Calling one beside HG_Finalize is
- * the caller's error, as with any object that is being destroyed; but
+ * A process has one of each at a time. HG_Init sets them, HG_Finalize takes
+ * them back. A function that finds none says so. Calling one beside HG_Finalize
+ * is the caller's error, as with any object that is being destroyed; but
  * HG_Finalize refuses while a thread waits or runs a handler.
  *
  * fork: a child has no part in its parent's layer, in which a thread may have
@@ -40,8 +40,8 @@ HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */
 
-/* This process is a child of one whose layer was not at rest: there is none, nor
- * may one begin. By the only thread. */
+/* This process is a child of one whose layer was not at rest: there is none,
+ * nor may one begin. By the only thread. */
 HG_PRIVATE void hg_layer_fork(void);
 
 /* Whether it is such a child (logged once, unless `function` is NULL):

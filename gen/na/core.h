@@ -13,10 +13,10 @@
  *
  * The lock of the class guards all of it, in contexts, operations, addresses
  * and handles, but what is atomic. It is held around the transport's slots that
- * send, poll and cancel, and free around callbacks, handlers and procs of the
- * application, and wherever a thread sleeps. It is recursive. A second one, a leaf, guards the
- * lists of addresses, handles and contexts: a transport may come to these with
- * a lock of its own held.
+ * send, poll and wait, and free around callbacks, handlers and procs of the
+ * application, and wherever a thread sleeps. A thread that has it may take it
+ * again. A second lock, a leaf, guards the lists of addresses, handles and
+ * contexts: a transport may come to these with a lock of its own held.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H

@@ -9,9 +9,9 @@
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * Locking: the class's lock guards lanes and naps. A push wakes whoever waits: a
- * trigger that naps, and a sleeping progress through the waker. No callback runs
- * under the lock.
+ * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
+ * a trigger that naps, and a sleeping progress through the waker. No callback
+ * runs under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -56,8 +56,8 @@ HG_PRIVATE void na_queue_push(
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, but free while an entry
- * runs. */
+ * `deadline` is there; the number run. The lock is held, but free while an
+ * entry runs. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 

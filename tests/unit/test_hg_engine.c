@@ -1884,11 +1884,15 @@ HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
 static hg_return_t engine_echo_driven(hg_handle_t handle)
 {
     unsigned ms = 0;
+    bool driving;
 
-    while (!atomic_load(&hg_wait_state.driving)) {
+    do {
         HG_CHECK(ms++ < 10000);
         (void) poll(NULL, 0, 1);
-    }
+        hg_enter(handle->context->lock);
+        driving = hg_wait_state.driving;
+        hg_leave(handle->context->lock);
+    } while (!driving);
     return engine_echo(handle);
 }
 
