@@ -2262,6 +2262,7 @@ HG_PRIVATE void *hg_slots_next(
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
+HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond);
 
 static inline void hg_lock(pthread_mutex_t *mutex)
 {
@@ -40133,6 +40134,7 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/builtin.h" */
+/* #include "hg/forward.h" */
 /* #include "hg/bulk_request.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */

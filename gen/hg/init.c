@@ -19,6 +19,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/builtin.h"
+#include "hg/forward.h"
 #include "hg/bulk_request.h"
 #include "hg/layer.h"
 #include "hg/request.h"
