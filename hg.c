@@ -4443,8 +4443,8 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
  * How many of the references the application has is counted too, so that it
  * cannot free what it has not, such as the library's own.
  *
- * Locking: counts and the mark are atomics; the class lock guards the list
- * of a class's addresses and the setting of a name.
+ * Locking: counts and the mark are atomics; the class's list_lock guards the
+ * list of its addresses and the setting of a name.
  */
 #ifndef HG_GEN_NA_ADDR_H
 #define HG_GEN_NA_ADDR_H
@@ -4941,7 +4941,7 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * Operations live in their context's table for ever and are reused; their
  * identifier is index and generation, so that a stale one names nothing.
  *
- * Locking: the context's op_lock guards the table and the free list. Who
+ * Locking: the lock of the class guards the table and the free list. Who
  * executes a pending operation owns its fields.
  */
 #ifndef HG_GEN_NA_OP_H
@@ -5650,7 +5650,7 @@ HG_PRIVATE void na_match_fini(struct na_match *match)
 }
 
 /* A receive or sink is new: what was held back may be offered again. Whether
- * something was; then the caller wakes the class, without the match lock. */
+ * something was; then the caller wakes the class. */
 static bool na_match_let_go(struct na_match *match)
 {
     bool held = match->held;
@@ -6086,7 +6086,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
  * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
  * "msg_dropped" and logged as a warning.
  *
- * Locking: none of its own; match and sink have theirs.
+ * Locking: the lock of the class, around what a message finds.
  */
 #ifndef HG_GEN_NA_MSG_H
 #define HG_GEN_NA_MSG_H
@@ -6929,7 +6929,7 @@ HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
  *
- * Locking: the class lock guards the table of handles; use and registration
+ * Locking: the class's list_lock guards the table of handles; use and registration
  * are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H
@@ -10006,13 +10006,12 @@ HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
  * core), then arms its waker, looks once more, and sleeps on the waker and
  * the transport's descriptor.
  *
- * Locking: one thread at a time has a context's progress role, an atomic flag.
- * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. Whoever
- * has a context of the library's own, with a role of its own around progress,
- * does without this one. For transports whose contexts share progress,
- * poll_lock lets one thread into poll; who finds it taken sleeps on its waker
- * and is rung when the other leaves.
+ * Locking: the lock of the class is held around these functions, once; it is
+ * free between two turns and while the thread sleeps. One thread at a time has
+ * a context's progress role; who finds it taken waits as for an entry of the
+ * queue. Whoever has a context of the library's own, with a role of its own
+ * around progress, does without this one. One thread at a time is in poll, also
+ * where that leaves the lock for a while.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
@@ -12948,7 +12947,7 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
  * So no access in the mapping can fault. It is mapped writable if the
  * descriptor allows that.
  *
- * Locking: its user's; for a pair, the address lock. Must not know: peers, and
+ * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
  * how descriptors come.
  */
 #ifndef HG_GEN_NA_SM_WINDOW_H
@@ -13905,15 +13904,11 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * descriptors stay open: the socket, whose end is the news of a death, and the
  * bell of the other side, if that is the same user's.
  *
- * Locking, outermost first:
- *   class lock   the lists, the name table, states (with the address lock, to
- *                change them), queued operations
- *   address lock the producing side: the out ring, the bell, the mapping
- * The consuming side, the sockets and everything that closes or unmaps belong
- * to the thread that polls. fork takes all these locks: whatever alone names a
- * socket is set, and closed, under the class lock. Under these locks no
- * function of the core is called that may call a slot; addr_create, addr_ref,
- * count and wake are not such functions, addr_unref is.
+ * Locking: the lock of the class guards all of it, the producing side of rings
+ * included. The consuming side, the sockets and everything that closes or
+ * unmaps belong to the thread that polls, which leaves the lock while it copies
+ * memory. fork takes the lock: whatever alone names a socket is set, and closed,
+ * under it.
  *
  * Must not know: how processes meet, how a class sleeps.
  */
@@ -14002,7 +13997,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     _Atomic int vm;               /* enum na_sm_vm, of this connection */
-    _Atomic int permit; /* enum na_sm_permit; address lock, to change it */
+    _Atomic int permit; /* enum na_sm_permit; the lock, to change it */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -14239,7 +14234,7 @@ HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* Whether a pair's socket has ended, be there bells in it, and nobody polled
- * since. The class lock or the address lock is held. */
+ * since. The lock is held. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
 
 /* Whether a living peer copies to or from memory of ours. The class lock is
@@ -15239,9 +15234,8 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the table of windows, the marks of grants and our permit are guarded
- * by the address lock, whom we permitted by the class lock; packets are the
- * polling thread's.
+ * Locking: the lock of the class guards the table of windows, the marks of grants
+ * and permits; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
@@ -15256,7 +15250,7 @@ enum na_sm_reach {
     NA_SM_REACH_NEVER
 };
 
-/* Where bytes of a peer's arena are in this process. The address lock is held,
+/* Where bytes of a peer's arena are in this process. The lock is held,
  * and the place is good as long as it is, or as na_sm_peer_part is kept from
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
@@ -15294,7 +15288,7 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
 
 #define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
-/* Say something about an arena; the address lock is held. */
+/* Say something about an arena; the lock is held. */
 static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
     enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
 {
@@ -15312,7 +15306,7 @@ static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
 
 /* ---- The initiator ---- */
 
-/* Ask for an arena, once; the address lock is held. */
+/* Ask for an arena, once; the lock is held. */
 static void na_sm_reach_ask(
     struct na_sm_addr *addr, uint32_t id, struct na_sm_window *window)
 {
@@ -15626,7 +15620,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     NA_SM_STEP();
 }
 
-/* Something was published for the peer; the address lock is held. */
+/* Something was published for the peer; the lock is held. */
 static void na_sm_flow_tell(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);

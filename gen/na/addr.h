@@ -9,8 +9,8 @@
  * How many of the references the application has is counted too, so that it
  * cannot free what it has not, such as the library's own.
  *
- * Locking: counts and the mark are atomics; the class lock guards the list
- * of a class's addresses and the setting of a name.
+ * Locking: counts and the mark are atomics; the class's list_lock guards the
+ * list of its addresses and the setting of a name.
  */
 #ifndef HG_GEN_NA_ADDR_H
 #define HG_GEN_NA_ADDR_H

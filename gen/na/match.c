@@ -129,7 +129,7 @@ HG_PRIVATE void na_match_fini(struct na_match *match)
 }
 
 /* A receive or sink is new: what was held back may be offered again. Whether
- * something was; then the caller wakes the class, without the match lock. */
+ * something was; then the caller wakes the class. */
 static bool na_match_let_go(struct na_match *match)
 {
     bool held = match->held;

@@ -12,7 +12,7 @@
  * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
  * "msg_dropped" and logged as a warning.
  *
- * Locking: none of its own; match and sink have theirs.
+ * Locking: the lock of the class, around what a message finds.
  */
 #ifndef HG_GEN_NA_MSG_H
 #define HG_GEN_NA_MSG_H

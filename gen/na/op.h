@@ -9,7 +9,7 @@
  * Operations live in their context's table for ever and are reused; their
  * identifier is index and generation, so that a stale one names nothing.
  *
- * Locking: the context's op_lock guards the table and the free list. Who
+ * Locking: the lock of the class guards the table and the free list. Who
  * executes a pending operation owns its fields.
  */
 #ifndef HG_GEN_NA_OP_H

@@ -8,13 +8,12 @@
  * core), then arms its waker, looks once more, and sleeps on the waker and
  * the transport's descriptor.
  *
- * Locking: one thread at a time has a context's progress role, an atomic flag.
- * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. Whoever
- * has a context of the library's own, with a role of its own around progress,
- * does without this one. For transports whose contexts share progress,
- * poll_lock lets one thread into poll; who finds it taken sleeps on its waker
- * and is rung when the other leaves.
+ * Locking: the lock of the class is held around these functions, once; it is
+ * free between two turns and while the thread sleeps. One thread at a time has
+ * a context's progress role; who finds it taken waits as for an entry of the
+ * queue. Whoever has a context of the library's own, with a role of its own
+ * around progress, does without this one. One thread at a time is in poll, also
+ * where that leaves the lock for a while.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H

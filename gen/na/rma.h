@@ -7,7 +7,7 @@
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
  *
- * Locking: the class lock guards the table of handles; use and registration
+ * Locking: the class's list_lock guards the table of handles; use and registration
  * are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H

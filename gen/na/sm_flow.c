@@ -34,7 +34,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     NA_SM_STEP();
 }
 
-/* Something was published for the peer; the address lock is held. */
+/* Something was published for the peer; the lock is held. */
 static void na_sm_flow_tell(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);

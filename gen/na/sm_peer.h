@@ -36,15 +36,11 @@
  * descriptors stay open: the socket, whose end is the news of a death, and the
  * bell of the other side, if that is the same user's.
  *
- * Locking, outermost first:
- *   class lock   the lists, the name table, states (with the address lock, to
- *                change them), queued operations
- *   address lock the producing side: the out ring, the bell, the mapping
- * The consuming side, the sockets and everything that closes or unmaps belong
- * to the thread that polls. fork takes all these locks: whatever alone names a
- * socket is set, and closed, under the class lock. Under these locks no
- * function of the core is called that may call a slot; addr_create, addr_ref,
- * count and wake are not such functions, addr_unref is.
+ * Locking: the lock of the class guards all of it, the producing side of rings
+ * included. The consuming side, the sockets and everything that closes or
+ * unmaps belong to the thread that polls, which leaves the lock while it copies
+ * memory. fork takes the lock: whatever alone names a socket is set, and closed,
+ * under it.
  *
  * Must not know: how processes meet, how a class sleeps.
  */
@@ -133,7 +129,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     _Atomic int vm;               /* enum na_sm_vm, of this connection */
-    _Atomic int permit; /* enum na_sm_permit; address lock, to change it */
+    _Atomic int permit; /* enum na_sm_permit; the lock, to change it */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -370,7 +366,7 @@ HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* Whether a pair's socket has ended, be there bells in it, and nobody polled
- * since. The class lock or the address lock is held. */
+ * since. The lock is held. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
 
 /* Whether a living peer copies to or from memory of ours. The class lock is

@@ -10,7 +10,7 @@
 
 #define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
-/* Say something about an arena; the address lock is held. */
+/* Say something about an arena; the lock is held. */
 static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
     enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
 {
@@ -28,7 +28,7 @@ static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
 
 /* ---- The initiator ---- */
 
-/* Ask for an arena, once; the address lock is held. */
+/* Ask for an arena, once; the lock is held. */
 static void na_sm_reach_ask(
     struct na_sm_addr *addr, uint32_t id, struct na_sm_window *window)
 {

@@ -34,9 +34,8 @@
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the table of windows, the marks of grants and our permit are guarded
- * by the address lock, whom we permitted by the class lock; packets are the
- * polling thread's.
+ * Locking: the lock of the class guards the table of windows, the marks of grants
+ * and permits; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
@@ -51,7 +50,7 @@ enum na_sm_reach {
     NA_SM_REACH_NEVER
 };
 
-/* Where bytes of a peer's arena are in this process. The address lock is held,
+/* Where bytes of a peer's arena are in this process. The lock is held,
  * and the place is good as long as it is, or as na_sm_peer_part is kept from
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,

@@ -11,7 +11,7 @@
  * So no access in the mapping can fault. It is mapped writable if the
  * descriptor allows that.
  *
- * Locking: its user's; for a pair, the address lock. Must not know: peers, and
+ * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
  * how descriptors come.
  */
 #ifndef HG_GEN_NA_SM_WINDOW_H
