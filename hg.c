@@ -6929,8 +6929,8 @@ HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
  *
- * Locking: the class's list_lock guards the table of handles; use and registration
- * are atomics of the handle.
+ * Locking: the class's list_lock guards the table of handles; use and
+ * registration are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H
 #define HG_GEN_NA_RMA_H
@@ -13907,8 +13907,8 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * Locking: the lock of the class guards all of it, the producing side of rings
  * included. The consuming side, the sockets and everything that closes or
  * unmaps belong to the thread that polls, which leaves the lock while it copies
- * memory. fork takes the lock: whatever alone names a socket is set, and closed,
- * under it.
+ * memory. fork takes the lock: whatever alone names a socket is set, and
+ * closed, under it.
  *
  * Must not know: how processes meet, how a class sleeps.
  */
@@ -15234,8 +15234,8 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the lock of the class guards the table of windows, the marks of grants
- * and permits; packets are the polling thread's.
+ * Locking: the lock of the class guards the table of windows, the marks of
+ * grants and permits; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H

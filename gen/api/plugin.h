@@ -16,8 +16,8 @@
  *
  * Rules for every slot, unless its line says otherwise
  *   - It does not block and may be called from any thread. The thread may hold
- *     the lock of the class, which the core's functions take, too. The transport
- *     guards its own state, with a lock that comes after that one.
+ *     the lock of the class, which the core's functions take, too. The
+ *     transport guards its own state, with a lock that comes after that one.
  *   - It returns a code of its own cause and has logged that cause. A slot
  *     that starts an operation either returns an error and never completes
  *     it, or returns NA_SUCCESS and completes it exactly once through

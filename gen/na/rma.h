@@ -7,8 +7,8 @@
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
  *
- * Locking: the class's list_lock guards the table of handles; use and registration
- * are atomics of the handle.
+ * Locking: the class's list_lock guards the table of handles; use and
+ * registration are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H
 #define HG_GEN_NA_RMA_H

@@ -39,8 +39,8 @@
  * Locking: the lock of the class guards all of it, the producing side of rings
  * included. The consuming side, the sockets and everything that closes or
  * unmaps belong to the thread that polls, which leaves the lock while it copies
- * memory. fork takes the lock: whatever alone names a socket is set, and closed,
- * under it.
+ * memory. fork takes the lock: whatever alone names a socket is set, and
+ * closed, under it.
  *
  * Must not know: how processes meet, how a class sleeps.
  */

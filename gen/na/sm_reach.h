@@ -34,8 +34,8 @@
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the lock of the class guards the table of windows, the marks of grants
- * and permits; packets are the polling thread's.
+ * Locking: the lock of the class guards the table of windows, the marks of
+ * grants and permits; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
