@@ -2310,6 +2310,15 @@ extern __attribute__((
 static _Thread_local unsigned hg_monitor_entered;
 #endif
 
+static inline void hg_monitor_note(int change)
+{
+#ifdef NDEBUG /* only assertions ask */
+    (void) change;
+#else
+    hg_monitor_entered += (unsigned) change;
+#endif
+}
+
 /* Whether this thread is inside. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
@@ -2322,7 +2331,7 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
 {
-    hg_monitor_entered++;
+    hg_monitor_note(1);
     if (!hg_is_inside(monitor)) {
         if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
             hg_monitor_await(monitor);
@@ -2335,7 +2344,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 static inline void hg_leave(struct hg_monitor *monitor)
 {
     assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
-    hg_monitor_entered--;
+    hg_monitor_note(-1);
     if (--monitor->depth > 0)
         return;
     atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
@@ -2346,8 +2355,10 @@ static inline void hg_leave(struct hg_monitor *monitor)
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 
 /* Enter again after a moment outside, when those are in who waited for that: a
- * thread that came back at once would keep them out. hg_pass: such a moment. */
+ * thread that came back at once would keep them out. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
+
+/* Let others in who wait for that. For who goes round and round inside, once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
 #if HG_ENABLE_SM /* for nobody else */
@@ -2358,7 +2369,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
     unsigned depth = monitor->depth;
 
     assert(hg_is_inside(monitor));
-    hg_monitor_entered -= depth - 1;
+    hg_monitor_note(1 - (int) depth);
     monitor->depth = 1;
     hg_leave(monitor);
     return depth;
@@ -2368,7 +2379,7 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
 {
     hg_enter(monitor);
     assert(monitor->depth == 1 && depth > 0);
-    hg_monitor_entered += depth - 1;
+    hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }
 
@@ -2483,8 +2494,15 @@ HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 
 HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 {
+    int tries = HG_LOCK_TRIES;
+
     atomic_fetch_add(&monitor->wanted, 1);
-    hg_lock(&monitor->mutex);
+    while (tries > 0 && pthread_mutex_trylock(&monitor->mutex) != 0) {
+        tries--;
+        hg_clock_relax();
+    }
+    if (tries == 0)
+        hg_lock(&monitor->mutex);
     atomic_fetch_sub(&monitor->wanted, 1);
 }
 
@@ -2496,7 +2514,7 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
         atomic_store_explicit(
             &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
     }
-    hg_monitor_entered++;
+    hg_monitor_note(1);
     monitor->depth++;
     return true;
 }
@@ -2515,8 +2533,11 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
     assert(monitor->depth == 1);
-    hg_leave(monitor);
     hg_clock_relax();
+    if (HG_LIKELY(
+            atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
+        return;
+    hg_leave(monitor);
     hg_reenter(monitor);
 }
 
@@ -5319,7 +5340,7 @@ HG_PRIVATE void na_sink_close(struct na_context *context);
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
 
 /* Hand a message, all borrowed, to the sink of that number; what the sink
- * returns, or NA_NOENTRY: there is none. */
+ * returns, or NA_NOENTRY: there is none. The lock is held. */
 HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
@@ -5399,13 +5420,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     const struct na_sink *sink = &core->sinks[target];
-    na_return_t ret = NA_NOENTRY;
 
-    hg_enter(core->lock);
-    if (sink->take != NULL)
-        ret = sink->take(sink->arg, source, tag, data, size);
-    hg_leave(core->lock);
-    return ret;
+    assert(hg_is_inside(core->lock));
+    return sink->take != NULL ? sink->take(sink->arg, source, tag, data, size)
+                              : NA_NOENTRY;
 }
 
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
@@ -10006,8 +10024,8 @@ HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
  * core), then arms its waker, looks once more, and sleeps on the waker and
  * the transport's descriptor.
  *
- * Locking: the lock of the class is held around these functions, once; it is
- * free between two turns and while the thread sleeps. One thread at a time has
+ * Locking: the lock of the class is held around these functions, once; others
+ * get it between two turns, and while the thread sleeps. One thread at a time has
  * a context's progress role; who finds it taken waits as for an entry of the
  * queue. Whoever has a context of the library's own, with a role of its own
  * around progress, does without this one. One thread at a time is in poll, also
@@ -10092,11 +10110,6 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
  * for: only a yield that brought nothing counts. */
 #define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
-
-/* Pauses between two turns while spinning. A turn that finds nothing takes
- * less than a few pauses do (one is 30 ns and more on recent processors), so
- * that more of them only add to how late news is seen. */
-#define NA_PROGRESS_SPINS 1
 
 /* Turns that find nothing between two looks at the clock, each of which takes
  * about as long as a turn. */
@@ -10298,10 +10311,16 @@ static uint64_t na_progress_window(const struct na_context_core *context)
 
 /* Let others have the processor. Whether they took it for longer than that:
  * then who yields it waits longer than who is woken. */
-static bool na_progress_yield(uint64_t now, uint64_t longest)
+static bool na_progress_yield(
+    struct na_context_core *context, uint64_t now, uint64_t longest)
 {
+    uint64_t then;
+
+    na_context_leave(context);
     (void) sched_yield();
-    return hg_clock_now() - now > longest;
+    then = hg_clock_now();
+    hg_reenter(context->queue.lock);
+    return then - now > longest;
 }
 
 /* Let a little time pass, awake. `yield_at` is when it is time for others. */
@@ -10310,10 +10329,9 @@ static void na_progress_pause(
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     struct na_load *load = &context->load;
-    unsigned i;
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        if (na_progress_yield(now, NA_PROGRESS_CROWDED))
+        if (na_progress_yield(context, now, NA_PROGRESS_CROWDED))
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
@@ -10325,13 +10343,12 @@ static void na_progress_pause(
         load->missed = false;
     }
     if (now >= *yield_at) {
-        load->missed = na_progress_yield(now, NA_PROGRESS_TAKEN);
+        load->missed = na_progress_yield(context, now, NA_PROGRESS_TAKEN);
         load->taken = load->taken && load->missed;
         *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }
-    for (i = 0; i < NA_PROGRESS_SPINS; i++)
-        hg_clock_relax();
+    hg_pass(context->queue.lock);
 }
 
 /* A look found nothing. Who spins by looking would keep peers on the same
@@ -10380,7 +10397,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
             na_progress_is_much(context, now));
 }
 
-/* The role is ours. Between two turns the lock is free. */
+/* The role is ours. Between two turns others get the lock who want it. */
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
@@ -10420,9 +10437,7 @@ static na_return_t na_progress_run(
                 yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
-            na_context_leave(context);
             na_progress_pause(context, now, &yield_at);
-            hg_reenter(core->lock);
             if ((core->ops.caps & NA_CAP_YIELD) == 0)
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
@@ -31501,7 +31516,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_enter(context->lock);
+    assert(hg_is_inside(context->lock));
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -31515,7 +31530,6 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
-    hg_leave(context->lock);
     return handle;
 }
 
@@ -32760,7 +32774,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     bool admitted = false;
     bool heard = false;
 
-    hg_enter(context->lock);
+    assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
@@ -32777,7 +32791,6 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     } else if (handle != NULL && !refused) {
         heard = hg_serve_note(context, source, header);
     }
-    hg_leave(context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {

@@ -97,8 +97,15 @@ HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 
 HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 {
+    int tries = HG_LOCK_TRIES;
+
     atomic_fetch_add(&monitor->wanted, 1);
-    hg_lock(&monitor->mutex);
+    while (tries > 0 && pthread_mutex_trylock(&monitor->mutex) != 0) {
+        tries--;
+        hg_clock_relax();
+    }
+    if (tries == 0)
+        hg_lock(&monitor->mutex);
     atomic_fetch_sub(&monitor->wanted, 1);
 }
 
@@ -110,7 +117,7 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
         atomic_store_explicit(
             &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
     }
-    hg_monitor_entered++;
+    hg_monitor_note(1);
     monitor->depth++;
     return true;
 }
@@ -129,8 +136,11 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
     assert(monitor->depth == 1);
-    hg_leave(monitor);
     hg_clock_relax();
+    if (HG_LIKELY(
+            atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
+        return;
+    hg_leave(monitor);
     hg_reenter(monitor);
 }
 

@@ -61,6 +61,15 @@ extern __attribute__((
 static _Thread_local unsigned hg_monitor_entered;
 #endif
 
+static inline void hg_monitor_note(int change)
+{
+#ifdef NDEBUG /* only assertions ask */
+    (void) change;
+#else
+    hg_monitor_entered += (unsigned) change;
+#endif
+}
+
 /* Whether this thread is inside. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
@@ -73,7 +82,7 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
 {
-    hg_monitor_entered++;
+    hg_monitor_note(1);
     if (!hg_is_inside(monitor)) {
         if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
             hg_monitor_await(monitor);
@@ -86,7 +95,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 static inline void hg_leave(struct hg_monitor *monitor)
 {
     assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
-    hg_monitor_entered--;
+    hg_monitor_note(-1);
     if (--monitor->depth > 0)
         return;
     atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
@@ -97,8 +106,10 @@ static inline void hg_leave(struct hg_monitor *monitor)
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 
 /* Enter again after a moment outside, when those are in who waited for that: a
- * thread that came back at once would keep them out. hg_pass: such a moment. */
+ * thread that came back at once would keep them out. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
+
+/* Let others in who wait for that. For who goes round and round inside, once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
 #if HG_ENABLE_SM /* for nobody else */
@@ -109,7 +120,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
     unsigned depth = monitor->depth;
 
     assert(hg_is_inside(monitor));
-    hg_monitor_entered -= depth - 1;
+    hg_monitor_note(1 - (int) depth);
     monitor->depth = 1;
     hg_leave(monitor);
     return depth;
@@ -119,7 +130,7 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
 {
     hg_enter(monitor);
     assert(monitor->depth == 1 && depth > 0);
-    hg_monitor_entered += depth - 1;
+    hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }
 

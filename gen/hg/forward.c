@@ -677,7 +677,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_enter(context->lock);
+    assert(hg_is_inside(context->lock));
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -691,7 +691,6 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
-    hg_leave(context->lock);
     return handle;
 }
 

@@ -499,7 +499,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     bool admitted = false;
     bool heard = false;
 
-    hg_enter(context->lock);
+    assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
@@ -516,7 +516,6 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     } else if (handle != NULL && !refused) {
         heard = hg_serve_note(context, source, header);
     }
-    hg_leave(context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {

@@ -30,11 +30,6 @@
 #define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
 
-/* Pauses between two turns while spinning. A turn that finds nothing takes
- * less than a few pauses do (one is 30 ns and more on recent processors), so
- * that more of them only add to how late news is seen. */
-#define NA_PROGRESS_SPINS 1
-
 /* Turns that find nothing between two looks at the clock, each of which takes
  * about as long as a turn. */
 #define NA_PROGRESS_BLIND 4
@@ -235,10 +230,16 @@ static uint64_t na_progress_window(const struct na_context_core *context)
 
 /* Let others have the processor. Whether they took it for longer than that:
  * then who yields it waits longer than who is woken. */
-static bool na_progress_yield(uint64_t now, uint64_t longest)
+static bool na_progress_yield(
+    struct na_context_core *context, uint64_t now, uint64_t longest)
 {
+    uint64_t then;
+
+    na_context_leave(context);
     (void) sched_yield();
-    return hg_clock_now() - now > longest;
+    then = hg_clock_now();
+    hg_reenter(context->queue.lock);
+    return then - now > longest;
 }
 
 /* Let a little time pass, awake. `yield_at` is when it is time for others. */
@@ -247,10 +248,9 @@ static void na_progress_pause(
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     struct na_load *load = &context->load;
-    unsigned i;
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        if (na_progress_yield(now, NA_PROGRESS_CROWDED))
+        if (na_progress_yield(context, now, NA_PROGRESS_CROWDED))
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
@@ -262,13 +262,12 @@ static void na_progress_pause(
         load->missed = false;
     }
     if (now >= *yield_at) {
-        load->missed = na_progress_yield(now, NA_PROGRESS_TAKEN);
+        load->missed = na_progress_yield(context, now, NA_PROGRESS_TAKEN);
         load->taken = load->taken && load->missed;
         *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }
-    for (i = 0; i < NA_PROGRESS_SPINS; i++)
-        hg_clock_relax();
+    hg_pass(context->queue.lock);
 }
 
 /* A look found nothing. Who spins by looking would keep peers on the same
@@ -317,7 +316,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
             na_progress_is_much(context, now));
 }
 
-/* The role is ours. Between two turns the lock is free. */
+/* The role is ours. Between two turns others get the lock who want it. */
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
@@ -357,9 +356,7 @@ static na_return_t na_progress_run(
                 yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
-            na_context_leave(context);
             na_progress_pause(context, now, &yield_at);
-            hg_reenter(core->lock);
             if ((core->ops.caps & NA_CAP_YIELD) == 0)
                 blind = NA_PROGRESS_BLIND - 1;
             continue;

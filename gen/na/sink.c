@@ -60,13 +60,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     const struct na_sink *sink = &core->sinks[target];
-    na_return_t ret = NA_NOENTRY;
 
-    hg_enter(core->lock);
-    if (sink->take != NULL)
-        ret = sink->take(sink->arg, source, tag, data, size);
-    hg_leave(core->lock);
-    return ret;
+    assert(hg_is_inside(core->lock));
+    return sink->take != NULL ? sink->take(sink->arg, source, tag, data, size)
+                              : NA_NOENTRY;
 }
 
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)

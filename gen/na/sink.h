@@ -34,7 +34,7 @@ HG_PRIVATE void na_sink_close(struct na_context *context);
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
 
 /* Hand a message, all borrowed, to the sink of that number; what the sink
- * returns, or NA_NOENTRY: there is none. */
+ * returns, or NA_NOENTRY: there is none. The lock is held. */
 HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);

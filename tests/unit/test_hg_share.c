@@ -73,11 +73,16 @@ struct share_user {
 static void *share_use(void *arg)
 {
     struct share_user *user = (struct share_user *) arg;
+    struct hg_monitor *lock = na_class_core_of(user->peer->na_class)->lock;
     unsigned i;
 
     for (i = 0; i < 100000; i++) {
+        hg_enter(lock);
         HG_CHECK(hg_share_take(&user->share, user->peer, HG_SHARE_CALLS, 1));
+        hg_leave(lock);
+        hg_enter(lock);
         hg_share_give(&user->share, user->peer, HG_SHARE_CALLS, 1);
+        hg_leave(lock);
     }
     return NULL;
 }
@@ -94,7 +99,7 @@ static na_return_t share_take_in(void *arg, struct na_addr *source,
     return NA_SUCCESS;
 }
 
-/* Each context has its share and its lock; the peer has one count. */
+/* Each context has its share; the peer has one count. */
 HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
 {
     struct share_user users[2];

@@ -999,6 +999,18 @@ struct core_slow {
     _Atomic int step; /* 1: inside; 2: go on; 3: taken back */
 };
 
+static na_return_t core_deliver(struct na_class_core *core,
+    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
+    na_size_t size)
+{
+    na_return_t ret;
+
+    hg_enter(core->lock);
+    ret = na_sink_deliver(core, source, target, tag, data, size);
+    hg_leave(core->lock);
+    return ret;
+}
+
 /* One that is asked for is given once; and the ones in between that nobody has
  * keep nobody from hearing of a death. */
 HG_TEST(sinks_have_the_numbers_they_ask_for)
@@ -1019,7 +1031,7 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
             contexts[i], wanted[i], core_count_rpc, core_count_dead, &got[i]));
         HG_CHECK_EQ_INT(na_sink_number(contexts[i]), wanted[i]);
         HG_CHECK_OK(
-            na_sink_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
+            core_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
     }
     HG_CHECK_RET(na_msg_set_sink(contexts[3], 7, core_count_rpc, NULL, &got[3]),
         NA_EXIST);
@@ -1062,13 +1074,13 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_EQ_U64(got[0], 100);
     HG_CHECK_EQ_U64(got[1], 0);
     HG_CHECK_EQ_U64(got[2], 100);
-    HG_CHECK_RET(na_sink_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
-    HG_CHECK_OK(na_sink_deliver(core, peer, 2, 0, "x", 1));
+    HG_CHECK_RET(core_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
+    HG_CHECK_OK(core_deliver(core, peer, 2, 0, "x", 1));
     contexts[1] = NA_Context_create(na_class);
     na_msg_set_sink(
         contexts[1], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[1]);
     HG_CHECK_EQ_INT(na_sink_number(contexts[1]), 1);
-    HG_CHECK_OK(na_sink_deliver(core, peer, 1, 0, "x", 1));
+    HG_CHECK_OK(core_deliver(core, peer, 1, 0, "x", 1));
     na_class->core->addr_dead(peer, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 200);
     HG_CHECK_EQ_U64(got[1], 101);
@@ -1315,7 +1327,9 @@ static void core_yield(struct na_context_core *core, uint64_t since)
 {
     uint64_t at = 0;
 
+    na_context_enter(core);
     na_progress_pause(core, since, &at);
+    na_context_leave(core);
     HG_CHECK(at > since);
 }
 
