@@ -2358,7 +2358,8 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
  * thread that came back at once would keep them out. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let others in who wait for that. For who goes round and round inside, once. */
+/* Let others in who wait for that. For who goes round and round, inside
+ * once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
 #if HG_ENABLE_SM /* for nobody else */
@@ -10025,9 +10026,9 @@ HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
  * the transport's descriptor.
  *
  * Locking: the lock of the class is held around these functions, once; others
- * get it between two turns, and while the thread sleeps. One thread at a time has
- * a context's progress role; who finds it taken waits as for an entry of the
- * queue. Whoever has a context of the library's own, with a role of its own
+ * get it between two turns, and while the thread sleeps. One thread at a time
+ * has a context's progress role; who finds it taken waits as for an entry of
+ * the queue. Whoever has a context of the library's own, with a role of its own
  * around progress, does without this one. One thread at a time is in poll, also
  * where that leaves the lock for a while.
  */

@@ -109,7 +109,8 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
  * thread that came back at once would keep them out. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let others in who wait for that. For who goes round and round inside, once. */
+/* Let others in who wait for that. For who goes round and round, inside
+ * once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
 #if HG_ENABLE_SM /* for nobody else */

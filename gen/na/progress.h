@@ -9,9 +9,9 @@
  * the transport's descriptor.
  *
  * Locking: the lock of the class is held around these functions, once; others
- * get it between two turns, and while the thread sleeps. One thread at a time has
- * a context's progress role; who finds it taken waits as for an entry of the
- * queue. Whoever has a context of the library's own, with a role of its own
+ * get it between two turns, and while the thread sleeps. One thread at a time
+ * has a context's progress role; who finds it taken waits as for an entry of
+ * the queue. Whoever has a context of the library's own, with a role of its own
  * around progress, does without this one. One thread at a time is in poll, also
  * where that leaves the lock for a while.
  */

@@ -1030,8 +1030,7 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
         HG_CHECK_OK(na_msg_set_sink(
             contexts[i], wanted[i], core_count_rpc, core_count_dead, &got[i]));
         HG_CHECK_EQ_INT(na_sink_number(contexts[i]), wanted[i]);
-        HG_CHECK_OK(
-            core_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
+        HG_CHECK_OK(core_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
     }
     HG_CHECK_RET(na_msg_set_sink(contexts[3], 7, core_count_rpc, NULL, &got[3]),
         NA_EXIST);
