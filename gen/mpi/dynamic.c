@@ -146,6 +146,16 @@ static void *na_mpi_accept(void *arg)
     return NULL;
 }
 
+/* The name server may never answer. */
+static void *na_mpi_port_close(void *arg)
+{
+    (void) arg;
+    if (!na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn)))
+        atomic_store(&na_mpi_port.accepts, false); /* it is left behind */
+    (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
+    return NULL;
+}
+
 /* MPI_Finalize must not meet a thread of ours in a call of MPI. */
 HG_PRIVATE void na_mpi_port_end(void)
 {
@@ -155,10 +165,13 @@ HG_PRIVATE void na_mpi_port_end(void)
 
     if (atomic_exchange(&na_mpi_port.ends, true))
         return;
-    accepts = accepts &&
-        na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn));
+    if (accepts) {
+        (void) atomic_fetch_add(&na_mpi_port.threads, 1);
+        if (!na_mpi_thread(na_mpi_port_close, NULL))
+            (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
+    }
     for (i = 0; i < NA_MPI_ENDS_MS; i++) {
-        if (!(accepts && atomic_load(&na_mpi_port.accepts)) &&
+        if (!atomic_load(&na_mpi_port.accepts) &&
             atomic_load(&na_mpi_port.threads) == 0)
             break;
         (void) nanosleep(&pause, NULL);
@@ -575,6 +588,10 @@ static struct na_mpi_channel *na_mpi_channel_new(
     channel->count = NA_MPI_FEW_SLOTS;
     (void) na_mpi_channel_open(
         self, channel, comm, NA_MPI_TAG + (int) self->number);
+    if (channel->bytes == NULL) {
+        self->base.core->free(channel);
+        return NULL;
+    }
     na_plug_list_push(&self->channels, &channel->link);
     return channel;
 }
