@@ -417,7 +417,7 @@ check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
 
 .PHONY: check-asan-programs check-port-programs check-split-programs \
         check-ompi-programs check-mpich-programs all-ompi-programs \
-        all-mpich-programs
+        all-mpich-programs split-objects rooms
 check-asan-programs:
 	$(call make_flavour,asan,$(ASAN),\
 	    $(call programs_of,$(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%)))
@@ -426,6 +426,10 @@ check-port-programs:
 	    $(call programs_of,$(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%)))
 check-split-programs:
 	$(call make_flavour,split,-O0,$(call programs_of,$(SPLIT_CASES)) SPLIT=1)
+# tests/lint looks at these.
+split-objects:
+	$(call make_flavour,split,-O0,rooms SPLIT=1)
+rooms: $(OBJS)
 check-ompi-programs check-mpich-programs: check-%-programs:
 	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi \
 	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
