@@ -63,7 +63,7 @@ MPIS     := $(foreach mpi,$(if $(filter mpi,$(HERE)),ompi mpich), \
 SM         := $(filter Linux,$(shell uname -s))
 
 .DELETE_ON_ERROR:
-.PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
+.PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-mercury-compat uninstall dist clean help deps programs checked \
         ranked mpi demo examples bench counts FORCE
@@ -114,11 +114,21 @@ $(LIB)/libhg.so.$(VERSION): $(LIB_OBJS)
 $(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
 	$(Q)ln -sf $(<F) $@ && ln -sf $(@F) $(LIB)/libhg.so
 
+# Each with the library inside, so that it runs wherever it is copied.
+TOOLS := hg_tool hg_info
+
+tools: $(TOOLS:%=$(LIB)/%) ## hg_tool and hg_info, with NA="..." in them
+
+$(TOOLS:%=$(LIB)/%): $(LIB)/%: examples/%.c examples/info.c examples/peer.c \
+        examples/stop.c $(wildcard examples/*.h) $(LIB_OBJS)
+	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
+	    $(call na_libs,$(NA))
+
 DEST = $(DESTDIR)$(PREFIX)
 
 HG_CMAKE = $(DEST)/lib/cmake/hg
 
-install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc, CMake's hg
+install: lib tools ## into $(DESTDIR)$(PREFIX): lib, bin, hg.h, hg.pc, CMake's hg
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
 	    'includedir=$${prefix}/include' '' 'Name: hg' \
 	    'Description: remote procedure calls and their bulk data' \
@@ -133,6 +143,8 @@ install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc, CMake's hg
 	$(Q)ln -sf libhg.so.$(VERSION) $(DEST)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libhg.so
 	$(Q)install -m 644 $(LIB)/hg.pc $(DEST)/lib/pkgconfig
+	$(Q)install -d $(DEST)/bin
+	$(Q)install -m 755 $(TOOLS:%=$(LIB)/%) $(DEST)/bin
 	$(Q)install -d $(HG_CMAKE)
 	$(Q)for file in hg-config hg-config-version; do \
 	    sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
@@ -160,10 +172,6 @@ install-mercury-compat: install ## what programs written for Mercury 2.x look fo
 	        -e "s,@VERSION@,$${lib#*:}," gen/compat/mercury.pc.in \
 	        > $(DEST)/lib/pkgconfig/$$name.pc || exit 1; \
 	done
-	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $(LIB)/hg_info \
-	    examples/hg_info.c examples/info.c $(LIB_OBJS) $(call na_libs,$(NA))
-	$(Q)install -d $(DEST)/bin
-	$(Q)install -m 755 $(LIB)/hg_info $(DEST)/bin
 	$(Q)install -d $(MERCURY_CMAKE)
 	$(Q)sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
 	    -e 's,@SONAME@,$(SONAME),' gen/compat/mercury-config.cmake.in \
@@ -176,7 +184,7 @@ uninstall: ## remove what install put there
 	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
 	    $(DEST)/lib/pkgconfig/hg.pc $(COMPAT:%=$(DEST)/include/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.so) \
-	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(DEST)/bin/hg_info \
+	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(TOOLS:%=$(DEST)/bin/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
 	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
 
