@@ -3580,14 +3580,14 @@ malformed:
  *
  * Entries are embedded in what they complete, so pushing never fails and
  * never allocates. Four lanes keep apart who runs them: steps of the
- * library's own, which progress runs as soon as it holds no lock; callbacks
+ * library's own, which progress runs at the end of each turn; callbacks
  * of the application; calls that arrived for its handlers, which a wait
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
  * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
- * a trigger that naps, and a sleeping progress through the waker. No callback
- * runs under the lock.
+ * a trigger that naps, and a sleeping progress through the waker. Entries
+ * run with the lock held once, and release it around code of the application.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -3628,12 +3628,11 @@ HG_PRIVATE void na_queue_push(
 
 /* Run the library's own steps: every entry of the internal lane and what these
  * add, and one entry of the slow lane. Returns their number. The lock is held,
- * but free while an entry runs. */
+ * once. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, but free while an
- * entry runs. */
+ * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -3744,28 +3743,16 @@ static HG_HOT struct na_completion *na_queue_pop(
     return NULL;
 }
 
-static inline void na_queue_run_one(
-    struct na_queue *queue, struct na_completion *entry)
-{
-    if (entry->inside) {
-        entry->run(entry);
-        return;
-    }
-    hg_leave(queue->lock);
-    assert(hg_monitor_entered == 0);
-    entry->run(entry);
-    hg_enter(queue->lock);
-}
-
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
     struct na_completion *entry;
     unsigned n = 0;
 
+    assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
     while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
-        na_queue_run_one(queue, entry);
+        entry->run(entry);
         queue->running--;
         n++;
         if (hg_clock_is_past(deadline))
@@ -5102,10 +5089,12 @@ static void na_op_fill_info(
     }
 }
 
-/* Entry of the completion queue: tell the callback, then recycle. */
+/* Entry of the completion queue: tell the callback, then recycle. A callback in
+ * the internal lane is the library's and runs with the lock held. */
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
+    struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
     struct na_cb_info info;
 
     assert(atomic_load(&op->state) == NA_OP_DONE);
@@ -5113,7 +5102,14 @@ static void na_op_run(struct na_completion *done)
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
         na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
-    (void) op->callback(&info);
+    if (op->lane == NA_LANE_INTERNAL) {
+        (void) op->callback(&info);
+    } else {
+        hg_leave(lock);
+        assert(hg_monitor_entered == 0);
+        (void) op->callback(&info);
+        hg_enter(lock);
+    }
     na_op_put(op);
 }
 
@@ -26693,12 +26689,15 @@ static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
+    struct hg_monitor *lock = transfer->home->queue->lock;
 
+    hg_leave(lock);
     atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
+    hg_enter(lock);
 }
 
 /* Whether what it moves is to be checked, which has not begun. */
@@ -26884,12 +26883,16 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 {
     struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
     struct hg_transfer *transfer = slot->transfer;
+    struct hg_monitor *lock =
+        na_context_core_of(transfer->home->context)->queue.lock;
 
+    hg_leave(lock);
     hg_transfer_end_slot(slot);
     /* This piece keeps the transfer alive while others start in its place. */
     if (info->ret == NA_SUCCESS)
         hg_transfer_issue(transfer);
     hg_transfer_drop_piece(transfer, info->ret);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 
@@ -28179,12 +28182,9 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
 /* Give up what is in `unsaid`. */
 HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
-/* Queue a step of the library's own: `run` gets the handle's completion. */
+/* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
-/* The same; `run` is called with the lock held, and returns so. */
-HG_PRIVATE void hg_handle_push_inside(struct hg_handle *handle,
-    enum na_lane lane, void (*run)(struct na_completion *done));
 
 /* Let its timer, which is not set, expire at `when`; who drives hears of it.
  * HG_NOMEM (logged). The lock is held. */
@@ -28755,15 +28755,6 @@ HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
     enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
-    handle->done.inside = NA_FALSE;
-    na_queue_push(handle->context->queue, lane, &handle->done);
-}
-
-HG_PRIVATE HG_HOT void hg_handle_push_inside(struct hg_handle *handle,
-    enum na_lane lane, void (*run)(struct na_completion *done))
-{
-    handle->done.run = run;
-    handle->done.inside = NA_TRUE;
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
@@ -28893,7 +28884,9 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
+    struct hg_monitor *lock = handle->context->lock;
 
+    hg_leave(lock);
     /* If another message is queued by now, that cannot be taken back. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
     /* With either a call of ours may be over, and the next one begin. */
@@ -28904,6 +28897,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 
@@ -30599,9 +30593,9 @@ static hg_return_t hg_overflow_judge(
 }
 
 /* A piece came, or did not. */
-static na_return_t hg_overflow_got(const struct na_cb_info *info)
+static void hg_overflow_take_piece(
+    const struct na_cb_info *info, struct hg_handle *handle)
 {
-    struct hg_handle *handle = (struct hg_handle *) info->arg;
     struct hg_overflow *large =
         handle->target ? &handle->in_large : &handle->out_large;
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
@@ -30616,13 +30610,23 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
                                               : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
-            return NA_SUCCESS;
+            return;
     } else if (ret == HG_SUCCESS) {
         ret = hg_overflow_judge(handle, large);
     }
     hg_overflow_finish(handle, large, ret);
     fetched(handle, ret);
     hg_handle_unref(handle);
+}
+
+static na_return_t hg_overflow_got(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = (struct hg_handle *) info->arg;
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_overflow_take_piece(info, handle);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 
@@ -31145,7 +31149,7 @@ static const char *hg_forward_words(hg_return_t ret)
 static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 {
     handle->ret = ret;
-    hg_handle_push_inside(handle, NA_LANE_DONE, hg_forward_run);
+    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
@@ -31474,24 +31478,29 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
 
-    if (handle->ret != HG_SUCCESS) { /* no memory for the message */
+    hg_leave(lock);
+    if (handle->ret != HG_SUCCESS) /* no memory for the message */
         hg_forward_fetched(handle, handle->ret);
-        return;
-    }
-    hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
-        handle->out_args.size, hg_forward_fetched);
+    else
+        hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
+            handle->out_args.size, hg_forward_fetched);
+    hg_enter(lock);
 }
 
 /* A large output came for which nobody waits: its holder need not wait. */
 static void hg_forward_run_let_go(struct na_completion *done)
 {
     struct hg_handle *carrier = hg_handle_of(done);
+    struct hg_monitor *lock = carrier->context->lock;
 
     assert(carrier->target && carrier->held_id != 0);
+    hg_leave(lock);
     if (!na_addr_is_dead(carrier->addr))
         hg_forward_acknowledge(carrier);
     hg_handle_unref(carrier);
+    hg_enter(lock);
 }
 
 static void hg_forward_let_go(struct hg_context *context,
@@ -31770,12 +31779,13 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_monitor *lock = handle->context->lock;
 
     assert(handle->cancel.told && handle->canceled);
+    hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_enter(handle->context->lock);
+    hg_enter(lock);
     handle->cancel.told = false;
-    hg_leave(handle->context->lock);
     hg_handle_unref(handle);
 }
 
@@ -31791,21 +31801,21 @@ static void hg_cancel_run_callback(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_cancel_part *part = &handle->cancel;
+    struct hg_monitor *lock = handle->context->lock;
     hg_cancel_cb_t callback = NULL;
-    void *arg;
+    void *arg = part->arg;
 
     assert(part->told);
-    hg_enter(handle->context->lock);
-    arg = part->arg;
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = NULL;
     }
     part->told = false;
-    hg_leave(handle->context->lock);
+    hg_leave(lock);
     if (callback != NULL)
         callback(handle, arg);
     hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 /* Whether it is there still; it may be answered. The lock is held. */
@@ -32042,7 +32052,12 @@ static void hg_held_let_go(struct hg_handle *handle)
 
 static void hg_held_run_let_go(struct na_completion *done)
 {
-    hg_held_let_go(hg_handle_of(done));
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_held_let_go(handle);
+    hg_enter(lock);
 }
 
 /* For the sink, which must not wait, as a transport's own withdrawing may. */
@@ -32571,7 +32586,7 @@ static void hg_serve_execute(struct hg_handle *handle)
         hg_serve_end_callback(handle);
 }
 
-/* Entry of the CALL lane, inside. What is large, or the application's, is freed
+/* Entry of the CALL lane. What is large, or the application's, is freed
  * without the lock. */
 static void hg_serve_run(struct na_completion *done)
 {
@@ -32598,17 +32613,20 @@ static void hg_serve_run(struct na_completion *done)
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
     char words[HG_ERROR_TEXT_MAX];
 
+    hg_leave(lock);
     if (hg_handle_is_over(handle)) {
         hg_serve_pass_over(handle);
-        return;
+    } else {
+        (void) hg_serve_enter(handle);
+        (void) hg_serve_respond_error(handle, handle->ret,
+            hg_serve_words(handle, handle->ret, words, sizeof(words)));
+        (void) hg_serve_free(handle);
+        hg_handle_unref(handle);
     }
-    (void) hg_serve_enter(handle);
-    (void) hg_serve_respond_error(handle, handle->ret,
-        hg_serve_words(handle, handle->ret, words, sizeof(words)));
-    (void) hg_serve_free(handle);
-    hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
@@ -32641,12 +32659,12 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         handle->rpc.id = id;
 }
 
-/* Step from the slow lane: execute a function of the library's own. One that
- * returns HG_AGAIN has done a part of its work, and is called again in a later
- * turn. */
-static void hg_serve_run_builtin(struct na_completion *done)
+static void hg_serve_run_builtin(struct na_completion *done);
+
+/* Execute a function of the library's own. One that returns HG_AGAIN has done a
+ * part of its work, and is called again in a later turn. */
+static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_of(done);
     hg_return_t ret = HG_CANCELED;
 
     if (hg_handle_is_over(handle)) {
@@ -32667,13 +32685,24 @@ static void hg_serve_run_builtin(struct na_completion *done)
     hg_handle_unref(handle);
 }
 
+/* Step from the slow lane. */
+static void hg_serve_run_builtin(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_serve_execute_builtin(handle);
+    hg_enter(lock);
+}
+
 /* Its input is there: queue it for who executes it. */
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
         hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
-        hg_handle_push_inside(handle, NA_LANE_CALL, hg_serve_run);
+        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
@@ -32697,9 +32726,12 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 static void hg_serve_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
 
+    hg_leave(lock);
     hg_overflow_fetch(handle, &handle->in_large, handle->in_args.data,
         handle->in_args.size, hg_serve_fetched);
+    hg_enter(lock);
 }
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:
@@ -35204,9 +35236,11 @@ static void hg_call_told(struct na_completion *told)
     struct hg_handle *handle =
         HG_CONTAINER_OF(told, struct hg_handle, call.told);
     struct hg_call_part *call = &handle->call;
+    struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
 
     assert(handle->target && handle->left == NULL);
+    hg_leave(lock);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
@@ -35215,6 +35249,7 @@ static void hg_call_told(struct na_completion *told)
     if (call->callback != NULL)
         (void) call->callback(&info);
     hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 /* The answer has left, or could not. */

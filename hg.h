@@ -4234,12 +4234,12 @@ struct na_link {
     struct na_link *next;
 };
 
-/* An entry of a context's completion queue. `run` is called without the lock of
- * the class; with `inside`, it is called with it, and returns so. */
+/* An entry of a context's completion queue. `run` is called with the lock of
+ * the class held, and returns so; it releases the lock around code of the
+ * application. */
 struct na_completion {
     struct na_completion *next;
     void (*run)(struct na_completion *completion);
-    na_bool_t inside;
 };
 
 /* An endpoint. The transport sets what is marked (open) in its open slot. */

@@ -111,12 +111,15 @@ static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
+    struct hg_monitor *lock = transfer->home->queue->lock;
 
+    hg_leave(lock);
     atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
+    hg_enter(lock);
 }
 
 /* Whether what it moves is to be checked, which has not begun. */
@@ -302,12 +305,16 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 {
     struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
     struct hg_transfer *transfer = slot->transfer;
+    struct hg_monitor *lock =
+        na_context_core_of(transfer->home->context)->queue.lock;
 
+    hg_leave(lock);
     hg_transfer_end_slot(slot);
     /* This piece keeps the transfer alive while others start in its place. */
     if (info->ret == NA_SUCCESS)
         hg_transfer_issue(transfer);
     hg_transfer_drop_piece(transfer, info->ret);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 

@@ -531,9 +531,11 @@ static void hg_call_told(struct na_completion *told)
     struct hg_handle *handle =
         HG_CONTAINER_OF(told, struct hg_handle, call.told);
     struct hg_call_part *call = &handle->call;
+    struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
 
     assert(handle->target && handle->left == NULL);
+    hg_leave(lock);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
@@ -542,6 +544,7 @@ static void hg_call_told(struct na_completion *told)
     if (call->callback != NULL)
         (void) call->callback(&info);
     hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 /* The answer has left, or could not. */

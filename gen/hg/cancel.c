@@ -28,12 +28,13 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_monitor *lock = handle->context->lock;
 
     assert(handle->cancel.told && handle->canceled);
+    hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_enter(handle->context->lock);
+    hg_enter(lock);
     handle->cancel.told = false;
-    hg_leave(handle->context->lock);
     hg_handle_unref(handle);
 }
 
@@ -49,21 +50,21 @@ static void hg_cancel_run_callback(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_cancel_part *part = &handle->cancel;
+    struct hg_monitor *lock = handle->context->lock;
     hg_cancel_cb_t callback = NULL;
-    void *arg;
+    void *arg = part->arg;
 
     assert(part->told);
-    hg_enter(handle->context->lock);
-    arg = part->arg;
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = NULL;
     }
     part->told = false;
-    hg_leave(handle->context->lock);
+    hg_leave(lock);
     if (callback != NULL)
         callback(handle, arg);
     hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 /* Whether it is there still; it may be answered. The lock is held. */

@@ -305,7 +305,7 @@ static const char *hg_forward_words(hg_return_t ret)
 static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 {
     handle->ret = ret;
-    hg_handle_push_inside(handle, NA_LANE_DONE, hg_forward_run);
+    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
@@ -634,24 +634,29 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
 
-    if (handle->ret != HG_SUCCESS) { /* no memory for the message */
+    hg_leave(lock);
+    if (handle->ret != HG_SUCCESS) /* no memory for the message */
         hg_forward_fetched(handle, handle->ret);
-        return;
-    }
-    hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
-        handle->out_args.size, hg_forward_fetched);
+    else
+        hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
+            handle->out_args.size, hg_forward_fetched);
+    hg_enter(lock);
 }
 
 /* A large output came for which nobody waits: its holder need not wait. */
 static void hg_forward_run_let_go(struct na_completion *done)
 {
     struct hg_handle *carrier = hg_handle_of(done);
+    struct hg_monitor *lock = carrier->context->lock;
 
     assert(carrier->target && carrier->held_id != 0);
+    hg_leave(lock);
     if (!na_addr_is_dead(carrier->addr))
         hg_forward_acknowledge(carrier);
     hg_handle_unref(carrier);
+    hg_enter(lock);
 }
 
 static void hg_forward_let_go(struct hg_context *context,

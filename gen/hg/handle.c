@@ -497,15 +497,6 @@ HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
     enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
-    handle->done.inside = NA_FALSE;
-    na_queue_push(handle->context->queue, lane, &handle->done);
-}
-
-HG_PRIVATE HG_HOT void hg_handle_push_inside(struct hg_handle *handle,
-    enum na_lane lane, void (*run)(struct na_completion *done))
-{
-    handle->done.run = run;
-    handle->done.inside = NA_TRUE;
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
@@ -635,7 +626,9 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
+    struct hg_monitor *lock = handle->context->lock;
 
+    hg_leave(lock);
     /* If another message is queued by now, that cannot be taken back. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
     /* With either a call of ours may be over, and the next one begin. */
@@ -646,6 +639,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 

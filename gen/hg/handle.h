@@ -421,12 +421,9 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
 /* Give up what is in `unsaid`. */
 HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
-/* Queue a step of the library's own: `run` gets the handle's completion. */
+/* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
-/* The same; `run` is called with the lock held, and returns so. */
-HG_PRIVATE void hg_handle_push_inside(struct hg_handle *handle,
-    enum na_lane lane, void (*run)(struct na_completion *done));
 
 /* Let its timer, which is not set, expire at `when`; who drives hears of it.
  * HG_NOMEM (logged). The lock is held. */

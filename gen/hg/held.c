@@ -32,7 +32,12 @@ static void hg_held_let_go(struct hg_handle *handle)
 
 static void hg_held_run_let_go(struct na_completion *done)
 {
-    hg_held_let_go(hg_handle_of(done));
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_held_let_go(handle);
+    hg_enter(lock);
 }
 
 /* For the sink, which must not wait, as a transport's own withdrawing may. */

@@ -333,9 +333,9 @@ static hg_return_t hg_overflow_judge(
 }
 
 /* A piece came, or did not. */
-static na_return_t hg_overflow_got(const struct na_cb_info *info)
+static void hg_overflow_take_piece(
+    const struct na_cb_info *info, struct hg_handle *handle)
 {
-    struct hg_handle *handle = (struct hg_handle *) info->arg;
     struct hg_overflow *large =
         handle->target ? &handle->in_large : &handle->out_large;
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
@@ -350,13 +350,23 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
                                               : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
-            return NA_SUCCESS;
+            return;
     } else if (ret == HG_SUCCESS) {
         ret = hg_overflow_judge(handle, large);
     }
     hg_overflow_finish(handle, large, ret);
     fetched(handle, ret);
     hg_handle_unref(handle);
+}
+
+static na_return_t hg_overflow_got(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = (struct hg_handle *) info->arg;
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_overflow_take_piece(info, handle);
+    hg_enter(lock);
     return NA_SUCCESS;
 }
 

@@ -295,7 +295,7 @@ static void hg_serve_execute(struct hg_handle *handle)
         hg_serve_end_callback(handle);
 }
 
-/* Entry of the CALL lane, inside. What is large, or the application's, is freed
+/* Entry of the CALL lane. What is large, or the application's, is freed
  * without the lock. */
 static void hg_serve_run(struct na_completion *done)
 {
@@ -322,17 +322,20 @@ static void hg_serve_run(struct na_completion *done)
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
     char words[HG_ERROR_TEXT_MAX];
 
+    hg_leave(lock);
     if (hg_handle_is_over(handle)) {
         hg_serve_pass_over(handle);
-        return;
+    } else {
+        (void) hg_serve_enter(handle);
+        (void) hg_serve_respond_error(handle, handle->ret,
+            hg_serve_words(handle, handle->ret, words, sizeof(words)));
+        (void) hg_serve_free(handle);
+        hg_handle_unref(handle);
     }
-    (void) hg_serve_enter(handle);
-    (void) hg_serve_respond_error(handle, handle->ret,
-        hg_serve_words(handle, handle->ret, words, sizeof(words)));
-    (void) hg_serve_free(handle);
-    hg_handle_unref(handle);
+    hg_enter(lock);
 }
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
@@ -365,12 +368,12 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         handle->rpc.id = id;
 }
 
-/* Step from the slow lane: execute a function of the library's own. One that
- * returns HG_AGAIN has done a part of its work, and is called again in a later
- * turn. */
-static void hg_serve_run_builtin(struct na_completion *done)
+static void hg_serve_run_builtin(struct na_completion *done);
+
+/* Execute a function of the library's own. One that returns HG_AGAIN has done a
+ * part of its work, and is called again in a later turn. */
+static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_of(done);
     hg_return_t ret = HG_CANCELED;
 
     if (hg_handle_is_over(handle)) {
@@ -391,13 +394,24 @@ static void hg_serve_run_builtin(struct na_completion *done)
     hg_handle_unref(handle);
 }
 
+/* Step from the slow lane. */
+static void hg_serve_run_builtin(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_serve_execute_builtin(handle);
+    hg_enter(lock);
+}
+
 /* Its input is there: queue it for who executes it. */
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
         hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
-        hg_handle_push_inside(handle, NA_LANE_CALL, hg_serve_run);
+        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
@@ -421,9 +435,12 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 static void hg_serve_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
 
+    hg_leave(lock);
     hg_overflow_fetch(handle, &handle->in_large, handle->in_args.data,
         handle->in_args.size, hg_serve_fetched);
+    hg_enter(lock);
 }
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:

@@ -83,10 +83,12 @@ static void na_op_fill_info(
     }
 }
 
-/* Entry of the completion queue: tell the callback, then recycle. */
+/* Entry of the completion queue: tell the callback, then recycle. A callback in
+ * the internal lane is the library's and runs with the lock held. */
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
+    struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
     struct na_cb_info info;
 
     assert(atomic_load(&op->state) == NA_OP_DONE);
@@ -94,7 +96,14 @@ static void na_op_run(struct na_completion *done)
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
         na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
-    (void) op->callback(&info);
+    if (op->lane == NA_LANE_INTERNAL) {
+        (void) op->callback(&info);
+    } else {
+        hg_leave(lock);
+        assert(hg_monitor_entered == 0);
+        (void) op->callback(&info);
+        hg_enter(lock);
+    }
     na_op_put(op);
 }
 

@@ -67,28 +67,16 @@ static HG_HOT struct na_completion *na_queue_pop(
     return NULL;
 }
 
-static inline void na_queue_run_one(
-    struct na_queue *queue, struct na_completion *entry)
-{
-    if (entry->inside) {
-        entry->run(entry);
-        return;
-    }
-    hg_leave(queue->lock);
-    assert(hg_monitor_entered == 0);
-    entry->run(entry);
-    hg_enter(queue->lock);
-}
-
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
     struct na_completion *entry;
     unsigned n = 0;
 
+    assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
     while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
-        na_queue_run_one(queue, entry);
+        entry->run(entry);
         queue->running--;
         n++;
         if (hg_clock_is_past(deadline))

@@ -4,14 +4,14 @@
  *
  * Entries are embedded in what they complete, so pushing never fails and
  * never allocates. Four lanes keep apart who runs them: steps of the
- * library's own, which progress runs as soon as it holds no lock; callbacks
+ * library's own, which progress runs at the end of each turn; callbacks
  * of the application; calls that arrived for its handlers, which a wait
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
  * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
- * a trigger that naps, and a sleeping progress through the waker. No callback
- * runs under the lock.
+ * a trigger that naps, and a sleeping progress through the waker. Entries
+ * run with the lock held once, and release it around code of the application.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -52,12 +52,11 @@ HG_PRIVATE void na_queue_push(
 
 /* Run the library's own steps: every entry of the internal lane and what these
  * add, and one entry of the slow lane. Returns their number. The lock is held,
- * but free while an entry runs. */
+ * once. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, but free while an
- * entry runs. */
+ * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 

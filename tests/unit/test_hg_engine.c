@@ -1783,7 +1783,7 @@ static void engine_raise(struct na_completion *completion)
 static unsigned engine_count_blind(uint64_t deadline, bool soon)
 {
     struct blob in = engine_new_blob(10, 3);
-    struct engine_flag flag = {{NULL, engine_raise, NA_FALSE}, false, NULL};
+    struct engine_flag flag = {{NULL, engine_raise}, false, NULL};
     struct engine engine;
     struct engine_call call;
     unsigned waits = 0;
