@@ -11614,51 +11614,10 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
     return &na_self_plugin;
 }
 
-/* ==== gen/na/sm_step.h ==== */
+/* ==== gen/sm/ring.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_step.h"
-#endif
-/*
- * sm_step: a seam for tests, wherever another process could see a difference.
- *
- * Two processes that share memory can be stopped, delayed or killed between
- * any two instructions, and only some of these places differ to the other
- * side: before and after each store to shared memory, each look that a store
- * of the other side may come before or after, each step of a meeting, each
- * thing given back. NA_SM_STEP() stands at these places and is nothing in the
- * library. A test that includes hg.c with HG_SM_STEPS 1 defines na_sm_step,
- * and there counts, dawdles or dies: see tests/step.
- *
- * Whoever adds such a store or look adds the step. A step may stand under any
- * lock of this transport, and changes nothing.
- */
-#ifndef HG_GEN_NA_SM_STEP_H
-#define HG_GEN_NA_SM_STEP_H
-
-/* #include "base/os.h" */
-
-#if HG_ENABLE_SM
-
-#ifndef HG_SM_STEPS
-#define HG_SM_STEPS 0
-#endif
-
-#if HG_SM_STEPS
-/* Of the test. The place is told by function and line of hg.c. */
-static void na_sm_step(const char *function, unsigned line);
-#define NA_SM_STEP() na_sm_step(__func__, __LINE__)
-#else
-#define NA_SM_STEP() ((void) 0)
-#endif
-
-#endif
-#endif
-
-/* ==== gen/na/sm_ring.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_ring.h"
+#line 1 "gen/sm/ring.h"
 #endif
 /*
  * sm_ring: records from one producer to one consumer, through memory that the
@@ -11705,10 +11664,10 @@ static void na_sm_step(const char *function, unsigned line);
  *
  * Must not know: sockets, peers, what a record means.
  */
-#ifndef HG_GEN_NA_SM_RING_H
-#define HG_GEN_NA_SM_RING_H
+#ifndef HG_GEN_SM_RING_H
+#define HG_GEN_SM_RING_H
 
-/* #include "na/sm_step.h" */
+/* #include "base/os.h" */
 
 #if HG_ENABLE_SM
 
@@ -11810,13 +11769,13 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 #endif
 #endif
 
-/* ==== gen/na/sm_ring.c ==== */
+/* ==== gen/sm/ring.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_ring.c"
+#line 1 "gen/sm/ring.c"
 #endif
-/* sm_ring: see sm_ring.h. */
-/* #include "na/sm_ring.h" */
+/* ring: see ring.h. */
+/* #include "sm/ring.h" */
 
 #if HG_ENABLE_SM
 
@@ -11891,9 +11850,7 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */
-    NA_SM_STEP();
     atomic_store(&out->control->starved, 1);
-    NA_SM_STEP();
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
     if (need > out->size - (out->tail - out->head))
@@ -11922,7 +11879,6 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;
         at = 0;
-        NA_SM_STEP();
     }
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
@@ -11936,12 +11892,9 @@ HG_PRIVATE void na_sm_out_commit(
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
     assert(out->tail - out->head + span <= out->size);
-    NA_SM_STEP();
     na_sm_ring_write(out->data + at, record);
     out->tail += span;
-    NA_SM_STEP();
     atomic_store(&out->control->tail, out->tail);
-    NA_SM_STEP();
 }
 
 /* ---- The consumer ---- */
@@ -11974,7 +11927,6 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
-    NA_SM_STEP();
     if (tail == na_sm_in_at(in))
         return NA_AGAIN;
     if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
@@ -12040,21 +11992,18 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
     bool starved;
 
     in->published = na_sm_in_at(in);
-    NA_SM_STEP();
     atomic_store(&in->control->head, na_sm_in_at(in));
-    NA_SM_STEP();
     starved = atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
-    NA_SM_STEP();
     return starved;
 }
 
 #endif
 
-/* ==== gen/na/sm_page.h ==== */
+/* ==== gen/sm/memory.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_page.h"
+#line 1 "gen/sm/memory.h"
 #endif
 /*
  * sm_page: the memory that peers share: made, sealed, checked, mapped; and
@@ -12101,12 +12050,59 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  * Locking: none; words are atomics. Bits of hints are cleared by the owner's
  * polling thread alone.
  */
-#ifndef HG_GEN_NA_SM_PAGE_H
-#define HG_GEN_NA_SM_PAGE_H
+/*
+ * sm_arena: memory that the library allocates for the application's bulk data,
+ * such that peers can map it and copy it directly.
+ *
+ * An arena is a memfd with an allocator of pages. A class makes them as they
+ * are needed, from 4 MiB up, each twice as large as the one before it, and
+ * keeps them until it is closed; a page takes memory when it is first touched.
+ * There are two sorts: of READ_ONLY memory, which peers can only map read-only
+ * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
+ * of it, also what lies there for others: see na.h.
+ *
+ *     arena   |block|block|      free      |block|      never used      |
+ *     used     11111 11111 0000000000000000 11111 0000000000000000000000
+ *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
+ *                          ^ left as it was ^ a hole was punched
+ *
+ * What is known about an arena lies in private memory; nothing that is read
+ * from the shared pages is believed. A block consists of whole pages. It is
+ * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
+ * that comes back gives its memory to the system by a hole, if the seals allow
+ * that: of READ_ONLY memory they do not, which stays as large as it ever was.
+ * (A peer that maps an arena writable may spoil zeros, as everything there.)
+ *
+ * A block may outlive its class; the set of arenas goes with the last of both.
+ * In the child of a fork blocks are the parent's, shared: nothing is given
+ * back there.
+ *
+ * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
+ * belong to whoever has the page. Must not know: peers, transfers.
+ */
+/*
+ * sm_window: a peer's arenas as this process maps them, by their ids.
+ *
+ *     unknown --asked--> asked --opened--> open
+ *        ^                 |  \
+ *        +-----again-------+   +--refused--> shut
+ *
+ * A descriptor is checked before it is mapped: it is a memfd of normal pages,
+ * sealed against shrinking and growing, and of a size that an arena can have.
+ * So no access in the mapping can fault. It is mapped writable if the
+ * descriptor allows that.
+ *
+ * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
+ * how descriptors come.
+ */
+#ifndef HG_GEN_SM_MEMORY_H
+#define HG_GEN_SM_MEMORY_H
 
-/* #include "na/sm_ring.h" */
+/* #include "sm/ring.h" */
 
 #if HG_ENABLE_SM
+
+/* ==== page ==== */
 
 #define NA_SM_PEERS 8192u  /* of a class, at a time */
 #define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
@@ -12217,44 +12213,113 @@ static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
     uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
     if ((atomic_load(word) & bit) == 0) {
-        NA_SM_STEP();
         atomic_fetch_or(word, bit);
     }
-    NA_SM_STEP();
     if ((atomic_load(sum) & sum_bit) == 0) {
-        NA_SM_STEP();
         atomic_fetch_or(sum, sum_bit);
     }
-    NA_SM_STEP();
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
  * either it then finds what came, or the peer finds the bit cleared. */
 static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
 {
-    NA_SM_STEP();
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
-    NA_SM_STEP();
 }
 
 /* The words that may have a bit, of the `n`th 64: clears the bits of those
  * that have none, looking again, and returns the rest. */
 HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
 
+/* ==== arena ==== */
+
+#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
+#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
+#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
+#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
+#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
+#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
+
+struct na_sm_arenas;
+
+/* An empty set. NULL: out of memory (logged). */
+HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
+
+/* The class is closing: descriptors are closed, and the memory goes once no
+ * block is left. NULL is allowed. */
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
+
+/* Around fork: so that the child finds the set whole, and in the child, where
+ * descriptors are closed. */
+HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
+
+/* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
+ * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
+HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
+    unsigned long flags, struct na_mem_block *block);
+
+/* The arena that memory lies in, and where: its id, or 0 if the segments are
+ * not one run in one arena. */
+HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+    const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
+
+/* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
+ * there is no such arena. */
+HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
+
+/* ==== window ==== */
+
+enum na_sm_window_state {
+    NA_SM_WINDOW_UNKNOWN,
+    NA_SM_WINDOW_ASKED,
+    NA_SM_WINDOW_OPEN,
+    NA_SM_WINDOW_SHUT /* it cannot be had */
+};
+
+struct na_sm_window {
+    unsigned char *base;
+    uint64_t size;
+    bool writable;
+    uint8_t state; /* enum na_sm_window_state */
+};
+
+struct na_sm_windows {
+    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
+};
+
+/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
+ * system does not map it. Logged; the window is shut then. The descriptor stays
+ * the caller's. */
+HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
+
+/* Where a range of an open window is. NULL: past its end, or to be written
+ * where that cannot be. */
+HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
+    uint64_t offset, uint64_t size, bool write);
+
+/* Unmap everything, and free the table. NULL is allowed. */
+HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
+
 #endif
 #endif
 
-/* ==== gen/na/sm_page.c ==== */
+/* ==== gen/sm/memory.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_page.c"
+#line 1 "gen/sm/memory.c"
 #endif
-/* sm_page: see sm_page.h. */
-/* #include "na/sm_page.h" */
+/* memory: see memory.h. */
+/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
 
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+/* ==== page ==== */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -12299,21 +12364,16 @@ HG_PRIVATE bool na_sm_page_make(
     fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return false;
-    NA_SM_STEP();
     if (ftruncate(fd, (off_t) size) != 0)
         goto close_fd;
-    NA_SM_STEP();
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         goto close_fd;
-    NA_SM_STEP();
     if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
         goto unmap;
-    NA_SM_STEP();
     given = read_only ? na_sm_page_weaken(fd) : fd;
     if (given < 0)
         goto unmap;
-    NA_SM_STEP();
     (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     if (given != fd)
         (void) close(fd);
@@ -12369,14 +12429,12 @@ HG_PRIVATE na_return_t na_sm_page_map(
             size, strerror(errno));
         return NA_NOMEM;
     }
-    NA_SM_STEP();
     *memory_p = memory;
     return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
 {
-    NA_SM_STEP();
     if (memory != NULL)
         (void) munmap((void *) (uintptr_t) memory, size);
 }
@@ -12457,9 +12515,7 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
             continue;
         /* A peer sets its bit first, then looks at the summary: one of us
          * sees the other. */
-        NA_SM_STEP();
         atomic_fetch_and(&hints->summary[n], ~bit);
-        NA_SM_STEP();
         if (atomic_load(&hints->bits[n * 64 + w]) != 0)
             atomic_fetch_or(&hints->summary[n], bit);
         else
@@ -12468,102 +12524,7 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
     return words;
 }
 
-#endif
-
-/* ==== gen/na/sm_arena.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_arena.h"
-#endif
-/*
- * sm_arena: memory that the library allocates for the application's bulk data,
- * such that peers can map it and copy it directly.
- *
- * An arena is a memfd with an allocator of pages. A class makes them as they
- * are needed, from 4 MiB up, each twice as large as the one before it, and
- * keeps them until it is closed; a page takes memory when it is first touched.
- * There are two sorts: of READ_ONLY memory, which peers can only map read-only
- * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
- * of it, also what lies there for others: see na.h.
- *
- *     arena   |block|block|      free      |block|      never used      |
- *     used     11111 11111 0000000000000000 11111 0000000000000000000000
- *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
- *                          ^ left as it was ^ a hole was punched
- *
- * What is known about an arena lies in private memory; nothing that is read
- * from the shared pages is believed. A block consists of whole pages. It is
- * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
- * that comes back gives its memory to the system by a hole, if the seals allow
- * that: of READ_ONLY memory they do not, which stays as large as it ever was.
- * (A peer that maps an arena writable may spoil zeros, as everything there.)
- *
- * A block may outlive its class; the set of arenas goes with the last of both.
- * In the child of a fork blocks are the parent's, shared: nothing is given
- * back there.
- *
- * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
- * belong to whoever has the page. Must not know: peers, transfers.
- */
-#ifndef HG_GEN_NA_SM_ARENA_H
-#define HG_GEN_NA_SM_ARENA_H
-
-/* #include "na/sm_page.h" */
-
-#if HG_ENABLE_SM
-
-#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
-#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
-#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
-#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
-#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
-#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
-
-struct na_sm_arenas;
-
-/* An empty set. NULL: out of memory (logged). */
-HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
-
-/* The class is closing: descriptors are closed, and the memory goes once no
- * block is left. NULL is allowed. */
-HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
-
-/* Around fork: so that the child finds the set whole, and in the child, where
- * descriptors are closed. */
-HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
-HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
-
-/* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
- * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
-HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
-    unsigned long flags, struct na_mem_block *block);
-
-/* The arena that memory lies in, and where: its id, or 0 if the segments are
- * not one run in one arena. */
-HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
-    const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
-
-/* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
- * there is no such arena. */
-HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_arena.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_arena.c"
-#endif
-/* sm_arena: see sm_arena.h. */
-/* #include "na/sm_arena.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
+/* ==== arena ==== */
 
 struct na_sm_arena {
     unsigned char *base;
@@ -12940,81 +12901,7 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
     return fd;
 }
 
-#endif
-
-/* ==== gen/na/sm_window.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_window.h"
-#endif
-/*
- * sm_window: a peer's arenas as this process maps them, by their ids.
- *
- *     unknown --asked--> asked --opened--> open
- *        ^                 |  \
- *        +-----again-------+   +--refused--> shut
- *
- * A descriptor is checked before it is mapped: it is a memfd of normal pages,
- * sealed against shrinking and growing, and of a size that an arena can have.
- * So no access in the mapping can fault. It is mapped writable if the
- * descriptor allows that.
- *
- * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
- * how descriptors come.
- */
-#ifndef HG_GEN_NA_SM_WINDOW_H
-#define HG_GEN_NA_SM_WINDOW_H
-
-/* #include "na/sm_arena.h" */
-
-#if HG_ENABLE_SM
-
-enum na_sm_window_state {
-    NA_SM_WINDOW_UNKNOWN,
-    NA_SM_WINDOW_ASKED,
-    NA_SM_WINDOW_OPEN,
-    NA_SM_WINDOW_SHUT /* it cannot be had */
-};
-
-struct na_sm_window {
-    unsigned char *base;
-    uint64_t size;
-    bool writable;
-    uint8_t state; /* enum na_sm_window_state */
-};
-
-struct na_sm_windows {
-    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
-};
-
-/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
- * system does not map it. Logged; the window is shut then. The descriptor stays
- * the caller's. */
-HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
-
-/* Where a range of an open window is. NULL: past its end, or to be written
- * where that cannot be. */
-HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
-    uint64_t offset, uint64_t size, bool write);
-
-/* Unmap everything, and free the table. NULL is allowed. */
-HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_window.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_window.c"
-#endif
-/* sm_window: see sm_window.h. */
-/* #include "na/sm_window.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
+/* ==== window ==== */
 
 HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
 {
@@ -13069,10 +12956,10 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 
 #endif
 
-/* ==== gen/na/sm_bell.h ==== */
+/* ==== gen/sm/meet.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_bell.h"
+#line 1 "gen/sm/meet.h"
 #endif
 /*
  * sm_bell: the doorbell of a class: an eventfd that its peers write to.
@@ -13095,94 +12982,6 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *
  * Locking: none.
  */
-#ifndef HG_GEN_NA_SM_BELL_H
-#define HG_GEN_NA_SM_BELL_H
-
-/* #include "na/sm_step.h" */
-
-#if HG_ENABLE_SM
-
-/* A fresh bell, or -1 with errno. */
-HG_PRIVATE int na_sm_bell_open(void);
-
-/* Have epoll tell of each ring as `what`, once; false, and errno: it cannot. */
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what);
-
-/* Whether a peer's descriptor will do as a bell: a write to it neither waits,
- * nor reaches a file or a socket, nor raises a signal. */
-HG_PRIVATE bool na_sm_bell_is_one(int fd);
-
-HG_PRIVATE void na_sm_bell_ring(int bell);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_bell.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_bell.c"
-#endif
-/* sm_bell: see sm_bell.h. */
-/* #include "na/sm_bell.h" */
-
-#if HG_ENABLE_SM
-
-HG_PRIVATE int na_sm_bell_open(void)
-{
-    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLET;
-    event.data.ptr = what;
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
-}
-
-/* The kernel names what has no path, as nothing that has one is named. Where
- * /proc is not to be had: what has no kind of file is none of the file
- * system's, and no socket, nor a pipe. */
-static bool na_sm_bell_is_eventfd(int fd)
-{
-    char link[48], name[32];
-    struct stat is;
-    ssize_t size;
-
-    (void) snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
-    size = readlink(link, name, sizeof(name) - 1);
-    if (size < 0)
-        return fstat(fd, &is) == 0 && (is.st_mode & S_IFMT) == 0;
-    name[size] = '\0';
-    return strcmp(name, "anon_inode:[eventfd]") == 0;
-}
-
-HG_PRIVATE bool na_sm_bell_is_one(int fd)
-{
-    int mode = fcntl(fd, F_GETFL);
-
-    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
-}
-
-HG_PRIVATE void na_sm_bell_ring(int bell)
-{
-    static const uint64_t once = 1;
-    ssize_t written;
-
-    do
-        written = write(bell, &once, sizeof(once));
-    while (written < 0 && errno == EINTR);
-}
-
-#endif
-
-/* ==== gen/na/sm_meet.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_meet.h"
-#endif
 /*
  * sm_meet: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
@@ -13222,12 +13021,28 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
  *
  * Locking: none. Must not know: addresses, rings.
  */
-#ifndef HG_GEN_NA_SM_MEET_H
-#define HG_GEN_NA_SM_MEET_H
+#ifndef HG_GEN_SM_MEET_H
+#define HG_GEN_SM_MEET_H
 
-/* #include "na/sm_page.h" */
+/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
+
+/* ==== bell ==== */
+
+/* A fresh bell, or -1 with errno. */
+HG_PRIVATE int na_sm_bell_open(void);
+
+/* Have epoll tell of each ring as `what`, once; false, and errno: it cannot. */
+HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what);
+
+/* Whether a peer's descriptor will do as a bell: a write to it neither waits,
+ * nor reaches a file or a socket, nor raises a signal. */
+HG_PRIVATE bool na_sm_bell_is_one(int fd);
+
+HG_PRIVATE void na_sm_bell_ring(int bell);
+
+/* ==== meet ==== */
 
 #define NA_SM_VERSION 4
 #define NA_SM_FDS 4       /* descriptors that a packet can carry */
@@ -13349,19 +13164,72 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 #endif
 #endif
 
-/* ==== gen/na/sm_meet.c ==== */
+/* ==== gen/sm/meet.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_meet.c"
+#line 1 "gen/sm/meet.c"
 #endif
-/* sm_meet: see sm_meet.h. */
-/* #include "na/sm_meet.h" */
+/* meet: see meet.h. */
+/* #include "sm/meet.h" */
 
 #if HG_ENABLE_SM
 
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
+
+/* ==== bell ==== */
+
+HG_PRIVATE int na_sm_bell_open(void)
+{
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLET;
+    event.data.ptr = what;
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
+}
+
+/* The kernel names what has no path, as nothing that has one is named. Where
+ * /proc is not to be had: what has no kind of file is none of the file
+ * system's, and no socket, nor a pipe. */
+static bool na_sm_bell_is_eventfd(int fd)
+{
+    char link[48], name[32];
+    struct stat is;
+    ssize_t size;
+
+    (void) snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
+    size = readlink(link, name, sizeof(name) - 1);
+    if (size < 0)
+        return fstat(fd, &is) == 0 && (is.st_mode & S_IFMT) == 0;
+    name[size] = '\0';
+    return strcmp(name, "anon_inode:[eventfd]") == 0;
+}
+
+HG_PRIVATE bool na_sm_bell_is_one(int fd)
+{
+    int mode = fcntl(fd, F_GETFL);
+
+    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+}
+
+HG_PRIVATE void na_sm_bell_ring(int bell)
+{
+    static const uint64_t once = 1;
+    ssize_t written;
+
+    do
+        written = write(bell, &once, sizeof(once));
+    while (written < 0 && errno == EINTR);
+}
+
+/* ==== meet ==== */
 
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
@@ -13567,7 +13435,6 @@ static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 
     if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
         return false;
-    NA_SM_STEP();
     return connect(fd, where, name->size) != 0 && errno == ECONNREFUSED &&
         unlink(name->where.sun_path) == 0;
 }
@@ -13646,9 +13513,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
-    NA_SM_STEP();
     ret = na_sm_bind(name, fd);
-    NA_SM_STEP();
     if (ret != NA_SUCCESS)
         goto unlock;
     /* Before anybody can connect: the policy decides, not the umask. */
@@ -13666,7 +13531,6 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
         memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
         goto unlock;
     }
-    NA_SM_STEP();
 
 unlock:
     na_sm_unlock_folder(folder);
@@ -13678,19 +13542,15 @@ HG_PRIVATE void na_sm_unlisten(
 {
     struct stat there;
 
-    NA_SM_STEP();
     if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
         there.st_ino == made->st_ino && there.st_dev == made->st_dev)
         (void) unlink(name->where.sun_path);
-    NA_SM_STEP();
     (void) close(fd);
 }
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
-        NA_SM_STEP();
         return NA_SUCCESS;
     }
     if (errno == EAGAIN)
@@ -13785,13 +13645,11 @@ HG_PRIVATE na_return_t na_sm_packet_send(
         header->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
     }
-    NA_SM_STEP();
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ETOOMANYREFS)
         return NA_AGAIN;
-    NA_SM_STEP();
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
@@ -13838,7 +13696,6 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    NA_SM_STEP();
     /* Also from a packet of no bytes, which looks like the end. */
     na_sm_packet_take_fds(&message, packet_p);
     ret = got == 0 ? NA_DISCONNECT
@@ -13874,10 +13731,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 #endif
 
-/* ==== gen/na/sm_peer.h ==== */
+/* ==== gen/sm/peer.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_peer.h"
+#line 1 "gen/sm/peer.h"
 #endif
 /*
  * sm_peer: the classes and addresses of the transport sm, and the life of a
@@ -13924,19 +13781,32 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *
  * Must not know: how processes meet, how a class sleeps.
  */
-#ifndef HG_GEN_NA_SM_PEER_H
-#define HG_GEN_NA_SM_PEER_H
+/*
+ * sm_door: how a connection begins, at either end.
+ *
+ * The dialler connects, makes the pair's memory, says HELLO with it and waits
+ * for WELCOME. The acceptor takes callers in, gives each 5 s to say HELLO, and
+ * believes nothing it says: who it is (the kernel tells), that its memory is
+ * sealed and of the right size, that its name is printable. A caller that
+ * cannot be served hears why.
+ *
+ * Locking: all of it is the polling thread's, which takes the class lock where
+ * it touches what others do.
+ */
+#ifndef HG_GEN_SM_PEER_H
+#define HG_GEN_SM_PEER_H
 
 /* #include "base/lock.h" */
 /* #include "base/map.h" */
 /* #include "na/core.h" */
 /* #include "na/cursor.h" */
 /* #include "na/loop.h" */
-/* #include "na/sm_bell.h" */
-/* #include "na/sm_meet.h" */
-/* #include "na/sm_window.h" */
+/* #include "sm/meet.h" */
+/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
+
+/* ==== peer ==== */
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
@@ -14269,16 +14139,38 @@ HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from);
 /* In the child of a fork: NA_FAULT, logged once. */
 HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 
+/* ==== door ==== */
+
+/* Connect whom somebody asked for, connect again whoever's listener was
+ * crowded, give up what takes too long, be it a call, a HELLO or the answer to
+ * a goodbye; the number of things done. Sets the class's tick to when this must
+ * be called again, at the latest. */
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
+
+/* The listening socket is readable. */
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
+
+/* A guest's socket is. */
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest);
+
+/* The socket of somebody we dial is. */
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The class is closing: send every guest away. */
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
+
 #endif
 #endif
 
-/* ==== gen/na/sm_peer.c ==== */
+/* ==== gen/sm/peer.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_peer.c"
+#line 1 "gen/sm/peer.c"
 #endif
-/* sm_peer: see sm_peer.h. */
-/* #include "na/sm_peer.h" */
+/* peer: see peer.h. */
+/* #include "sm/peer.h" */
 
 #if HG_ENABLE_SM
 
@@ -14289,6 +14181,8 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 
+/* ==== peer ==== */
+
 HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
 {
     na_sm_enter(self);
@@ -14296,7 +14190,6 @@ HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
         (void) close(*fd);
     *fd = -1;
     na_sm_leave(self);
-    NA_SM_STEP();
 }
 
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
@@ -14435,12 +14328,10 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 
 HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
 {
-    NA_SM_STEP();
     na_sm_enter(na_sm_of(addr->base.na_class));
     atomic_store(&addr->state, state);
     na_sm_leave(na_sm_of(addr->base.na_class));
     na_sm_peer_resume(na_sm_of(addr->base.na_class));
-    NA_SM_STEP();
 }
 
 HG_PRIVATE void na_sm_peer_dial(
@@ -14494,10 +14385,8 @@ HG_PRIVATE bool na_sm_peer_open(
     addr->owes_bye = !hg_list_is_empty(&addr->closers);
     atomic_store(
         &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
-    NA_SM_STEP();
     atomic_store(&addr->open, true);
     atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
-    NA_SM_STEP();
     na_sm_leave(na_sm_of(addr->base.na_class));
     hg_list_remove(&addr->turn);
     if (addr->owes_bye)
@@ -14514,7 +14403,6 @@ static void na_sm_peer_mourn(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
-    NA_SM_STEP();
     atomic_store(&self->mourning, true);
 }
 
@@ -14593,7 +14481,6 @@ HG_PRIVATE void na_sm_peer_part(
     while (atomic_load(&addr->touching) != 0) {
         unsigned depth = hg_leave_all(lock);
 
-        NA_SM_STEP();
         (void) sched_yield();
         hg_enter_again(lock, depth);
     }
@@ -14609,9 +14496,7 @@ HG_PRIVATE void na_sm_peer_part(
     addr->granted = 0;
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
-        NA_SM_STEP();
         (void) close(addr->fd);
-        NA_SM_STEP();
     }
     addr->fd = -1;
     if (addr->peer_bell >= 0)
@@ -14760,12 +14645,1362 @@ HG_PRIVATE void na_sm_peer_bury(
         core->addr_unref(&addr->base);
 }
 
+/* ==== door ==== */
+
+#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
+#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
+#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
+#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
+
+/* Watch a socket; `what` begins with an enum na_sm_watch. */
+static na_return_t na_sm_door_watch(
+    struct na_sm_class *self, int fd, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.ptr = what;
+    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return NA_SUCCESS;
+    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
+    return NA_IO_ERROR;
+}
+
+static void na_sm_door_packet(const struct na_sm_class *self,
+    enum na_sm_packet_kind kind, struct na_sm_packet *packet)
+{
+    memset(packet, 0, sizeof(*packet));
+    packet->version = NA_SM_VERSION;
+    packet->kind = (uint8_t) kind;
+    packet->incarnation = self->base.incarnation;
+    packet->ring_size = NA_SM_RING;
+    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
+    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
+}
+
+/* Send a packet with its `count` descriptors, and our bell if the other end may
+ * have that. */
+static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
+    struct na_sm_packet *packet, unsigned count, bool kin)
+{
+    if (kin)
+        packet->fds[count++] = self->bell_fd;
+    return na_sm_packet_send(fd, packet, count);
+}
+
+/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
+static bool na_sm_door_is_whole(
+    const struct na_sm_packet *packet, unsigned count)
+{
+    return packet->fd_count == count ||
+        (packet->fd_count == count + 1 &&
+            na_sm_bell_is_one(packet->fds[count]));
+}
+
+/* Tell a caller why it is sent away. */
+static void na_sm_door_refuse(
+    struct na_sm_class *self, int fd, na_return_t reason)
+{
+    struct na_sm_packet packet;
+
+    na_sm_door_packet(self, NA_SM_REFUSE, &packet);
+    packet.reason = (uint32_t) reason;
+    (void) na_sm_packet_send(fd, &packet, 0);
+    self->base.core->count(&self->base, "sm_refused", 1);
+}
+
+/* Log that there is no descriptor for a caller, or for its memory; the code of
+ * that. */
+static na_return_t na_sm_door_no_fd(int error)
+{
+    errno = error;
+    return hg_log_no_fd("sm", "a caller");
+}
+
+/* ---- Dialling ---- */
+
+/* Map the two pages that the other side sent, and take its bell, if there is
+ * one behind the `count` other descriptors, and it may be rung. */
+static na_return_t na_sm_door_map_pages(
+    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
+{
+    void *pages = NULL;
+    void *hints = NULL;
+    na_return_t ret;
+
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
+    if (ret != NA_SUCCESS) {
+        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
+        return ret;
+    }
+    addr->peer_public = (const struct na_sm_public *) pages;
+    addr->peer_hints = (struct na_sm_hints *) hints;
+    addr->peer_slot = packet->slot;
+    if (addr->kin && packet->fd_count > count)
+        addr->peer_bell = na_sm_packet_take(packet);
+    atomic_store(&addr->incarnation, packet->incarnation);
+    return NA_SUCCESS;
+}
+
+/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
+static na_return_t na_sm_door_hello(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    void *shared = NULL;
+    int fd = -1;
+    na_return_t ret = na_sm_page_create(
+        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->shared = (struct na_sm_shared *) shared;
+    na_sm_door_packet(self, NA_SM_HELLO, &packet);
+    packet.slot = addr->slot;
+    packet.fds[NA_SM_FD_PAIR] = fd;
+    (void) snprintf(
+        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
+    (void) close(fd);
+    /* Whoever hung up may have said why: that is yet to be read. */
+    return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
+}
+
+/* An address that was dialled before is that of the same user still: others
+ * may have been told whose it is. */
+static na_return_t na_sm_door_recognise(
+    struct na_sm_addr *addr, const struct ucred *peer)
+{
+    char identity[NA_SM_IDENTITY];
+
+    na_sm_policy_identify(peer, identity);
+    if (!addr->reached)
+        memcpy(addr->identity, identity, sizeof(identity));
+    if (strcmp(addr->identity, identity) == 0)
+        return NA_SUCCESS;
+    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
+        addr->base.name, addr->identity, (long) peer->pid,
+        (unsigned long) peer->uid);
+    return NA_PERMISSION;
+}
+
+/* Connect to an address that is to be dialled, and greet it. */
+static na_return_t na_sm_door_call(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct ucred peer;
+    const char *no;
+    na_return_t ret;
+
+    na_sm_enter(self);
+    addr->fd = na_sm_socket();
+    na_sm_leave(self);
+    if (addr->fd < 0)
+        return hg_log_no_fd("sm", "a connection");
+    ret = na_sm_connect(&addr->where, addr->fd);
+    addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
+    if (ret != NA_SUCCESS)
+        return ret;
+    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
+    if (no != NULL) {
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
+        return NA_PERMISSION;
+    }
+    addr->pid = peer.pid;
+    addr->kin = na_sm_policy_is_own(&peer);
+    ret = na_sm_door_recognise(addr, &peer);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_sm_enter(self);
+    ret = na_sm_peer_take_slot(self, addr);
+    na_sm_leave(self);
+    if (ret == NA_SUCCESS)
+        return na_sm_door_hello(self, addr);
+    hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
+        addr->base.name, NA_SM_PEERS);
+    return ret;
+}
+
+/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
+ * peers, or descriptors, as can be. */
+static na_return_t na_sm_door_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    na_return_t ret = na_sm_door_call(self, addr);
+
+    if (ret == NA_BUSY) {
+        na_sm_enter(self);
+        na_sm_peer_part(self, addr);
+        na_sm_leave(self);
+    }
+    return ret;
+}
+
+static void na_sm_door_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+{
+    na_sm_enter(self);
+    na_sm_peer_lose(self, addr, fate);
+    na_sm_leave(self);
+}
+
+/* The lookups of an address that is ready. */
+static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups;
+    struct na_link *link;
+
+    hg_list_init(&lookups);
+    na_sm_enter(self);
+    na_sm_peer_take_ops(&lookups, &addr->lookups);
+    na_sm_leave(self);
+    while ((link = hg_list_pop(&lookups)) != NULL) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        core->addr_ref(&addr->base);
+        op->result_addr = &addr->base;
+        core->complete(op, NA_SUCCESS);
+    }
+}
+
+/* What a refusal means here. */
+static na_return_t na_sm_door_reason(
+    const struct na_sm_addr *addr, uint32_t reason)
+{
+    switch (reason) {
+    case NA_PERMISSION:
+    case NA_PROTOCOL_ERROR: break;
+    case NA_AGAIN:
+    case NA_NOMEM:
+    case NA_IO_ERROR: reason = NA_AGAIN; break;
+    default: reason = NA_HOSTUNREACH; break;
+    }
+    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
+        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
+                           : NA_Error_to_string((na_return_t) reason));
+    return (na_return_t) reason;
+}
+
+/* Judge an answer. */
+static na_return_t na_sm_door_judge(const struct na_sm_class *self,
+    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    if (packet->version != NA_SM_VERSION) {
+        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
+            packet->version, NA_SM_VERSION);
+        return NA_PROTOCOL_ERROR;
+    }
+    if (packet->kind == NA_SM_REFUSE)
+        return na_sm_door_reason(addr, packet->reason);
+    if (packet->kind != NA_SM_WELCOME ||
+        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
+        return NA_PROTOCOL_ERROR;
+    /* Another process that claims to be this one. */
+    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
+                                                         : NA_PROTOCOL_ERROR;
+}
+
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
+
+    assert(addr->dialled);
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_judge(self, addr, &packet);
+        if (ret == NA_SUCCESS) {
+            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
+            if (ret == NA_PROTOCOL_ERROR)
+                hg_log_warning("sm",
+                    "%s sent memory of another size, or unsealed",
+                    addr->base.name);
+        }
+        na_sm_packet_close(&packet);
+    }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_packet_no_fd("the memory of a peer");
+    if (ret != NA_SUCCESS) {
+        na_sm_door_give_up(
+            self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
+        return 1;
+    }
+    if (na_sm_peer_open(self, addr))
+        na_sm_door_found(self, addr);
+    return 1;
+}
+
+/* ---- Callers ---- */
+
+static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    na_sm_enter(self);
+    hg_list_remove(&guest->link);
+    if (guest->fd >= 0) {
+        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+        (void) close(guest->fd);
+    }
+    na_sm_leave(self);
+    self->guest_count--;
+    hg_mem_free(guest);
+}
+
+/* A caller is one too many. */
+static void na_sm_door_full(const struct na_sm_guest *guest)
+{
+    hg_log_warning("sm",
+        "process %ld is refused: no more than %u peers at a time",
+        (long) guest->peer.pid, NA_SM_PEERS);
+}
+
+/* The caller's address gets its socket. From now on others find a caller that
+ * does not listen by its name: what they send waits until the connection is
+ * ready. NA_NOMEM, logged. */
+static na_return_t na_sm_door_seat(struct na_sm_class *self,
+    struct na_sm_guest *guest, struct na_sm_addr *addr)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    na_sm_enter(self);
+    if (na_sm_is_caller_name(addr->base.name))
+        ret = na_sm_peer_enter(self, addr);
+    if (ret == NA_SUCCESS) {
+        addr->fd = guest->fd;
+        guest->fd = -1;
+        hg_list_push(&self->addrs, &addr->link);
+        na_sm_peer_move(addr, NA_SM_DIALLING);
+    }
+    na_sm_leave(self);
+    return ret;
+}
+
+/* An address for a caller that has said HELLO, with its memory mapped. */
+static na_return_t na_sm_door_admit(struct na_sm_class *self,
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
+{
+    struct na_sm_addr *addr;
+    struct na_sm_packet welcome;
+    char name[NA_MAX_ADDR_LEN];
+    void *shared = NULL;
+    na_return_t ret;
+
+    if (strncmp(hello->name, "sm://", 5) == 0)
+        (void) snprintf(name, sizeof(name), "%s", hello->name);
+    else
+        na_sm_caller_name(name);
+    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
+    if (addr == NULL)
+        return NA_NOMEM;
+    na_sm_enter(self);
+    ret = na_sm_peer_take_slot(self, addr);
+    na_sm_leave(self);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_full(guest);
+        goto part;
+    }
+    addr->kin = na_sm_policy_is_own(&guest->peer);
+    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
+            sizeof(struct na_sm_shared), false, &shared);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->shared = (struct na_sm_shared *) shared;
+    addr->pid = guest->peer.pid;
+    na_sm_policy_identify(&guest->peer, addr->identity);
+    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_seat(self, guest, addr);
+    if (ret != NA_SUCCESS)
+        goto part;
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    welcome.slot = addr->slot;
+    ret =
+        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
+    if (ret == NA_SUCCESS)
+        (void) na_sm_peer_open(self, addr);
+    else
+        na_sm_door_give_up(self, addr, NA_DISCONNECT);
+    return NA_SUCCESS;
+
+part:
+    na_sm_enter(self);
+    na_sm_peer_part(self, addr);
+    na_sm_peer_move(addr, NA_SM_DEAD);
+    na_sm_leave(self);
+    self->base.core->addr_unref(&addr->base);
+    return ret;
+}
+
+/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
+ * na_sm_is_own_name did not know as ours. */
+static na_return_t na_sm_door_greet(struct na_sm_class *self,
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
+{
+    /* Of another version only the kind is decoded: ring_size is 0. */
+    if (hello->kind != NA_SM_HELLO ||
+        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
+        hello->ring_size != NA_SM_RING)
+        return NA_PROTOCOL_ERROR;
+    return hello->incarnation != self->base.incarnation
+        ? na_sm_door_admit(self, guest, hello)
+        : NA_HOSTUNREACH;
+}
+
+/* A caller says no HELLO, or not with the memory that goes with it. */
+static void na_sm_door_nonsense(
+    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    if (hello->version != 0 && hello->version != NA_SM_VERSION)
+        hg_log_warning("sm",
+            "process %ld is refused: it speaks version %u, not %d",
+            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
+    else
+        hg_log_warning("sm",
+            "process %ld is refused: it is none of ours, or its memory is of "
+            "another size, or unsealed",
+            (long) guest->peer.pid);
+}
+
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    struct na_sm_packet hello;
+    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
+
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_greet(self, guest, &hello);
+        na_sm_packet_close(&hello);
+    }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_door_no_fd(EMFILE);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_sm_door_nonsense(guest, &hello);
+    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
+        na_sm_door_refuse(self, guest->fd, ret);
+    na_sm_door_drop(self, guest);
+    return 1;
+}
+
+/* The next caller, with no name but self->caller_fd; false, and errno: none. A
+ * child of fork finds it there. */
+static bool na_sm_door_next(struct na_sm_class *self)
+{
+    bool found;
+
+    na_sm_enter(self);
+    assert(self->caller_fd < 0);
+    self->caller_fd =
+        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    found = self->caller_fd >= 0;
+    na_sm_leave(self);
+    return found;
+}
+
+/* Take in a caller. */
+static void na_sm_door_let_in(struct na_sm_class *self)
+{
+    struct na_sm_guest *guest;
+    struct ucred peer;
+    const char *no =
+        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
+    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
+
+    if (no != NULL)
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
+    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
+        goto refuse;
+    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
+    if (guest == NULL) {
+        hg_log_error("sm", "no memory for a caller");
+        ret = NA_NOMEM;
+        goto refuse;
+    }
+    guest->watch = NA_SM_WATCH_GUEST;
+    guest->peer = peer;
+    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    hg_list_init(&guest->link);
+    na_sm_enter(self);
+    guest->fd = self->caller_fd;
+    self->caller_fd = -1;
+    hg_list_push(&self->guests, &guest->link);
+    na_sm_leave(self);
+    self->guest_count++;
+    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_refuse(self, guest->fd, ret);
+        na_sm_door_drop(self, guest);
+        return;
+    }
+    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
+    return;
+
+refuse:
+    na_sm_door_refuse(self, self->caller_fd, ret);
+    na_sm_peer_close(self, &self->caller_fd);
+}
+
+/* There is no descriptor for a caller, who must not wait for ever, nor make
+ * the listening socket readable for ever: the spare one serves to say so.
+ * False: there was no caller, which the system does not find out first. */
+static bool na_sm_door_turn_away(struct na_sm_class *self)
+{
+    int error = errno;
+    bool found;
+
+    na_sm_peer_close(self, &self->spare_fd);
+    found = na_sm_door_next(self);
+    if (found) {
+        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
+        na_sm_peer_close(self, &self->caller_fd);
+    }
+    na_sm_enter(self);
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    na_sm_leave(self);
+    return found;
+}
+
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
+{
+    unsigned n;
+
+    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
+        if (na_sm_door_next(self)) {
+            na_sm_door_let_in(self);
+        } else if (errno == EMFILE || errno == ENFILE) {
+            if (!na_sm_door_turn_away(self))
+                break;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            break;
+        }
+    }
+    return n;
+}
+
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
+{
+    while (!hg_list_is_empty(&self->guests))
+        na_sm_door_drop(
+            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
+}
+
+/* ---- Time ---- */
+
+/* Dial, or give up, one of those to be dialled. */
+static unsigned na_sm_door_try(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
+{
+    na_return_t ret;
+
+    if (now >= addr->deadline) {
+        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
+        return 1;
+    }
+    if (now < addr->retry)
+        return 0;
+    ret = na_sm_door_dial(self, addr);
+    addr->retry =
+        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
+    if (ret != NA_SUCCESS && ret != NA_BUSY)
+        na_sm_door_give_up(self, addr, ret);
+    return 1;
+}
+
+static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Guests that did not say HELLO; `tick`: when the next will be late. */
+static unsigned na_sm_door_late_guests(
+    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+{
+    struct na_link *link, *next;
+    unsigned n = 0;
+
+    for (link = self->guests.next; link != &self->guests; link = next) {
+        struct na_sm_guest *guest =
+            HG_CONTAINER_OF(link, struct na_sm_guest, link);
+
+        next = link->next;
+        if (now < guest->deadline) {
+            *tick = na_sm_door_sooner(*tick, guest->deadline);
+            continue;
+        }
+        self->base.core->count(&self->base, "sm_refused", 1);
+        na_sm_door_drop(self, guest);
+        n++;
+    }
+    return n;
+}
+
+/* What waits on an address whose goodbye was not answered. */
+struct na_sm_door_waiters {
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+};
+
+/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
+ * middle of a copy, stays for as long as that takes, and nobody waits for it
+ * any more. The class lock is held. */
+static void na_sm_door_late_answer(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
+{
+    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
+    bool again = atomic_load(&ours->over) != 0;
+
+    /* Who names memory of ours after this looks here first. */
+    atomic_store(&ours->over, 1);
+    if (!na_sm_peer_is_touching(addr)) {
+        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    if (!again)
+        hg_log_info("sm",
+            "process %ld does not answer a goodbye, and stopped in the middle "
+            "of a copy",
+            (long) addr->pid);
+    hg_list_remove(&addr->turn);
+    na_sm_peer_await_end(self, addr);
+    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
+    na_sm_peer_take_ops(&left->sends, &addr->sends);
+    na_sm_peer_take_ops(&left->closers, &addr->closers);
+}
+
+/* Those who did not. */
+static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
+{
+    struct na_sm_door_waiters left;
+    unsigned n = 0;
+
+    hg_list_init(&left.lookups);
+    hg_list_init(&left.sends);
+    hg_list_init(&left.closers);
+    na_sm_enter(self);
+    while (!hg_list_is_empty(&self->closing)) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
+
+        if (now < addr->deadline)
+            break;
+        na_sm_door_late_answer(self, addr, &left);
+        n++;
+    }
+    na_sm_leave(self);
+    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
+    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+{
+    uint64_t tick = NA_SM_NEVER;
+    struct na_link *link, *next;
+    unsigned n = na_sm_door_late_guests(self, now, &tick);
+
+    n += na_sm_door_late_answers(self, now);
+    na_sm_enter(self);
+    for (link = self->dialling.next; link != &self->dialling;) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
+
+        /* Others only append, or abandon it; we alone bury. */
+        na_sm_leave(self);
+        n += na_sm_door_try(self, addr, now);
+        na_sm_enter(self);
+        next = link->next;
+        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
+            link = self->dialling.next; /* it left the list: begin anew */
+            continue;
+        }
+        tick = na_sm_door_sooner(
+            tick, na_sm_door_sooner(addr->deadline, addr->retry));
+        link = next;
+    }
+    /* Others may have begun to wait for an end meanwhile. */
+    if (!hg_list_is_empty(&self->closing))
+        tick = na_sm_door_sooner(tick,
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
+                ->deadline);
+    self->tick =
+        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
+    /* Another thread may sleep, until later than this. */
+    na_sm_peer_unlock(self);
+    return n;
+}
+
 #endif
 
-/* ==== gen/na/sm_mem.h ==== */
+/* ==== gen/sm/flow.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_mem.h"
+#line 1 "gen/sm/flow.h"
+#endif
+/*
+ * sm_flow: what passes between the two ends of a pair: messages, frames, the
+ * two words of a goodbye; queued where the ring is full, delivered in order.
+ *
+ * Nothing is lost between a sender and a receiver who sleeps. The sender
+ * publishes the tail, then looks whether its bit is set in the receiver's hint
+ * page and sets it, then looks whether the receiver sleeps and rings its bell.
+ * The receiver, before it sleeps, says so, then looks at the rings whose bits
+ * are set; and where it clears a bit it looks at the ring once more. Each of
+ * these is "publish, then look" on both sides, in one order that all agree on.
+ *
+ * The way back, when a full ring has room again, is the same with `starved`:
+ * the receiver that lowers it sets the bit and rings the bell.
+ *
+ * Locking: see sm_peer.h.
+ */
+#ifndef HG_GEN_SM_FLOW_H
+#define HG_GEN_SM_FLOW_H
+
+/* #include "sm/peer.h" */
+
+#if HG_ENABLE_SM
+
+/* The slots of struct na_plugin with the same names, for a peer. */
+HG_PRIVATE na_return_t na_sm_flow_send(
+    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    const void *header, size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg);
+HG_PRIVATE na_return_t na_sm_flow_terminate(
+    struct na_sm_class *self, struct na_op *op);
+
+/* Deliver what came from a peer, a bounded number of records, and send what is
+ * queued for it; the number of things done. By the polling thread. */
+HG_PRIVATE unsigned na_sm_flow_visit(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The same for whoever's hint is up; hints that were up for nothing for a
+ * while are lowered. */
+HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
+
+/* The same for everybody: hints may be spoiled. */
+HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
+
+/* A peer is dying: deliver what is left in its ring. Messages for which the
+ * core has no room are dropped, counted and logged. */
+HG_PRIVATE void na_sm_flow_drain(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Whether a visit would find something, asked before sleeping. The class lock
+ * is held; the polling thread may be another one. */
+HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
+
+#endif
+#endif
+
+/* ==== gen/sm/flow.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/sm/flow.c"
+#endif
+/* flow: see flow.h. */
+/* #include "sm/flow.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+
+#define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
+#define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
+#define NA_SM_FLOW_LAST 16384u /* records of a dead peer: more than fit */
+
+/* ---- Out ---- */
+
+/* Wake the peer if it sleeps, once for each sleep: until it has eaten that
+ * bell, which it does under another number, it cannot sleep on. The address
+ * lock is held. */
+static void na_sm_flow_ring(struct na_sm_addr *addr)
+{
+    uint64_t asleep = atomic_load(&addr->peer_public->asleep);
+
+    if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
+        return;
+    addr->rung = asleep;
+    /* No room means that bells enough are there; a dead peer is noticed by
+     * who polls. */
+    if (HG_LIKELY(addr->peer_bell >= 0))
+        na_sm_bell_ring(addr->peer_bell);
+    else
+        (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    addr->base.na_class->core->woke(addr->base.na_class);
+}
+
+/* Something was published for the peer; the lock is held. */
+static void na_sm_flow_tell(struct na_sm_addr *addr)
+{
+    na_sm_hint_set(addr->peer_hints, addr->peer_slot);
+    na_sm_flow_ring(addr);
+}
+
+/* Write a record that consists of its extra bytes and segments. The address
+ * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
+    const struct na_sm_record *record, const void *extra,
+    const struct na_segment *segments, na_size_t count)
+{
+    unsigned char *at;
+    na_size_t i;
+    na_return_t ret;
+
+    assert(addr->shared != NULL);
+    ret = na_sm_out_reserve(&addr->out, record->size, &at);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (record->extra > 0)
+        memcpy(at, extra, record->extra);
+    at += record->extra;
+    for (i = 0; i < count; i++) {
+        if (segments[i].size > 0)
+            memcpy(at, segments[i].address, (size_t) segments[i].size);
+        at += segments[i].size;
+    }
+    na_sm_out_commit(&addr->out, record);
+    na_sm_flow_tell(addr);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_sm_flow_write_msg(
+    struct na_sm_addr *addr, const struct na_msg *msg)
+{
+    struct na_sm_record record = {
+        (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
+
+    assert(msg->size <= NA_SM_MSG_MAX);
+    if (msg->tag != 0) {
+        record.extra = sizeof(msg->tag);
+        record.size += record.extra;
+    }
+    return na_sm_flow_write(
+        addr, &record, &msg->tag, msg->segments, msg->segment_count);
+}
+
+static na_return_t na_sm_flow_write_word(
+    struct na_sm_addr *addr, enum na_sm_kind kind)
+{
+    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
+
+    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
+}
+
+/* The peer wrote nonsense. The connection that it was in may be gone by now,
+ * and another begun. */
+static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state;
+
+    na_sm_enter(self);
+    state = na_sm_peer_state(addr);
+    if (state == NA_SM_READY || state == NA_SM_CLOSING ||
+        state == NA_SM_LEAVING) {
+        self->base.core->count(&self->base, "sm_broken", 1);
+        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+    }
+    na_sm_peer_unlock(self);
+}
+
+/* Send what is queued, in order: sends, then the words of a goodbye. Both
+ * locks are held. Sends that left are moved to `sent`. */
+static na_return_t na_sm_flow_flush(
+    struct na_sm_addr *addr, struct na_link *sent, unsigned *n_p)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    while (ret == NA_SUCCESS && !hg_list_is_empty(&addr->sends)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
+
+        ret = na_sm_flow_write_msg(addr, &op->msg);
+        if (ret == NA_SUCCESS) {
+            (void) na_sm_op_pop(&addr->sends);
+            hg_list_push(sent, &op->link);
+            ++*n_p;
+        }
+    }
+    /* A goodbye is a promise to touch none of the peer's memory any more. */
+    if (ret == NA_SUCCESS && atomic_load(&addr->touching) != 0 &&
+        (addr->owes_ack || addr->owes_bye))
+        ret = NA_AGAIN;
+    if (ret == NA_SUCCESS && addr->owes_ack) {
+        ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
+        addr->owes_ack = ret != NA_SUCCESS;
+    }
+    if (ret == NA_SUCCESS && addr->owes_bye) {
+        ret = na_sm_flow_write_word(addr, NA_SM_BYE);
+        addr->owes_bye = ret != NA_SUCCESS;
+    }
+    atomic_store(&addr->waiting, ret == NA_AGAIN);
+    return ret == NA_AGAIN ? NA_SUCCESS : ret;
+}
+
+/* Whether what is queued may leave now: after BYE or BYE_ACK nothing may. Both
+ * locks are held. */
+static bool na_sm_flow_may_flush(const struct na_sm_addr *addr)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    return state == NA_SM_READY || (state == NA_SM_CLOSING && addr->owes_bye) ||
+        ((state == NA_SM_LEAVING || state == NA_SM_CLOSING) && addr->owes_ack);
+}
+
+/* Send what is queued now. Without a lock; the number of things done. */
+static unsigned na_sm_flow_push(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_link sent;
+    unsigned n = 0;
+    bool relieved;
+    na_return_t ret = NA_SUCCESS;
+
+    hg_list_init(&sent);
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (na_sm_flow_may_flush(addr))
+        ret = na_sm_flow_flush(addr, &sent, &n);
+    /* A frame that was to wait behind the queue; nobody else tells of this. */
+    relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
+        atomic_exchange(&addr->stalled, false);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    na_sm_leave(self);
+    na_sm_peer_complete(self, &sent, NA_SUCCESS);
+    if (relieved)
+        self->base.core->wake(&self->base);
+    if (ret != NA_SUCCESS)
+        na_sm_flow_broken(self, addr);
+    return n;
+}
+
+/* A message that cannot leave at once. With an operation it waits for room, or
+ * for the connection. */
+static na_return_t na_sm_flow_queue(
+    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
+{
+    na_return_t ret = NA_AGAIN;
+    bool ready;
+
+    na_sm_enter(self);
+    switch (na_sm_peer_state(addr)) {
+    case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
+    case NA_SM_DIALLING:
+    case NA_SM_READY: break;
+    case NA_SM_CLOSING:
+    case NA_SM_LEAVING:
+        if (!addr->dialled)
+            ret = NA_DISCONNECT;
+        break;
+    case NA_SM_DYING:
+        if (!na_sm_peer_lives(addr))
+            ret = NA_DISCONNECT;
+        break;
+    case NA_SM_DEAD: ret = NA_DISCONNECT; break;
+    }
+    ready = na_sm_peer_state(addr) == NA_SM_READY;
+    if (ret == NA_AGAIN && op != NULL) {
+        na_sm_op_push(&addr->sends, op);
+        if (ready)
+            atomic_store(&addr->waiting, true);
+        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+            na_sm_peer_await_end(self, addr);
+        ret = NA_SUCCESS;
+    }
+    na_sm_peer_unlock(self);
+    /* Room may have come before the message was queued. */
+    if (ret == NA_SUCCESS && ready)
+        (void) na_sm_flow_push(self, addr);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_send(
+    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
+    na_return_t ret = NA_AGAIN;
+
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
+        !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+        ret = na_sm_flow_write_msg(addr, msg);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+        na_sm_flow_broken(self, addr);
+        return NA_DISCONNECT;
+    }
+    if (ret == NA_AGAIN)
+        return na_sm_flow_queue(self, addr, op);
+    if (op != NULL)
+        self->base.core->complete(op, NA_SUCCESS);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    const void *header, size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    struct na_sm_class *self = na_sm_of(addr->base.na_class);
+    struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
+        0, 0, (uint8_t) header_size};
+    struct na_segment segment = {(void *) (uintptr_t) data, size};
+    na_return_t ret;
+
+    assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (na_sm_peer_state(addr) == NA_SM_READY) {
+        bool queued =
+            atomic_load_explicit(&addr->waiting, memory_order_relaxed);
+
+        ret = queued ? NA_AGAIN
+                     : na_sm_flow_write(addr, &record, header, &segment, 1);
+        if (ret == NA_AGAIN)
+            atomic_store(&addr->stalled, true);
+        /* Whoever polls may have heard of room before it could see that
+         * somebody waits for it: look again. */
+        if (ret == NA_AGAIN && !queued)
+            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
+    } else {
+        ret = NA_DISCONNECT;
+    }
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+        na_sm_flow_broken(self, addr);
+        return NA_DISCONNECT;
+    }
+    if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
+        return na_sm_flow_queue(self, addr, NULL);
+    if (ret == NA_SUCCESS && size > 0)
+        self->base.core->count(&self->base, "sm_rma_copied", size);
+    if (ret == NA_SUCCESS && release != NULL)
+        release(arg);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_terminate(
+    struct na_sm_class *self, struct na_op *op)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    bool closed;
+    bool flush = false;
+
+    na_sm_enter(self);
+    switch (na_sm_peer_state(addr)) {
+    case NA_SM_IDLE:
+    case NA_SM_DEAD: closed = true; break;
+    default: closed = addr->base.self != NA_FALSE; break;
+    }
+    if (!closed) {
+        na_sm_op_push(&addr->closers, op);
+        flush = na_sm_peer_state(addr) == NA_SM_READY;
+    }
+    if (flush) {
+        na_sm_peer_move(addr, NA_SM_CLOSING);
+        addr->owes_bye = true;
+        atomic_store(&addr->waiting, true);
+    }
+    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
+        na_sm_peer_await_end(self, addr);
+    na_sm_peer_unlock(self);
+    if (flush)
+        (void) na_sm_flow_push(self, addr);
+    if (closed)
+        self->base.core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}
+
+/* ---- In ---- */
+
+/* The peer says BYE, or answers ours. False: it had no reason to. */
+static bool na_sm_flow_hear_word(
+    struct na_sm_class *self, struct na_sm_addr *addr, unsigned kind)
+{
+    enum na_sm_state state;
+    bool good = true;
+
+    na_sm_enter(self);
+    state = na_sm_peer_state(addr);
+    if (state == NA_SM_DYING) {
+        /* Its end was seen before its words were read. */
+    } else if (kind == NA_SM_BYE) {
+        if (state == NA_SM_READY)
+            na_sm_peer_move(addr, NA_SM_LEAVING);
+        addr->owes_ack = true;
+        atomic_store(&addr->waiting, true);
+    } else if (state == NA_SM_CLOSING && !addr->owes_bye) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    } else {
+        good = false;
+    }
+    na_sm_peer_unlock(self);
+    if (good && kind == NA_SM_BYE)
+        (void) na_sm_flow_push(self, addr);
+    return good;
+}
+
+/* Hand a record on. NA_AGAIN: the core has no room for it. */
+static na_return_t na_sm_flow_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_record *record,
+    const unsigned char *payload)
+{
+    const struct na_core *core = self->base.core;
+    unsigned char header[NA_SM_FRAME_HEADER];
+    na_tag_t tag = 0;
+    na_size_t size = (na_size_t) record->size - record->extra;
+
+    if (record->extra > record->size)
+        return NA_PROTOCOL_ERROR;
+    switch (record->kind) {
+    case NA_SM_MESSAGE:
+        if (size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX ||
+            (record->extra != 0 && record->extra != sizeof(tag)))
+            return NA_PROTOCOL_ERROR;
+        if (record->extra > 0)
+            memcpy(&tag, payload, sizeof(tag));
+        /* From the ring: whoever takes it copies it before a look. */
+        return core->msg_arrived(&self->base, &addr->base, record->plane,
+            record->target, tag, payload + record->extra, size);
+    case NA_SM_FRAME:
+        if (record->extra > sizeof(header))
+            return NA_PROTOCOL_ERROR;
+        core->count(&self->base, "sm_rma_copied", size);
+        /* The header is looked at, the data only copied to where it goes. */
+        memcpy(header, payload, record->extra);
+        core->frame_arrived(&self->base, &addr->base, header, record->extra,
+            payload + record->extra, size);
+        return NA_SUCCESS;
+    case NA_SM_BYE:
+    case NA_SM_BYE_ACK:
+        return na_sm_flow_hear_word(self, addr, record->kind)
+            ? NA_SUCCESS
+            : NA_PROTOCOL_ERROR;
+    default: return NA_PROTOCOL_ERROR;
+    }
+}
+
+/* There is room again in the peer's ring, and it waits for that. */
+static void na_sm_flow_relieve(struct na_sm_addr *addr)
+{
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (addr->shared != NULL)
+        na_sm_flow_tell(addr);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+}
+
+/* Deliver up to `max` records; the number delivered. */
+static unsigned na_sm_flow_deliver(
+    struct na_sm_class *self, struct na_sm_addr *addr, unsigned max)
+{
+    struct na_sm_record record;
+    const unsigned char *payload;
+    unsigned n = 0;
+    na_return_t ret = NA_SUCCESS;
+
+    while (n < max) {
+        ret = na_sm_in_peek(&addr->in, &record, &payload);
+        if (ret == NA_AGAIN)
+            break;
+        if (ret == NA_SUCCESS)
+            ret = na_sm_flow_hear(self, addr, &record, payload);
+        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
+            addr->dropped++; /* a dead peer cannot be held back */
+            ret = NA_SUCCESS;
+        }
+        atomic_store_explicit(
+            &addr->held, ret == NA_AGAIN, memory_order_relaxed);
+        if (ret != NA_SUCCESS)
+            break;
+        if (na_sm_in_take(&addr->in, &record))
+            na_sm_flow_relieve(addr);
+        n++;
+    }
+    if (ret == NA_PROTOCOL_ERROR) {
+        atomic_store(&addr->open, false);
+        na_sm_flow_broken(self, addr);
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned n;
+
+    if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
+        return 0;
+    n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
+    if (n == NA_SM_FLOW_BATCH)
+        self->more = true;
+    if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+        n += na_sm_flow_push(self, addr);
+    if (atomic_load_explicit(&addr->stalled, memory_order_relaxed) &&
+        atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
+            0) {
+        /* The emulation offers its frames after each poll. */
+        atomic_store(&addr->stalled, false);
+        n++;
+    }
+    return n;
+}
+
+/* Visit a peer whose hint is up, and lower it after enough for nothing. */
+static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
+{
+    struct na_sm_addr *addr =
+        atomic_load_explicit(&self->slots[slot], memory_order_acquire);
+    unsigned n;
+
+    if (addr == NULL) { /* gone, or somebody spoils hints */
+        na_sm_hint_clear(self->hints, slot);
+        return 0;
+    }
+    n = na_sm_flow_visit(self, addr);
+    if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed)) {
+        addr->idle = 0;
+    } else if (++addr->idle >= NA_SM_FLOW_IDLE) {
+        addr->idle = 0;
+        na_sm_hint_clear(self->hints, slot);
+        n = na_sm_flow_visit(self, addr);
+        if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed))
+            na_sm_hint_set(self->hints, slot);
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
+{
+    unsigned n = 0;
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        uint64_t words = na_sm_hint_words(self->hints, i);
+
+        for (; words != 0; words &= words - 1) {
+            uint32_t w = i * 64 + (uint32_t) __builtin_ctzll(words);
+            uint64_t bits = atomic_load(&self->hints->bits[w]);
+
+            for (; bits != 0; bits &= bits - 1)
+                n += na_sm_flow_visit_one(
+                    self, w * 64 + (uint32_t) __builtin_ctzll(bits));
+        }
+    }
+    return n;
+}
+
+/* Nothing came from a peer, and nothing is queued for it: there are thousands
+ * of these, so that this is all that is done for one. */
+static bool na_sm_flow_is_silent(const struct na_sm_addr *addr)
+{
+    return !atomic_load_explicit(&addr->open, memory_order_relaxed) ||
+        (!na_sm_in_has(&addr->in) &&
+            !atomic_load_explicit(&addr->waiting, memory_order_relaxed) &&
+            !atomic_load_explicit(&addr->stalled, memory_order_relaxed));
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
+{
+    uint32_t left = self->pairs;
+    unsigned n = 0;
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
+        struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+
+        if (addr == NULL)
+            continue;
+        left--;
+        if (!na_sm_flow_is_silent(addr))
+            n += na_sm_flow_visit(self, addr);
+    }
+    return n;
+}
+
+HG_PRIVATE void na_sm_flow_drain(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned left = NA_SM_FLOW_LAST;
+
+    while (left > 0 && atomic_load(&addr->open)) {
+        unsigned n = na_sm_flow_deliver(self, addr, left);
+
+        if (n == 0)
+            break;
+        left -= n;
+    }
+    if (addr->dropped == 0)
+        return;
+    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
+    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
+        addr->dropped, (long) addr->pid);
+    addr->dropped = 0;
+}
+
+/* ---- Before sleeping ---- */
+
+static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
+{
+    const struct na_sm_control *out =
+        &addr->shared->control[addr->dialled ? 0 : 1];
+
+    if (!atomic_load(&addr->held) && na_sm_in_has(&addr->in))
+        return true;
+    return (atomic_load(&addr->waiting) || atomic_load(&addr->stalled)) &&
+        atomic_load(&out->starved) == 0;
+}
+
+HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
+{
+    uint32_t i;
+    uint32_t w;
+
+    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        if (atomic_load(&self->hints->summary[i]) == 0)
+            continue;
+        for (w = i * 64; w < i * 64 + 64; w++) {
+            uint64_t bits = atomic_load(&self->hints->bits[w]);
+
+            for (; bits != 0; bits &= bits - 1) {
+                const struct na_sm_addr *addr = atomic_load(
+                    &self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)]);
+
+                if (addr != NULL && atomic_load(&addr->open) &&
+                    na_sm_flow_peer_has_work(addr))
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+#endif
+
+/* ==== gen/sm/rma.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/sm/rma.h"
 #endif
 /*
  * sm_mem: memory that is registered with sm: how peers learn of it, and how it
@@ -14812,12 +16047,107 @@ HG_PRIVATE void na_sm_peer_bury(
  * Locking: the class lock guards the slots in use and the list of peers to look
  * at.
  */
-#ifndef HG_GEN_NA_SM_MEM_H
-#define HG_GEN_NA_SM_MEM_H
+/*
+ * sm_reach: what is agreed on the pair's socket before an initiator touches a
+ * peer's memory: a permit to do so, and how its arenas come to be mapped here.
+ *
+ *     initiator                          owner
+ *       ASK: arena id ------------------->
+ *       <------------- GRANT: arena id, + its descriptor
+ *     or
+ *       <------------- GRANT: arena id, without: no, or not now
+ *
+ * A transfer takes the other ways until the arena is there, and for good if it
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
+ * granted once in a connection, so there are at most 64 such packets each way
+ * and floods of ASK come to nothing; what makes no sense is counted and
+ * ignored:
+ *
+ *     sm_arena_granted   arenas that were given to peers
+ *     sm_arena_refused   ASK for what there is not, or was granted before
+ *     sm_arena_stray     GRANT that nobody asked for, or of no arena
+ *     sm_rma_permits     peers that may touch memory
+ *
+ * Id 0 is no arena but the permit, always granted and without a descriptor.
+ * From then on, and only then, the owner heeds the peer's hazard words: so who
+ * withdraws memory looks at those few of its peers who move any. For the permit
+ * transfers wait.
+ *
+ * Linux may deny all but its ancestors to read a process's memory (Yama, where
+ * ptrace_scope is 1), unless the process allows it. With HG_SM_RMA=vm the owner
+ * allows it to every process of its user before the first permit
+ * (PR_SET_PTRACER), and logs that at level info. Otherwise the copies of peers
+ * are denied there, and frames carry the data.
+ *
+ * The descriptor is closed once it is mapped, so a peer never has more than
+ * two. A mapped arena is open to the peer as a whole.
+ *
+ * Locking: the lock of the class guards the table of windows, the marks of
+ * grants and permits; packets are the polling thread's.
+ */
+/*
+ * sm_rma: put and get between two processes of one node: the kernel copies
+ * between their memories (process_vm_readv, process_vm_writev), and where it
+ * will not, the emulation's frames carry the bytes through the rings.
+ *
+ * sm_mem.h tells what memory may be touched, and until when. A piece (at most
+ * 1 MiB) is moved while a hazard word holds the memory's key, and only if the
+ * mark is in the slot. A direction has NA_SM_HAZARDS words, so as many threads
+ * can copy at a time; if none is free the piece waits.
+ *
+ * An initiator asks a peer once, before it first touches memory of its, for its
+ * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
+ * the peer's progress; the wait ends if the connection is closed meanwhile.
+ *
+ * Hazard words are valid as long as their pair, so a pair must not end while a
+ * piece is copied: pieces begin in state READY only, and a BYE or BYE_ACK is
+ * sent when no piece is under way. A side whose BYE is not answered in time
+ * sets `over` in the pair, then looks for hazard words, and keeps the pair
+ * while there are any; the initiator checks `over` after it wrote its own word.
+ * A pair that breaks is kept until the process ends.
+ *
+ * Identity: the process is addressed by the pid of the socket's credentials.
+ * This pid can be invalid in another pid namespace, and after the peer's death
+ * another process may have it. So each read has one more segment, the word at
+ * which the peer's incarnation lies according to its public page. The kernel
+ * finds the process once in a call, so the word and the data are of one
+ * process, and with a wrong word the data is discarded. The pair's socket
+ * proves less: it lives as long as any process has it, a child of the peer for
+ * example, and does not cover the moment of the copy; and a check of it before
+ * and after costs twice as much (10 against 5 % of a read of 64 KiB). A write
+ * cannot carry such a word, and a read of it costs as much as five checks, so
+ * the socket is checked before and after each write. The first read from a peer
+ * is of the word alone: a wrong word there is a denial; later it ends the
+ * connection.
+ *
+ * Denied (not dumpable, Yama, another namespace, no such call): from then on,
+ * as long as the connection lasts, everything goes through the rings, the rest
+ * of the operation first; one line is logged. HG_SM_RMA=copy does so from the
+ * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
+ * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
+ *
+ * Memory that the library allocated lies in an arena. Once the initiator has
+ * mapped that, it copies by itself, under the same hazard words, with no call
+ * of the kernel and whether or not that denies its copies; until then the
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
+ * like those that wait for the permit. The counter sm_rma_mapped tells such
+ * bytes; HG_SM_RMA=vm has none.
+ *
+ * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
+ * moved by the thread that polls, one piece of each operation in turn, so that
+ * small calls pass and a cancel takes effect in between.
+ *
+ * Locking: the class lock guards the queue and running operations. No lock is
+ * held during a copy.
+ */
+#ifndef HG_GEN_SM_RMA_H
+#define HG_GEN_SM_RMA_H
 
-/* #include "na/sm_peer.h" */
+/* #include "sm/peer.h" */
 
 #if HG_ENABLE_SM
+
+/* ==== mem ==== */
 
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
@@ -14858,16 +16188,73 @@ HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_mem_deserialize(
     struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
 
+/* ==== reach ==== */
+
+enum na_sm_reach {
+    NA_SM_REACH_HERE,
+    NA_SM_REACH_ASKED, /* perhaps later */
+    NA_SM_REACH_NEVER
+};
+
+/* Where bytes of a peer's arena are in this process. The lock is held,
+ * and the place is good as long as it is, or as na_sm_peer_part is kept from
+ * running otherwise. Asks the peer at the first use of an arena. */
+HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Whether an arena was asked for, and the answer is still to come: then
+ * na_sm_peer_resume is called after it. */
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
+
+/* Ask a peer for its permit, unless that was done. A failure is found out by
+ * asking again. */
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr);
+
+/* A packet came from a peer after the connection began; its descriptors stay
+ * the caller's. */
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet);
+
+/* ==== rma ==== */
+
+/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
+ * logged: HG_SM_RMA is none of the words it may be. */
+HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
+HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
+
+/* The slots put and get, rma_now and mem_end_local of struct na_plugin. */
+HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
+HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
+HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
+
+/* Wait until no piece of an operation of `context` is under way. */
+HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
+
+/* Have the operation that runs end with NA_CANCELED after its piece, unless
+ * that is the last; false: it is another. The class lock is held. */
+HG_PRIVATE bool na_sm_rma_cancel_running(
+    struct na_sm_class *self, uint64_t op_id);
+
+/* Move a piece of the operation whose turn it is; the number of things
+ * done. */
+HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
+
+/* Whether poll has something to move; the class lock is held. */
+static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
+{
+    return !hg_list_is_empty(&self->transfers);
+}
+
 #endif
 #endif
 
-/* ==== gen/na/sm_mem.c ==== */
+/* ==== gen/sm/rma.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_mem.c"
+#line 1 "gen/sm/rma.c"
 #endif
-/* sm_mem: see sm_mem.h. */
-/* #include "na/sm_mem.h" */
+/* rma: see rma.h. */
+/* #include "sm/rma.h" */
 
 #if HG_ENABLE_SM
 
@@ -14878,6 +16265,8 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 /* #include "base/wire.h" */
 /* #include "na/emul.h" */
 /* #include "na/emul_wire.h" */
+
+/* ==== mem ==== */
 
 /* Between two looks at hazard words: first, and after a while. */
 #define NA_SM_MEM_NAP_NS 50000
@@ -15010,9 +16399,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
         return NA_FALSE;
     na_sm_enter(self);
-    NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    NA_SM_STEP();
     touched = na_sm_mem_has_key(self->own_hazards, base->key) ||
         na_sm_mem_find_user(self, base->key, 0) != NULL;
     if (!touched)
@@ -15204,99 +16591,7 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
     return NA_SUCCESS;
 }
 
-#endif
-
-/* ==== gen/na/sm_reach.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_reach.h"
-#endif
-/*
- * sm_reach: what is agreed on the pair's socket before an initiator touches a
- * peer's memory: a permit to do so, and how its arenas come to be mapped here.
- *
- *     initiator                          owner
- *       ASK: arena id ------------------->
- *       <------------- GRANT: arena id, + its descriptor
- *     or
- *       <------------- GRANT: arena id, without: no, or not now
- *
- * A transfer takes the other ways until the arena is there, and for good if it
- * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
- * granted once in a connection, so there are at most 64 such packets each way
- * and floods of ASK come to nothing; what makes no sense is counted and
- * ignored:
- *
- *     sm_arena_granted   arenas that were given to peers
- *     sm_arena_refused   ASK for what there is not, or was granted before
- *     sm_arena_stray     GRANT that nobody asked for, or of no arena
- *     sm_rma_permits     peers that may touch memory
- *
- * Id 0 is no arena but the permit, always granted and without a descriptor.
- * From then on, and only then, the owner heeds the peer's hazard words: so who
- * withdraws memory looks at those few of its peers who move any. For the permit
- * transfers wait.
- *
- * Linux may deny all but its ancestors to read a process's memory (Yama, where
- * ptrace_scope is 1), unless the process allows it. With HG_SM_RMA=vm the owner
- * allows it to every process of its user before the first permit
- * (PR_SET_PTRACER), and logs that at level info. Otherwise the copies of peers
- * are denied there, and frames carry the data.
- *
- * The descriptor is closed once it is mapped, so a peer never has more than
- * two. A mapped arena is open to the peer as a whole.
- *
- * Locking: the lock of the class guards the table of windows, the marks of
- * grants and permits; packets are the polling thread's.
- */
-#ifndef HG_GEN_NA_SM_REACH_H
-#define HG_GEN_NA_SM_REACH_H
-
-/* #include "na/sm_peer.h" */
-
-#if HG_ENABLE_SM
-
-enum na_sm_reach {
-    NA_SM_REACH_HERE,
-    NA_SM_REACH_ASKED, /* perhaps later */
-    NA_SM_REACH_NEVER
-};
-
-/* Where bytes of a peer's arena are in this process. The lock is held,
- * and the place is good as long as it is, or as na_sm_peer_part is kept from
- * running otherwise. Asks the peer at the first use of an arena. */
-HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
-    uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
-
-/* Whether an arena was asked for, and the answer is still to come: then
- * na_sm_peer_resume is called after it. */
-HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
-
-/* Ask a peer for its permit, unless that was done. A failure is found out by
- * asking again. */
-HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr);
-
-/* A packet came from a peer after the connection began; its descriptors stay
- * the caller's. */
-HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
-    struct na_sm_addr *addr, const struct na_sm_packet *packet);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_reach.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_reach.c"
-#endif
-/* sm_reach: see sm_reach.h. */
-/* #include "na/sm_reach.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
+/* ==== reach ==== */
 
 #define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -15487,7 +16782,6 @@ static const char *na_sm_reach_admit(
     na_sm_leave(self);
     if (!first)
         return "sm_arena_refused";
-    NA_SM_STEP();
     na_sm_enter(na_sm_of(addr->base.na_class));
     (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
     na_sm_leave(na_sm_of(addr->base.na_class));
@@ -15529,780 +16823,7 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
         self->base.core->count(&self->base, counter, 1);
 }
 
-#endif
-
-/* ==== gen/na/sm_flow.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_flow.h"
-#endif
-/*
- * sm_flow: what passes between the two ends of a pair: messages, frames, the
- * two words of a goodbye; queued where the ring is full, delivered in order.
- *
- * Nothing is lost between a sender and a receiver who sleeps. The sender
- * publishes the tail, then looks whether its bit is set in the receiver's hint
- * page and sets it, then looks whether the receiver sleeps and rings its bell.
- * The receiver, before it sleeps, says so, then looks at the rings whose bits
- * are set; and where it clears a bit it looks at the ring once more. Each of
- * these is "publish, then look" on both sides, in one order that all agree on.
- *
- * The way back, when a full ring has room again, is the same with `starved`:
- * the receiver that lowers it sets the bit and rings the bell.
- *
- * Locking: see sm_peer.h.
- */
-#ifndef HG_GEN_NA_SM_FLOW_H
-#define HG_GEN_NA_SM_FLOW_H
-
-/* #include "na/sm_peer.h" */
-
-#if HG_ENABLE_SM
-
-/* The slots of struct na_plugin with the same names, for a peer. */
-HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op);
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
-    const void *header, size_t header_size, const void *data, size_t size,
-    void (*release)(void *arg), void *arg);
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op);
-
-/* Deliver what came from a peer, a bounded number of records, and send what is
- * queued for it; the number of things done. By the polling thread. */
-HG_PRIVATE unsigned na_sm_flow_visit(
-    struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* The same for whoever's hint is up; hints that were up for nothing for a
- * while are lowered. */
-HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
-
-/* The same for everybody: hints may be spoiled. */
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
-
-/* A peer is dying: deliver what is left in its ring. Messages for which the
- * core has no room are dropped, counted and logged. */
-HG_PRIVATE void na_sm_flow_drain(
-    struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* Whether a visit would find something, asked before sleeping. The class lock
- * is held; the polling thread may be another one. */
-HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_flow.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_flow.c"
-#endif
-/* sm_flow: see sm_flow.h. */
-/* #include "na/sm_flow.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-
-#define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
-#define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
-#define NA_SM_FLOW_LAST 16384u /* records of a dead peer: more than fit */
-
-/* ---- Out ---- */
-
-/* Wake the peer if it sleeps, once for each sleep: until it has eaten that
- * bell, which it does under another number, it cannot sleep on. The address
- * lock is held. */
-static void na_sm_flow_ring(struct na_sm_addr *addr)
-{
-    uint64_t asleep = atomic_load(&addr->peer_public->asleep);
-
-    if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
-        return;
-    addr->rung = asleep;
-    NA_SM_STEP();
-    /* No room means that bells enough are there; a dead peer is noticed by
-     * who polls. */
-    if (HG_LIKELY(addr->peer_bell >= 0))
-        na_sm_bell_ring(addr->peer_bell);
-    else
-        (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    addr->base.na_class->core->woke(addr->base.na_class);
-    NA_SM_STEP();
-}
-
-/* Something was published for the peer; the lock is held. */
-static void na_sm_flow_tell(struct na_sm_addr *addr)
-{
-    na_sm_hint_set(addr->peer_hints, addr->peer_slot);
-    na_sm_flow_ring(addr);
-}
-
-/* Write a record that consists of its extra bytes and segments. The address
- * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
-static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
-    const struct na_sm_record *record, const void *extra,
-    const struct na_segment *segments, na_size_t count)
-{
-    unsigned char *at;
-    na_size_t i;
-    na_return_t ret;
-
-    assert(addr->shared != NULL);
-    ret = na_sm_out_reserve(&addr->out, record->size, &at);
-    if (ret != NA_SUCCESS)
-        return ret;
-    NA_SM_STEP();
-    if (record->extra > 0)
-        memcpy(at, extra, record->extra);
-    at += record->extra;
-    for (i = 0; i < count; i++) {
-        if (segments[i].size > 0)
-            memcpy(at, segments[i].address, (size_t) segments[i].size);
-        at += segments[i].size;
-    }
-    na_sm_out_commit(&addr->out, record);
-    na_sm_flow_tell(addr);
-    return NA_SUCCESS;
-}
-
-static na_return_t na_sm_flow_write_msg(
-    struct na_sm_addr *addr, const struct na_msg *msg)
-{
-    struct na_sm_record record = {
-        (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
-
-    assert(msg->size <= NA_SM_MSG_MAX);
-    if (msg->tag != 0) {
-        record.extra = sizeof(msg->tag);
-        record.size += record.extra;
-    }
-    return na_sm_flow_write(
-        addr, &record, &msg->tag, msg->segments, msg->segment_count);
-}
-
-static na_return_t na_sm_flow_write_word(
-    struct na_sm_addr *addr, enum na_sm_kind kind)
-{
-    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
-
-    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
-}
-
-/* The peer wrote nonsense. The connection that it was in may be gone by now,
- * and another begun. */
-static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    enum na_sm_state state;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_READY || state == NA_SM_CLOSING ||
-        state == NA_SM_LEAVING) {
-        self->base.core->count(&self->base, "sm_broken", 1);
-        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-    }
-    na_sm_peer_unlock(self);
-}
-
-/* Send what is queued, in order: sends, then the words of a goodbye. Both
- * locks are held. Sends that left are moved to `sent`. */
-static na_return_t na_sm_flow_flush(
-    struct na_sm_addr *addr, struct na_link *sent, unsigned *n_p)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    while (ret == NA_SUCCESS && !hg_list_is_empty(&addr->sends)) {
-        struct na_op *op =
-            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
-
-        ret = na_sm_flow_write_msg(addr, &op->msg);
-        if (ret == NA_SUCCESS) {
-            (void) na_sm_op_pop(&addr->sends);
-            hg_list_push(sent, &op->link);
-            ++*n_p;
-        }
-    }
-    /* A goodbye is a promise to touch none of the peer's memory any more. */
-    if (ret == NA_SUCCESS && atomic_load(&addr->touching) != 0 &&
-        (addr->owes_ack || addr->owes_bye))
-        ret = NA_AGAIN;
-    if (ret == NA_SUCCESS && addr->owes_ack) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
-        addr->owes_ack = ret != NA_SUCCESS;
-    }
-    if (ret == NA_SUCCESS && addr->owes_bye) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE);
-        addr->owes_bye = ret != NA_SUCCESS;
-    }
-    NA_SM_STEP();
-    atomic_store(&addr->waiting, ret == NA_AGAIN);
-    return ret == NA_AGAIN ? NA_SUCCESS : ret;
-}
-
-/* Whether what is queued may leave now: after BYE or BYE_ACK nothing may. Both
- * locks are held. */
-static bool na_sm_flow_may_flush(const struct na_sm_addr *addr)
-{
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    return state == NA_SM_READY || (state == NA_SM_CLOSING && addr->owes_bye) ||
-        ((state == NA_SM_LEAVING || state == NA_SM_CLOSING) && addr->owes_ack);
-}
-
-/* Send what is queued now. Without a lock; the number of things done. */
-static unsigned na_sm_flow_push(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct na_link sent;
-    unsigned n = 0;
-    bool relieved;
-    na_return_t ret = NA_SUCCESS;
-
-    hg_list_init(&sent);
-    na_sm_enter(self);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_flow_may_flush(addr))
-        ret = na_sm_flow_flush(addr, &sent, &n);
-    /* A frame that was to wait behind the queue; nobody else tells of this. */
-    relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
-        atomic_exchange(&addr->stalled, false);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    na_sm_leave(self);
-    NA_SM_STEP();
-    na_sm_peer_complete(self, &sent, NA_SUCCESS);
-    if (relieved)
-        self->base.core->wake(&self->base);
-    if (ret != NA_SUCCESS)
-        na_sm_flow_broken(self, addr);
-    return n;
-}
-
-/* A message that cannot leave at once. With an operation it waits for room, or
- * for the connection. */
-static na_return_t na_sm_flow_queue(
-    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
-{
-    na_return_t ret = NA_AGAIN;
-    bool ready;
-
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
-    case NA_SM_DIALLING:
-    case NA_SM_READY: break;
-    case NA_SM_CLOSING:
-    case NA_SM_LEAVING:
-        if (!addr->dialled)
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DYING:
-        if (!na_sm_peer_lives(addr))
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DEAD: ret = NA_DISCONNECT; break;
-    }
-    ready = na_sm_peer_state(addr) == NA_SM_READY;
-    if (ret == NA_AGAIN && op != NULL) {
-        na_sm_op_push(&addr->sends, op);
-        if (ready)
-            atomic_store(&addr->waiting, true);
-        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-            na_sm_peer_await_end(self, addr);
-        ret = NA_SUCCESS;
-    }
-    na_sm_peer_unlock(self);
-    NA_SM_STEP();
-    /* Room may have come before the message was queued. */
-    if (ret == NA_SUCCESS && ready)
-        (void) na_sm_flow_push(self, addr);
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op)
-{
-    struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
-    na_return_t ret = NA_AGAIN;
-
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
-        !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
-        ret = na_sm_flow_write_msg(addr, msg);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
-        na_sm_flow_broken(self, addr);
-        return NA_DISCONNECT;
-    }
-    if (ret == NA_AGAIN)
-        return na_sm_flow_queue(self, addr, op);
-    if (op != NULL)
-        self->base.core->complete(op, NA_SUCCESS);
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
-    const void *header, size_t header_size, const void *data, size_t size,
-    void (*release)(void *arg), void *arg)
-{
-    struct na_sm_class *self = na_sm_of(addr->base.na_class);
-    struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
-        0, 0, (uint8_t) header_size};
-    struct na_segment segment = {(void *) (uintptr_t) data, size};
-    na_return_t ret;
-
-    assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_peer_state(addr) == NA_SM_READY) {
-        bool queued =
-            atomic_load_explicit(&addr->waiting, memory_order_relaxed);
-
-        ret = queued ? NA_AGAIN
-                     : na_sm_flow_write(addr, &record, header, &segment, 1);
-        NA_SM_STEP();
-        if (ret == NA_AGAIN)
-            atomic_store(&addr->stalled, true);
-        NA_SM_STEP();
-        /* Whoever polls may have heard of room before it could see that
-         * somebody waits for it: look again. */
-        if (ret == NA_AGAIN && !queued)
-            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
-    } else {
-        ret = NA_DISCONNECT;
-    }
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
-        na_sm_flow_broken(self, addr);
-        return NA_DISCONNECT;
-    }
-    if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
-        return na_sm_flow_queue(self, addr, NULL);
-    if (ret == NA_SUCCESS && size > 0)
-        self->base.core->count(&self->base, "sm_rma_copied", size);
-    if (ret == NA_SUCCESS && release != NULL)
-        release(arg);
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op)
-{
-    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool closed;
-    bool flush = false;
-
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE:
-    case NA_SM_DEAD: closed = true; break;
-    default: closed = addr->base.self != NA_FALSE; break;
-    }
-    if (!closed) {
-        na_sm_op_push(&addr->closers, op);
-        flush = na_sm_peer_state(addr) == NA_SM_READY;
-    }
-    if (flush) {
-        na_sm_peer_move(addr, NA_SM_CLOSING);
-        addr->owes_bye = true;
-        atomic_store(&addr->waiting, true);
-    }
-    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
-        na_sm_peer_await_end(self, addr);
-    na_sm_peer_unlock(self);
-    NA_SM_STEP();
-    if (flush)
-        (void) na_sm_flow_push(self, addr);
-    if (closed)
-        self->base.core->complete(op, NA_SUCCESS);
-    return NA_SUCCESS;
-}
-
-/* ---- In ---- */
-
-/* The peer says BYE, or answers ours. False: it had no reason to. */
-static bool na_sm_flow_hear_word(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned kind)
-{
-    enum na_sm_state state;
-    bool good = true;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_DYING) {
-        /* Its end was seen before its words were read. */
-    } else if (kind == NA_SM_BYE) {
-        if (state == NA_SM_READY)
-            na_sm_peer_move(addr, NA_SM_LEAVING);
-        addr->owes_ack = true;
-        atomic_store(&addr->waiting, true);
-    } else if (state == NA_SM_CLOSING && !addr->owes_bye) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    } else {
-        good = false;
-    }
-    na_sm_peer_unlock(self);
-    if (good && kind == NA_SM_BYE)
-        (void) na_sm_flow_push(self, addr);
-    return good;
-}
-
-/* Hand a record on. NA_AGAIN: the core has no room for it. */
-static na_return_t na_sm_flow_hear(struct na_sm_class *self,
-    struct na_sm_addr *addr, const struct na_sm_record *record,
-    const unsigned char *payload)
-{
-    const struct na_core *core = self->base.core;
-    unsigned char header[NA_SM_FRAME_HEADER];
-    na_tag_t tag = 0;
-    na_size_t size = (na_size_t) record->size - record->extra;
-
-    if (record->extra > record->size)
-        return NA_PROTOCOL_ERROR;
-    switch (record->kind) {
-    case NA_SM_MESSAGE:
-        if (size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX ||
-            (record->extra != 0 && record->extra != sizeof(tag)))
-            return NA_PROTOCOL_ERROR;
-        if (record->extra > 0)
-            memcpy(&tag, payload, sizeof(tag));
-        /* From the ring: whoever takes it copies it before a look. */
-        return core->msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, tag, payload + record->extra, size);
-    case NA_SM_FRAME:
-        if (record->extra > sizeof(header))
-            return NA_PROTOCOL_ERROR;
-        core->count(&self->base, "sm_rma_copied", size);
-        /* The header is looked at, the data only copied to where it goes. */
-        memcpy(header, payload, record->extra);
-        core->frame_arrived(&self->base, &addr->base, header, record->extra,
-            payload + record->extra, size);
-        return NA_SUCCESS;
-    case NA_SM_BYE:
-    case NA_SM_BYE_ACK:
-        return na_sm_flow_hear_word(self, addr, record->kind)
-            ? NA_SUCCESS
-            : NA_PROTOCOL_ERROR;
-    default: return NA_PROTOCOL_ERROR;
-    }
-}
-
-/* There is room again in the peer's ring, and it waits for that. */
-static void na_sm_flow_relieve(struct na_sm_addr *addr)
-{
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (addr->shared != NULL)
-        na_sm_flow_tell(addr);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-}
-
-/* Deliver up to `max` records; the number delivered. */
-static unsigned na_sm_flow_deliver(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned max)
-{
-    struct na_sm_record record;
-    const unsigned char *payload;
-    unsigned n = 0;
-    na_return_t ret = NA_SUCCESS;
-
-    while (n < max) {
-        ret = na_sm_in_peek(&addr->in, &record, &payload);
-        if (ret == NA_AGAIN)
-            break;
-        NA_SM_STEP();
-        if (ret == NA_SUCCESS)
-            ret = na_sm_flow_hear(self, addr, &record, payload);
-        NA_SM_STEP();
-        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
-            addr->dropped++; /* a dead peer cannot be held back */
-            ret = NA_SUCCESS;
-        }
-        atomic_store_explicit(
-            &addr->held, ret == NA_AGAIN, memory_order_relaxed);
-        if (ret != NA_SUCCESS)
-            break;
-        if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_relieve(addr);
-        n++;
-    }
-    if (ret == NA_PROTOCOL_ERROR) {
-        atomic_store(&addr->open, false);
-        na_sm_flow_broken(self, addr);
-    }
-    return n;
-}
-
-HG_PRIVATE unsigned na_sm_flow_visit(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    unsigned n;
-
-    if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
-        return 0;
-    n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
-    if (n == NA_SM_FLOW_BATCH)
-        self->more = true;
-    if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
-        n += na_sm_flow_push(self, addr);
-    if (atomic_load_explicit(&addr->stalled, memory_order_relaxed) &&
-        atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
-            0) {
-        /* The emulation offers its frames after each poll. */
-        NA_SM_STEP();
-        atomic_store(&addr->stalled, false);
-        n++;
-    }
-    return n;
-}
-
-/* Visit a peer whose hint is up, and lower it after enough for nothing. */
-static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
-{
-    struct na_sm_addr *addr =
-        atomic_load_explicit(&self->slots[slot], memory_order_acquire);
-    unsigned n;
-
-    if (addr == NULL) { /* gone, or somebody spoils hints */
-        na_sm_hint_clear(self->hints, slot);
-        return 0;
-    }
-    n = na_sm_flow_visit(self, addr);
-    if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed)) {
-        addr->idle = 0;
-    } else if (++addr->idle >= NA_SM_FLOW_IDLE) {
-        addr->idle = 0;
-        na_sm_hint_clear(self->hints, slot);
-        n = na_sm_flow_visit(self, addr);
-        if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed))
-            na_sm_hint_set(self->hints, slot);
-    }
-    return n;
-}
-
-HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
-{
-    unsigned n = 0;
-    uint32_t i;
-
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        uint64_t words = na_sm_hint_words(self->hints, i);
-
-        for (; words != 0; words &= words - 1) {
-            uint32_t w = i * 64 + (uint32_t) __builtin_ctzll(words);
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
-
-            for (; bits != 0; bits &= bits - 1)
-                n += na_sm_flow_visit_one(
-                    self, w * 64 + (uint32_t) __builtin_ctzll(bits));
-        }
-    }
-    return n;
-}
-
-/* Nothing came from a peer, and nothing is queued for it: there are thousands
- * of these, so that this is all that is done for one. */
-static bool na_sm_flow_is_silent(const struct na_sm_addr *addr)
-{
-    return !atomic_load_explicit(&addr->open, memory_order_relaxed) ||
-        (!na_sm_in_has(&addr->in) &&
-            !atomic_load_explicit(&addr->waiting, memory_order_relaxed) &&
-            !atomic_load_explicit(&addr->stalled, memory_order_relaxed));
-}
-
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
-{
-    uint32_t left = self->pairs;
-    unsigned n = 0;
-    uint32_t i;
-
-    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
-        struct na_sm_addr *addr = atomic_load(&self->slots[i]);
-
-        if (addr == NULL)
-            continue;
-        left--;
-        if (!na_sm_flow_is_silent(addr))
-            n += na_sm_flow_visit(self, addr);
-    }
-    return n;
-}
-
-HG_PRIVATE void na_sm_flow_drain(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    unsigned left = NA_SM_FLOW_LAST;
-
-    while (left > 0 && atomic_load(&addr->open)) {
-        unsigned n = na_sm_flow_deliver(self, addr, left);
-
-        if (n == 0)
-            break;
-        left -= n;
-    }
-    if (addr->dropped == 0)
-        return;
-    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
-    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
-        addr->dropped, (long) addr->pid);
-    addr->dropped = 0;
-}
-
-/* ---- Before sleeping ---- */
-
-static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
-{
-    const struct na_sm_control *out =
-        &addr->shared->control[addr->dialled ? 0 : 1];
-
-    if (!atomic_load(&addr->held) && na_sm_in_has(&addr->in))
-        return true;
-    return (atomic_load(&addr->waiting) || atomic_load(&addr->stalled)) &&
-        atomic_load(&out->starved) == 0;
-}
-
-HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
-{
-    uint32_t i;
-    uint32_t w;
-
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        NA_SM_STEP();
-        if (atomic_load(&self->hints->summary[i]) == 0)
-            continue;
-        for (w = i * 64; w < i * 64 + 64; w++) {
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
-
-            for (; bits != 0; bits &= bits - 1) {
-                const struct na_sm_addr *addr = atomic_load(
-                    &self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)]);
-
-                if (addr != NULL && atomic_load(&addr->open) &&
-                    na_sm_flow_peer_has_work(addr))
-                    return true;
-            }
-        }
-    }
-    return false;
-}
-
-#endif
-
-/* ==== gen/na/sm_rma.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_rma.h"
-#endif
-/*
- * sm_rma: put and get between two processes of one node: the kernel copies
- * between their memories (process_vm_readv, process_vm_writev), and where it
- * will not, the emulation's frames carry the bytes through the rings.
- *
- * sm_mem.h tells what memory may be touched, and until when. A piece (at most
- * 1 MiB) is moved while a hazard word holds the memory's key, and only if the
- * mark is in the slot. A direction has NA_SM_HAZARDS words, so as many threads
- * can copy at a time; if none is free the piece waits.
- *
- * An initiator asks a peer once, before it first touches memory of its, for its
- * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
- * the peer's progress; the wait ends if the connection is closed meanwhile.
- *
- * Hazard words are valid as long as their pair, so a pair must not end while a
- * piece is copied: pieces begin in state READY only, and a BYE or BYE_ACK is
- * sent when no piece is under way. A side whose BYE is not answered in time
- * sets `over` in the pair, then looks for hazard words, and keeps the pair
- * while there are any; the initiator checks `over` after it wrote its own word.
- * A pair that breaks is kept until the process ends.
- *
- * Identity: the process is addressed by the pid of the socket's credentials.
- * This pid can be invalid in another pid namespace, and after the peer's death
- * another process may have it. So each read has one more segment, the word at
- * which the peer's incarnation lies according to its public page. The kernel
- * finds the process once in a call, so the word and the data are of one
- * process, and with a wrong word the data is discarded. The pair's socket
- * proves less: it lives as long as any process has it, a child of the peer for
- * example, and does not cover the moment of the copy; and a check of it before
- * and after costs twice as much (10 against 5 % of a read of 64 KiB). A write
- * cannot carry such a word, and a read of it costs as much as five checks, so
- * the socket is checked before and after each write. The first read from a peer
- * is of the word alone: a wrong word there is a denial; later it ends the
- * connection.
- *
- * Denied (not dumpable, Yama, another namespace, no such call): from then on,
- * as long as the connection lasts, everything goes through the rings, the rest
- * of the operation first; one line is logged. HG_SM_RMA=copy does so from the
- * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
- * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
- *
- * Memory that the library allocated lies in an arena. Once the initiator has
- * mapped that, it copies by itself, under the same hazard words, with no call
- * of the kernel and whether or not that denies its copies; until then the
- * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
- * like those that wait for the permit. The counter sm_rma_mapped tells such
- * bytes; HG_SM_RMA=vm has none.
- *
- * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
- * moved by the thread that polls, one piece of each operation in turn, so that
- * small calls pass and a cancel takes effect in between.
- *
- * Locking: the class lock guards the queue and running operations. No lock is
- * held during a copy.
- */
-#ifndef HG_GEN_NA_SM_RMA_H
-#define HG_GEN_NA_SM_RMA_H
-
-/* #include "na/sm_mem.h" */
-/* #include "na/sm_reach.h" */
-
-#if HG_ENABLE_SM
-
-/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
- * logged: HG_SM_RMA is none of the words it may be. */
-HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
-
-/* The slots put and get, rma_now and mem_end_local of struct na_plugin. */
-HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
-HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
-HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
-
-/* Wait until no piece of an operation of `context` is under way. */
-HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
-
-/* Have the operation that runs end with NA_CANCELED after its piece, unless
- * that is the last; false: it is another. The class lock is held. */
-HG_PRIVATE bool na_sm_rma_cancel_running(
-    struct na_sm_class *self, uint64_t op_id);
-
-/* Move a piece of the operation whose turn it is; the number of things
- * done. */
-HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
-
-/* Whether poll has something to move; the class lock is held. */
-static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
-{
-    return !hg_list_is_empty(&self->transfers);
-}
-
-#endif
-#endif
-
-/* ==== gen/na/sm_rma.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_rma.c"
-#endif
-/* sm_rma: see sm_rma.h. */
-/* #include "na/sm_rma.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/emul.h" */
+/* ==== rma ==== */
 
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
@@ -16435,9 +16956,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
 static void na_sm_rma_unpin(
     struct na_sm_class *self, const struct na_sm_touch *touch)
 {
-    NA_SM_STEP();
     atomic_store(touch->hazard, 0);
-    NA_SM_STEP();
     na_sm_rma_leave(self, touch);
 }
 
@@ -16465,9 +16984,7 @@ static na_return_t na_sm_rma_find(
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     na_return_t ret = NA_NOENTRY;
 
-    NA_SM_STEP();
     atomic_store(touch->hazard, mem->base.key);
-    NA_SM_STEP();
     if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
         return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
@@ -16589,7 +17106,6 @@ static na_return_t na_sm_rma_lay_down(struct na_sm_mem *mem,
 {
     int state = NA_SM_MEM_UNKNOWN;
 
-    NA_SM_STEP();
     if (atomic_compare_exchange_strong(
             &mem->known, &state, NA_SM_MEM_LEARNING)) {
         mem->base.segments = segments;
@@ -16805,7 +17321,6 @@ static na_return_t na_sm_rma_work(
             na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end) {
-        NA_SM_STEP();
         ret = na_sm_rma_move(self, touch, op, op->size - end);
     }
     return ret;
@@ -17072,784 +17587,10 @@ HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
 
 #endif
 
-/* ==== gen/na/sm_door.h ==== */
+/* ==== gen/sm/sm.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm_door.h"
-#endif
-/*
- * sm_door: how a connection begins, at either end.
- *
- * The dialler connects, makes the pair's memory, says HELLO with it and waits
- * for WELCOME. The acceptor takes callers in, gives each 5 s to say HELLO, and
- * believes nothing it says: who it is (the kernel tells), that its memory is
- * sealed and of the right size, that its name is printable. A caller that
- * cannot be served hears why.
- *
- * Locking: all of it is the polling thread's, which takes the class lock where
- * it touches what others do.
- */
-#ifndef HG_GEN_NA_SM_DOOR_H
-#define HG_GEN_NA_SM_DOOR_H
-
-/* #include "na/sm_peer.h" */
-
-#if HG_ENABLE_SM
-
-/* Connect whom somebody asked for, connect again whoever's listener was
- * crowded, give up what takes too long, be it a call, a HELLO or the answer to
- * a goodbye; the number of things done. Sets the class's tick to when this must
- * be called again, at the latest. */
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
-
-/* The listening socket is readable. */
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
-
-/* A guest's socket is. */
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest);
-
-/* The socket of somebody we dial is. */
-HG_PRIVATE unsigned na_sm_door_answer(
-    struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* The class is closing: send every guest away. */
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
-
-#endif
-#endif
-
-/* ==== gen/na/sm_door.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm_door.c"
-#endif
-/* sm_door: see sm_door.h. */
-/* #include "na/sm_door.h" */
-
-#if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-
-#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
-#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
-#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
-
-/* Watch a socket; `what` begins with an enum na_sm_watch. */
-static na_return_t na_sm_door_watch(
-    struct na_sm_class *self, int fd, void *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLRDHUP;
-    event.data.ptr = what;
-    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return NA_SUCCESS;
-    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
-    return NA_IO_ERROR;
-}
-
-static void na_sm_door_packet(const struct na_sm_class *self,
-    enum na_sm_packet_kind kind, struct na_sm_packet *packet)
-{
-    memset(packet, 0, sizeof(*packet));
-    packet->version = NA_SM_VERSION;
-    packet->kind = (uint8_t) kind;
-    packet->incarnation = self->base.incarnation;
-    packet->ring_size = NA_SM_RING;
-    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
-    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
-}
-
-/* Send a packet with its `count` descriptors, and our bell if the other end may
- * have that. */
-static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
-    struct na_sm_packet *packet, unsigned count, bool kin)
-{
-    if (kin)
-        packet->fds[count++] = self->bell_fd;
-    return na_sm_packet_send(fd, packet, count);
-}
-
-/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
-static bool na_sm_door_is_whole(
-    const struct na_sm_packet *packet, unsigned count)
-{
-    return packet->fd_count == count ||
-        (packet->fd_count == count + 1 &&
-            na_sm_bell_is_one(packet->fds[count]));
-}
-
-/* Tell a caller why it is sent away. */
-static void na_sm_door_refuse(
-    struct na_sm_class *self, int fd, na_return_t reason)
-{
-    struct na_sm_packet packet;
-
-    na_sm_door_packet(self, NA_SM_REFUSE, &packet);
-    packet.reason = (uint32_t) reason;
-    (void) na_sm_packet_send(fd, &packet, 0);
-    self->base.core->count(&self->base, "sm_refused", 1);
-}
-
-/* Log that there is no descriptor for a caller, or for its memory; the code of
- * that. */
-static na_return_t na_sm_door_no_fd(int error)
-{
-    errno = error;
-    return hg_log_no_fd("sm", "a caller");
-}
-
-/* ---- Dialling ---- */
-
-/* Map the two pages that the other side sent, and take its bell, if there is
- * one behind the `count` other descriptors, and it may be rung. */
-static na_return_t na_sm_door_map_pages(
-    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
-{
-    void *pages = NULL;
-    void *hints = NULL;
-    na_return_t ret;
-
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
-    if (ret != NA_SUCCESS) {
-        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
-        return ret;
-    }
-    addr->peer_public = (const struct na_sm_public *) pages;
-    addr->peer_hints = (struct na_sm_hints *) hints;
-    addr->peer_slot = packet->slot;
-    if (addr->kin && packet->fd_count > count)
-        addr->peer_bell = na_sm_packet_take(packet);
-    atomic_store(&addr->incarnation, packet->incarnation);
-    return NA_SUCCESS;
-}
-
-/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
-static na_return_t na_sm_door_hello(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct na_sm_packet packet;
-    void *shared = NULL;
-    int fd = -1;
-    na_return_t ret = na_sm_page_create(
-        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    addr->shared = (struct na_sm_shared *) shared;
-    na_sm_door_packet(self, NA_SM_HELLO, &packet);
-    packet.slot = addr->slot;
-    packet.fds[NA_SM_FD_PAIR] = fd;
-    (void) snprintf(
-        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
-    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
-    (void) close(fd);
-    NA_SM_STEP();
-    /* Whoever hung up may have said why: that is yet to be read. */
-    return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
-}
-
-/* An address that was dialled before is that of the same user still: others
- * may have been told whose it is. */
-static na_return_t na_sm_door_recognise(
-    struct na_sm_addr *addr, const struct ucred *peer)
-{
-    char identity[NA_SM_IDENTITY];
-
-    na_sm_policy_identify(peer, identity);
-    if (!addr->reached)
-        memcpy(addr->identity, identity, sizeof(identity));
-    if (strcmp(addr->identity, identity) == 0)
-        return NA_SUCCESS;
-    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
-        addr->base.name, addr->identity, (long) peer->pid,
-        (unsigned long) peer->uid);
-    return NA_PERMISSION;
-}
-
-/* Connect to an address that is to be dialled, and greet it. */
-static na_return_t na_sm_door_call(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct ucred peer;
-    const char *no;
-    na_return_t ret;
-
-    na_sm_enter(self);
-    addr->fd = na_sm_socket();
-    na_sm_leave(self);
-    if (addr->fd < 0)
-        return hg_log_no_fd("sm", "a connection");
-    ret = na_sm_connect(&addr->where, addr->fd);
-    addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
-    if (ret != NA_SUCCESS)
-        return ret;
-    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
-    if (no != NULL) {
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
-        return NA_PERMISSION;
-    }
-    addr->pid = peer.pid;
-    addr->kin = na_sm_policy_is_own(&peer);
-    ret = na_sm_door_recognise(addr, &peer);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
-    if (ret != NA_SUCCESS)
-        return ret;
-    na_sm_enter(self);
-    ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
-    if (ret == NA_SUCCESS)
-        return na_sm_door_hello(self, addr);
-    hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
-        addr->base.name, NA_SM_PEERS);
-    return ret;
-}
-
-/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
- * peers, or descriptors, as can be. */
-static na_return_t na_sm_door_dial(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    na_return_t ret = na_sm_door_call(self, addr);
-
-    if (ret == NA_BUSY) {
-        na_sm_enter(self);
-        na_sm_peer_part(self, addr);
-        na_sm_leave(self);
-    }
-    return ret;
-}
-
-static void na_sm_door_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
-{
-    na_sm_enter(self);
-    na_sm_peer_lose(self, addr, fate);
-    na_sm_leave(self);
-}
-
-/* The lookups of an address that is ready. */
-static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    const struct na_core *core = self->base.core;
-    struct na_link lookups;
-    struct na_link *link;
-
-    hg_list_init(&lookups);
-    na_sm_enter(self);
-    na_sm_peer_take_ops(&lookups, &addr->lookups);
-    na_sm_leave(self);
-    while ((link = hg_list_pop(&lookups)) != NULL) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        core->addr_ref(&addr->base);
-        op->result_addr = &addr->base;
-        core->complete(op, NA_SUCCESS);
-    }
-}
-
-/* What a refusal means here. */
-static na_return_t na_sm_door_reason(
-    const struct na_sm_addr *addr, uint32_t reason)
-{
-    switch (reason) {
-    case NA_PERMISSION:
-    case NA_PROTOCOL_ERROR: break;
-    case NA_AGAIN:
-    case NA_NOMEM:
-    case NA_IO_ERROR: reason = NA_AGAIN; break;
-    default: reason = NA_HOSTUNREACH; break;
-    }
-    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
-        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
-                           : NA_Error_to_string((na_return_t) reason));
-    return (na_return_t) reason;
-}
-
-/* Judge an answer. */
-static na_return_t na_sm_door_judge(const struct na_sm_class *self,
-    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    if (packet->version != NA_SM_VERSION) {
-        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
-            packet->version, NA_SM_VERSION);
-        return NA_PROTOCOL_ERROR;
-    }
-    if (packet->kind == NA_SM_REFUSE)
-        return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME ||
-        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
-        return NA_PROTOCOL_ERROR;
-    /* Another process that claims to be this one. */
-    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
-                                                         : NA_PROTOCOL_ERROR;
-}
-
-HG_PRIVATE unsigned na_sm_door_answer(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct na_sm_packet packet;
-    na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
-
-    assert(addr->dialled);
-    if (ret == NA_AGAIN)
-        return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_judge(self, addr, &packet);
-        if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
-            if (ret == NA_PROTOCOL_ERROR)
-                hg_log_warning("sm",
-                    "%s sent memory of another size, or unsealed",
-                    addr->base.name);
-        }
-        na_sm_packet_close(&packet);
-    }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_packet_no_fd("the memory of a peer");
-    if (ret != NA_SUCCESS) {
-        na_sm_door_give_up(
-            self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
-        return 1;
-    }
-    if (na_sm_peer_open(self, addr))
-        na_sm_door_found(self, addr);
-    return 1;
-}
-
-/* ---- Callers ---- */
-
-static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    na_sm_enter(self);
-    hg_list_remove(&guest->link);
-    if (guest->fd >= 0) {
-        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-        (void) close(guest->fd);
-    }
-    na_sm_leave(self);
-    self->guest_count--;
-    NA_SM_STEP();
-    hg_mem_free(guest);
-}
-
-/* A caller is one too many. */
-static void na_sm_door_full(const struct na_sm_guest *guest)
-{
-    hg_log_warning("sm",
-        "process %ld is refused: no more than %u peers at a time",
-        (long) guest->peer.pid, NA_SM_PEERS);
-}
-
-/* The caller's address gets its socket. From now on others find a caller that
- * does not listen by its name: what they send waits until the connection is
- * ready. NA_NOMEM, logged. */
-static na_return_t na_sm_door_seat(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_addr *addr)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    na_sm_enter(self);
-    if (na_sm_is_caller_name(addr->base.name))
-        ret = na_sm_peer_enter(self, addr);
-    if (ret == NA_SUCCESS) {
-        addr->fd = guest->fd;
-        guest->fd = -1;
-        hg_list_push(&self->addrs, &addr->link);
-        na_sm_peer_move(addr, NA_SM_DIALLING);
-    }
-    na_sm_leave(self);
-    return ret;
-}
-
-/* An address for a caller that has said HELLO, with its memory mapped. */
-static na_return_t na_sm_door_admit(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    struct na_sm_addr *addr;
-    struct na_sm_packet welcome;
-    char name[NA_MAX_ADDR_LEN];
-    void *shared = NULL;
-    na_return_t ret;
-
-    if (strncmp(hello->name, "sm://", 5) == 0)
-        (void) snprintf(name, sizeof(name), "%s", hello->name);
-    else
-        na_sm_caller_name(name);
-    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
-    if (addr == NULL)
-        return NA_NOMEM;
-    na_sm_enter(self);
-    ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_full(guest);
-        goto part;
-    }
-    addr->kin = na_sm_policy_is_own(&guest->peer);
-    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), false, &shared);
-    if (ret != NA_SUCCESS)
-        goto part;
-    addr->shared = (struct na_sm_shared *) shared;
-    addr->pid = guest->peer.pid;
-    na_sm_policy_identify(&guest->peer, addr->identity);
-    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_door_seat(self, guest, addr);
-    if (ret != NA_SUCCESS)
-        goto part;
-    NA_SM_STEP();
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    welcome.slot = addr->slot;
-    ret =
-        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
-    NA_SM_STEP();
-    if (ret == NA_SUCCESS)
-        (void) na_sm_peer_open(self, addr);
-    else
-        na_sm_door_give_up(self, addr, NA_DISCONNECT);
-    return NA_SUCCESS;
-
-part:
-    na_sm_enter(self);
-    na_sm_peer_part(self, addr);
-    na_sm_peer_move(addr, NA_SM_DEAD);
-    na_sm_leave(self);
-    self->base.core->addr_unref(&addr->base);
-    return ret;
-}
-
-/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
- * na_sm_is_own_name did not know as ours. */
-static na_return_t na_sm_door_greet(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    /* Of another version only the kind is decoded: ring_size is 0. */
-    if (hello->kind != NA_SM_HELLO ||
-        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
-        hello->ring_size != NA_SM_RING)
-        return NA_PROTOCOL_ERROR;
-    return hello->incarnation != self->base.incarnation
-        ? na_sm_door_admit(self, guest, hello)
-        : NA_HOSTUNREACH;
-}
-
-/* A caller says no HELLO, or not with the memory that goes with it. */
-static void na_sm_door_nonsense(
-    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
-{
-    if (hello->version != 0 && hello->version != NA_SM_VERSION)
-        hg_log_warning("sm",
-            "process %ld is refused: it speaks version %u, not %d",
-            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
-    else
-        hg_log_warning("sm",
-            "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed",
-            (long) guest->peer.pid);
-}
-
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    struct na_sm_packet hello;
-    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
-
-    if (ret == NA_AGAIN)
-        return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_greet(self, guest, &hello);
-        na_sm_packet_close(&hello);
-    }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE);
-    if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_nonsense(guest, &hello);
-    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
-        na_sm_door_refuse(self, guest->fd, ret);
-    na_sm_door_drop(self, guest);
-    return 1;
-}
-
-/* The next caller, with no name but self->caller_fd; false, and errno: none. A
- * child of fork finds it there. */
-static bool na_sm_door_next(struct na_sm_class *self)
-{
-    bool found;
-
-    na_sm_enter(self);
-    assert(self->caller_fd < 0);
-    self->caller_fd =
-        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    found = self->caller_fd >= 0;
-    na_sm_leave(self);
-    NA_SM_STEP();
-    return found;
-}
-
-/* Take in a caller. */
-static void na_sm_door_let_in(struct na_sm_class *self)
-{
-    struct na_sm_guest *guest;
-    struct ucred peer;
-    const char *no =
-        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
-    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
-
-    if (no != NULL)
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
-    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
-        goto refuse;
-    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
-    if (guest == NULL) {
-        hg_log_error("sm", "no memory for a caller");
-        ret = NA_NOMEM;
-        goto refuse;
-    }
-    guest->watch = NA_SM_WATCH_GUEST;
-    guest->peer = peer;
-    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
-    hg_list_init(&guest->link);
-    na_sm_enter(self);
-    guest->fd = self->caller_fd;
-    self->caller_fd = -1;
-    hg_list_push(&self->guests, &guest->link);
-    na_sm_leave(self);
-    self->guest_count++;
-    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_refuse(self, guest->fd, ret);
-        na_sm_door_drop(self, guest);
-        return;
-    }
-    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
-    return;
-
-refuse:
-    na_sm_door_refuse(self, self->caller_fd, ret);
-    na_sm_peer_close(self, &self->caller_fd);
-}
-
-/* There is no descriptor for a caller, who must not wait for ever, nor make
- * the listening socket readable for ever: the spare one serves to say so.
- * False: there was no caller, which the system does not find out first. */
-static bool na_sm_door_turn_away(struct na_sm_class *self)
-{
-    int error = errno;
-    bool found;
-
-    na_sm_peer_close(self, &self->spare_fd);
-    found = na_sm_door_next(self);
-    if (found) {
-        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
-        na_sm_peer_close(self, &self->caller_fd);
-    }
-    na_sm_enter(self);
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    na_sm_leave(self);
-    return found;
-}
-
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
-{
-    unsigned n;
-
-    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        if (na_sm_door_next(self)) {
-            na_sm_door_let_in(self);
-        } else if (errno == EMFILE || errno == ENFILE) {
-            if (!na_sm_door_turn_away(self))
-                break;
-        } else if (errno != EINTR && errno != ECONNABORTED) {
-            break;
-        }
-    }
-    return n;
-}
-
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
-{
-    while (!hg_list_is_empty(&self->guests))
-        na_sm_door_drop(
-            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
-}
-
-/* ---- Time ---- */
-
-/* Dial, or give up, one of those to be dialled. */
-static unsigned na_sm_door_try(
-    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
-{
-    na_return_t ret;
-
-    if (now >= addr->deadline) {
-        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
-        return 1;
-    }
-    if (now < addr->retry)
-        return 0;
-    ret = na_sm_door_dial(self, addr);
-    addr->retry =
-        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
-    if (ret != NA_SUCCESS && ret != NA_BUSY)
-        na_sm_door_give_up(self, addr, ret);
-    return 1;
-}
-
-static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Guests that did not say HELLO; `tick`: when the next will be late. */
-static unsigned na_sm_door_late_guests(
-    struct na_sm_class *self, uint64_t now, uint64_t *tick)
-{
-    struct na_link *link, *next;
-    unsigned n = 0;
-
-    for (link = self->guests.next; link != &self->guests; link = next) {
-        struct na_sm_guest *guest =
-            HG_CONTAINER_OF(link, struct na_sm_guest, link);
-
-        next = link->next;
-        if (now < guest->deadline) {
-            *tick = na_sm_door_sooner(*tick, guest->deadline);
-            continue;
-        }
-        self->base.core->count(&self->base, "sm_refused", 1);
-        na_sm_door_drop(self, guest);
-        n++;
-    }
-    return n;
-}
-
-/* What waits on an address whose goodbye was not answered. */
-struct na_sm_door_waiters {
-    struct na_link lookups;
-    struct na_link sends;
-    struct na_link closers;
-};
-
-/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
- * middle of a copy, stays for as long as that takes, and nobody waits for it
- * any more. The class lock is held. */
-static void na_sm_door_late_answer(struct na_sm_class *self,
-    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
-{
-    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
-    bool again = atomic_load(&ours->over) != 0;
-
-    /* Who names memory of ours after this looks here first. */
-    NA_SM_STEP();
-    atomic_store(&ours->over, 1);
-    NA_SM_STEP();
-    if (!na_sm_peer_is_touching(addr)) {
-        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        return;
-    }
-    if (!again)
-        hg_log_info("sm",
-            "process %ld does not answer a goodbye, and stopped in the middle "
-            "of a copy",
-            (long) addr->pid);
-    hg_list_remove(&addr->turn);
-    na_sm_peer_await_end(self, addr);
-    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
-    na_sm_peer_take_ops(&left->sends, &addr->sends);
-    na_sm_peer_take_ops(&left->closers, &addr->closers);
-}
-
-/* Those who did not. */
-static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
-{
-    struct na_sm_door_waiters left;
-    unsigned n = 0;
-
-    hg_list_init(&left.lookups);
-    hg_list_init(&left.sends);
-    hg_list_init(&left.closers);
-    na_sm_enter(self);
-    while (!hg_list_is_empty(&self->closing)) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
-
-        if (now < addr->deadline)
-            break;
-        na_sm_door_late_answer(self, addr, &left);
-        n++;
-    }
-    na_sm_leave(self);
-    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
-    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
-    return n;
-}
-
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
-{
-    uint64_t tick = NA_SM_NEVER;
-    struct na_link *link, *next;
-    unsigned n = na_sm_door_late_guests(self, now, &tick);
-
-    n += na_sm_door_late_answers(self, now);
-    na_sm_enter(self);
-    for (link = self->dialling.next; link != &self->dialling;) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
-
-        /* Others only append, or abandon it; we alone bury. */
-        na_sm_leave(self);
-        n += na_sm_door_try(self, addr, now);
-        na_sm_enter(self);
-        next = link->next;
-        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
-            link = self->dialling.next; /* it left the list: begin anew */
-            continue;
-        }
-        tick = na_sm_door_sooner(
-            tick, na_sm_door_sooner(addr->deadline, addr->retry));
-        link = next;
-    }
-    /* Others may have begun to wait for an end meanwhile. */
-    if (!hg_list_is_empty(&self->closing))
-        tick = na_sm_door_sooner(tick,
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
-                ->deadline);
-    self->tick =
-        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
-    /* Another thread may sleep, until later than this. */
-    na_sm_peer_unlock(self);
-    return n;
-}
-
-#endif
-
-/* ==== gen/na/sm.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sm.h"
+#line 1 "gen/sm/sm.h"
 #endif
 /*
  * sm: the transport between the processes of one node, through shared memory.
@@ -17876,8 +17617,8 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  *
  * Must not know: RPC.
  */
-#ifndef HG_GEN_NA_SM_H
-#define HG_GEN_NA_SM_H
+#ifndef HG_GEN_SM_SM_H
+#define HG_GEN_SM_SM_H
 
 /* #include "base/os.h" */
 
@@ -17895,10 +17636,10 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 
 #endif
 
-/* ==== gen/na/sm.c ==== */
+/* ==== gen/sm/sm.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sm.c"
+#line 1 "gen/sm/sm.c"
 #endif
 /*
  * sm: see sm.h.
@@ -17906,7 +17647,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
  * Locking: na_sm_live_lock, outside every other one, guards the list of the
  * process's classes; see sm_peer.h for the rest.
  */
-/* #include "na/sm.h" */
+/* #include "sm/sm.h" */
 
 #if HG_ENABLE_SM
 
@@ -17915,11 +17656,9 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
-/* #include "na/sm_door.h" */
-/* #include "na/sm_flow.h" */
-/* #include "na/sm_mem.h" */
-/* #include "na/sm_reach.h" */
-/* #include "na/sm_rma.h" */
+/* #include "sm/flow.h" */
+/* #include "sm/peer.h" */
+/* #include "sm/rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
@@ -18496,9 +18235,7 @@ static unsigned na_sm_hear_packet(
     struct na_sm_packet packet;
     na_return_t ret;
 
-    NA_SM_STEP();
     ret = na_sm_packet_recv(addr->fd, &packet);
-    NA_SM_STEP();
     if (ret == NA_OVERFLOW)
         (void) na_sm_packet_no_fd("the memory of a peer");
     /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
@@ -18547,10 +18284,8 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     na_sm_enter(self);
-    NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
-    NA_SM_STEP();
     na_sm_leave(self);
 }
 
@@ -18565,7 +18300,6 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     self->look_at = now + NA_SM_LOOK_NS;
     atomic_store(&self->rung, false);
     atomic_store(&self->woken, false);
-    NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
         na_sm_sleep_anew(self);
@@ -18662,21 +18396,18 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
 
     if (na_sm_is_forked(self))
         return NA_FALSE;
-    NA_SM_STEP();
     na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
-    NA_SM_STEP();
     busy = atomic_load(&self->rung) || atomic_load(&self->woken) ||
         na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     na_sm_leave(self);
-    NA_SM_STEP();
     if (busy || na_loop_has_work(&self->loop))
         return NA_FALSE;
     context->slept = true;
@@ -18688,13 +18419,11 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    NA_SM_STEP();
     na_sm_enter(self);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
     na_sm_leave(self);
-    NA_SM_STEP();
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
     if (context->slept)
@@ -18884,7 +18613,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
 /* #include "na/self.h" */
-/* #include "na/sm.h" */
+/* #include "sm/sm.h" */
 
 #define NA_PLUGINS_MAX 32
 
@@ -20281,7 +20010,7 @@ HG_PRIVATE void na_mux_lookup_ended(
 /* #include "na/lookup.h" */
 /* #include "na/mux_addr.h" */
 /* #include "na/op.h" */
-/* #include "na/sm.h" */
+/* #include "sm/sm.h" */
 
 /* The part that was opened for what an address is; NA_MUX_PARTS: none. */
 static unsigned na_mux_lookup_part(
@@ -20958,7 +20687,7 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
-/* #include "na/sm.h" */
+/* #include "sm/sm.h" */
 
 /* ---- Operations ---- */
 

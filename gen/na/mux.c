@@ -15,7 +15,7 @@
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
-#include "na/sm.h"
+#include "sm/sm.h"
 
 /* ---- Operations ---- */
 

@@ -10,7 +10,7 @@
 #include "na/lookup.h"
 #include "na/mux_addr.h"
 #include "na/op.h"
-#include "na/sm.h"
+#include "sm/sm.h"
 
 /* The part that was opened for what an address is; NA_MUX_PARTS: none. */
 static unsigned na_mux_lookup_part(

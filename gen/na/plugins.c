@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "na/emul.h"
 #include "na/self.h"
-#include "na/sm.h"
+#include "sm/sm.h"
 
 #define NA_PLUGINS_MAX 32
 

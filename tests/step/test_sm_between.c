@@ -308,27 +308,6 @@ HG_TEST(sm_step_between_meeting_and_being_known_a_child_is_born)
     between_close(&pair);
 }
 
-HG_TEST(sm_step_between_two_ends_of_a_class_a_child_is_born)
-{
-    struct between_pair pair;
-    int guest = na_sm_socket();
-
-    between_sockets = between_count_sockets(); /* with the guest's own */
-    between_place = "na_sm_door_drop";
-    between_open(&pair, NULL);
-    HG_CHECK_OK(na_sm_connect(&na_sm_of(pair.owner.na_class)->where, guest));
-    while (na_sm_of(pair.owner.na_class)->guest_count == 0)
-        between_turn(&pair);
-    HG_CHECK_OK(NA_Addr_free(pair.user.na_class, pair.addr));
-    HG_CHECK_OK(NA_Addr_free(pair.owner.na_class, pair.owner.self));
-    HG_CHECK_OK(NA_Context_destroy(pair.owner.na_class, pair.owner.context));
-    step_hook = between_fork;
-    HG_CHECK_OK(NA_Finalize(pair.owner.na_class));
-    HG_CHECK(step_hook == NULL);
-    HG_CHECK(close(guest) == 0);
-    conform_close(&pair.user);
-}
-
 /* Whether the forking thread itself has a lock that fork takes: there it
  * cannot come to be, but by another thread, which waits. */
 static bool between_is_locked(void)

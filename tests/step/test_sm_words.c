@@ -11,13 +11,13 @@
 #define WORDS_RING 4096u
 #define WORDS_SLOT 77u
 
-static const char *words_function; /* of the steps that count */
+static const char *words_function; /* of the steps that count: a prefix */
 static unsigned words_steps;       /* left until it happens; 0: it does not */
 
 static bool words_is_now(const char *function)
 {
-    return strcmp(function, words_function) == 0 && words_steps > 0 &&
-        --words_steps == 0;
+    return strncmp(function, words_function, strlen(words_function)) == 0 &&
+        words_steps > 0 && --words_steps == 0;
 }
 
 /* ---- Room in a ring ---- */
@@ -53,7 +53,7 @@ HG_TEST(sm_step_of_a_full_ring_finds_room_or_is_told)
     unsigned char *payload;
     unsigned step, i;
 
-    words_function = "na_sm_out_room";
+    words_function = "na_sm_out_";
     for (step = 1;; step++) {
         na_return_t ret;
 

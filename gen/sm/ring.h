@@ -44,10 +44,10 @@
  *
  * Must not know: sockets, peers, what a record means.
  */
-#ifndef HG_GEN_NA_SM_RING_H
-#define HG_GEN_NA_SM_RING_H
+#ifndef HG_GEN_SM_RING_H
+#define HG_GEN_SM_RING_H
 
-#include "na/sm_step.h"
+#include "base/os.h"
 
 #if HG_ENABLE_SM
 

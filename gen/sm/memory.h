@@ -44,12 +44,59 @@
  * Locking: none; words are atomics. Bits of hints are cleared by the owner's
  * polling thread alone.
  */
-#ifndef HG_GEN_NA_SM_PAGE_H
-#define HG_GEN_NA_SM_PAGE_H
+/*
+ * sm_arena: memory that the library allocates for the application's bulk data,
+ * such that peers can map it and copy it directly.
+ *
+ * An arena is a memfd with an allocator of pages. A class makes them as they
+ * are needed, from 4 MiB up, each twice as large as the one before it, and
+ * keeps them until it is closed; a page takes memory when it is first touched.
+ * There are two sorts: of READ_ONLY memory, which peers can only map read-only
+ * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
+ * of it, also what lies there for others: see na.h.
+ *
+ *     arena   |block|block|      free      |block|      never used      |
+ *     used     11111 11111 0000000000000000 11111 0000000000000000000000
+ *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
+ *                          ^ left as it was ^ a hole was punched
+ *
+ * What is known about an arena lies in private memory; nothing that is read
+ * from the shared pages is believed. A block consists of whole pages. It is
+ * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
+ * that comes back gives its memory to the system by a hole, if the seals allow
+ * that: of READ_ONLY memory they do not, which stays as large as it ever was.
+ * (A peer that maps an arena writable may spoil zeros, as everything there.)
+ *
+ * A block may outlive its class; the set of arenas goes with the last of both.
+ * In the child of a fork blocks are the parent's, shared: nothing is given
+ * back there.
+ *
+ * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
+ * belong to whoever has the page. Must not know: peers, transfers.
+ */
+/*
+ * sm_window: a peer's arenas as this process maps them, by their ids.
+ *
+ *     unknown --asked--> asked --opened--> open
+ *        ^                 |  \
+ *        +-----again-------+   +--refused--> shut
+ *
+ * A descriptor is checked before it is mapped: it is a memfd of normal pages,
+ * sealed against shrinking and growing, and of a size that an arena can have.
+ * So no access in the mapping can fault. It is mapped writable if the
+ * descriptor allows that.
+ *
+ * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
+ * how descriptors come.
+ */
+#ifndef HG_GEN_SM_MEMORY_H
+#define HG_GEN_SM_MEMORY_H
 
-#include "na/sm_ring.h"
+#include "sm/ring.h"
 
 #if HG_ENABLE_SM
+
+/* ==== page ==== */
 
 #define NA_SM_PEERS 8192u  /* of a class, at a time */
 #define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
@@ -160,29 +207,94 @@ static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
     uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
     if ((atomic_load(word) & bit) == 0) {
-        NA_SM_STEP();
         atomic_fetch_or(word, bit);
     }
-    NA_SM_STEP();
     if ((atomic_load(sum) & sum_bit) == 0) {
-        NA_SM_STEP();
         atomic_fetch_or(sum, sum_bit);
     }
-    NA_SM_STEP();
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
  * either it then finds what came, or the peer finds the bit cleared. */
 static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
 {
-    NA_SM_STEP();
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
-    NA_SM_STEP();
 }
 
 /* The words that may have a bit, of the `n`th 64: clears the bits of those
  * that have none, looking again, and returns the rest. */
 HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
+
+/* ==== arena ==== */
+
+#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
+#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
+#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
+#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
+#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
+#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
+
+struct na_sm_arenas;
+
+/* An empty set. NULL: out of memory (logged). */
+HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
+
+/* The class is closing: descriptors are closed, and the memory goes once no
+ * block is left. NULL is allowed. */
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
+
+/* Around fork: so that the child finds the set whole, and in the child, where
+ * descriptors are closed. */
+HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
+
+/* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
+ * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
+HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
+    unsigned long flags, struct na_mem_block *block);
+
+/* The arena that memory lies in, and where: its id, or 0 if the segments are
+ * not one run in one arena. */
+HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+    const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
+
+/* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
+ * there is no such arena. */
+HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
+
+/* ==== window ==== */
+
+enum na_sm_window_state {
+    NA_SM_WINDOW_UNKNOWN,
+    NA_SM_WINDOW_ASKED,
+    NA_SM_WINDOW_OPEN,
+    NA_SM_WINDOW_SHUT /* it cannot be had */
+};
+
+struct na_sm_window {
+    unsigned char *base;
+    uint64_t size;
+    bool writable;
+    uint8_t state; /* enum na_sm_window_state */
+};
+
+struct na_sm_windows {
+    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
+};
+
+/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
+ * system does not map it. Logged; the window is shut then. The descriptor stays
+ * the caller's. */
+HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
+
+/* Where a range of an open window is. NULL: past its end, or to be written
+ * where that cannot be. */
+HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
+    uint64_t offset, uint64_t size, bool write);
+
+/* Unmap everything, and free the table. NULL is allowed. */
+HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
 
 #endif
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sm_ring: see sm_ring.h. */
-#include "na/sm_ring.h"
+/* ring: see ring.h. */
+#include "sm/ring.h"
 
 #if HG_ENABLE_SM
 
@@ -75,9 +75,7 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */
-    NA_SM_STEP();
     atomic_store(&out->control->starved, 1);
-    NA_SM_STEP();
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
     if (need > out->size - (out->tail - out->head))
@@ -106,7 +104,6 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;
         at = 0;
-        NA_SM_STEP();
     }
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
@@ -120,12 +117,9 @@ HG_PRIVATE void na_sm_out_commit(
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
     assert(out->tail - out->head + span <= out->size);
-    NA_SM_STEP();
     na_sm_ring_write(out->data + at, record);
     out->tail += span;
-    NA_SM_STEP();
     atomic_store(&out->control->tail, out->tail);
-    NA_SM_STEP();
 }
 
 /* ---- The consumer ---- */
@@ -158,7 +152,6 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
-    NA_SM_STEP();
     if (tail == na_sm_in_at(in))
         return NA_AGAIN;
     if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
@@ -224,12 +217,9 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
     bool starved;
 
     in->published = na_sm_in_at(in);
-    NA_SM_STEP();
     atomic_store(&in->control->head, na_sm_in_at(in));
-    NA_SM_STEP();
     starved = atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
-    NA_SM_STEP();
     return starved;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sm_rma: see sm_rma.h. */
-#include "na/sm_rma.h"
+/* rma: see rma.h. */
+#include "sm/rma.h"
 
 #if HG_ENABLE_SM
 
@@ -8,7 +8,568 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/wire.h"
 #include "na/emul.h"
+#include "na/emul_wire.h"
+
+/* ==== mem ==== */
+
+/* Between two looks at hazard words: first, and after a while. */
+#define NA_SM_MEM_NAP_NS 50000
+#define NA_SM_MEM_LONG_NS 1000000
+#define NA_SM_MEM_NAPS 100u  /* short ones */
+#define NA_SM_MEM_LOOK 1000u /* naps between two looks at threads: a second */
+
+/* ---- Life ---- */
+
+HG_PRIVATE na_return_t na_sm_mem_init(struct na_sm_class *self)
+{
+    self->slots_used = (uint64_t *) hg_mem_calloc(
+        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
+    if (self->slots_used == NULL) {
+        hg_log_error("sm", "no memory for a class");
+        return NA_NOMEM;
+    }
+    hg_list_init(&self->movers);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_mem_fini(struct na_sm_class *self)
+{
+    hg_mem_free(self->slots_used);
+    self->slots_used = NULL;
+}
+
+/* ---- Registrations ---- */
+
+/* A free slot, or NA_SM_SLOTS; the class lock is held. */
+static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
+{
+    uint32_t words = (NA_SM_SLOTS + 63) / 64;
+    uint32_t i;
+
+    for (i = 0; i < words; i++) {
+        uint32_t w = (self->slots_at + i) % words;
+        uint64_t space = ~self->slots_used[w];
+        uint32_t slot;
+
+        if (space == 0)
+            continue;
+        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
+        if (slot >= NA_SM_SLOTS)
+            continue;
+        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
+        self->slots_at = w;
+        return slot;
+    }
+    return NA_SM_SLOTS;
+}
+
+/* Tell peers about registered memory, if there is a slot left. */
+static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
+{
+    const struct na_mem_handle *base = &mem->base;
+    struct na_sm_told told;
+
+    memset(&told, 0, sizeof(told));
+    told.place =
+        (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
+                                              : (const void *) base->segments);
+    told.size = base->size;
+    told.count = (uint32_t) base->segment_count;
+    told.flags = (uint8_t) base->flags;
+    told.width = sizeof(void *);
+    told.arena = (uint8_t) na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &told.arena_offset);
+    na_sm_enter(self);
+    mem->slot = na_sm_mem_take_slot(self);
+    na_sm_leave(self);
+    if (mem->slot < NA_SM_SLOTS)
+        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
+            na_sm_slot_mark(base->key, self->base.incarnation));
+}
+
+HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    na_return_t ret = na_emul_mem_register(base);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem->slot = NA_SM_SLOTS;
+    /* The child of a fork has the page in common with its parent. */
+    if (base->segment_count <= NA_SM_MEM_SEGMENTS &&
+        !atomic_load(&self->forked))
+        na_sm_mem_show(self, mem);
+    return NA_SUCCESS;
+}
+
+static bool na_sm_mem_has_key(const _Atomic uint64_t *hazards, uint64_t key)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_SM_HAZARDS; i++) {
+        if (atomic_load(&hazards[i]) == key)
+            return true;
+    }
+    return false;
+}
+
+/* A living peer that has the key in a hazard word, after `skip` others, or
+ * NULL. The class lock is held. */
+static struct na_sm_addr *na_sm_mem_find_user(
+    struct na_sm_class *self, uint64_t key, unsigned skip)
+{
+    const struct na_link *link;
+
+    for (link = self->movers.next; link != &self->movers; link = link->next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
+
+        if (na_sm_peer_state(addr) < NA_SM_DYING &&
+            na_sm_mem_has_key(
+                addr->shared->control[addr->dialled ? 1 : 0].hazard, key) &&
+            !na_sm_peer_has_ended(addr) && skip-- == 0)
+            return addr;
+    }
+    return NULL;
+}
+
+HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    bool touched;
+
+    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
+        return NA_FALSE;
+    na_sm_enter(self);
+    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+    touched = na_sm_mem_has_key(self->own_hazards, base->key) ||
+        na_sm_mem_find_user(self, base->key, 0) != NULL;
+    if (!touched)
+        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+    na_sm_leave(self);
+    if (!touched)
+        mem->slot = NA_SM_SLOTS;
+    return touched ? NA_TRUE : NA_FALSE;
+}
+
+/* State of a thread that may be copying. */
+enum na_sm_mem_task {
+    NA_SM_MEM_SLEEPS, /* it is not in a copy */
+    NA_SM_MEM_RUNS,   /* or it waits for a processor */
+    NA_SM_MEM_STOPPED
+};
+
+/* Task of a thread, by its stat file and wait channel in /proc. */
+static enum na_sm_mem_task na_sm_mem_thread(
+    const char *stat, const char *channel)
+{
+    const char *state = strrchr(stat, ')'); /* the name may contain anything */
+
+    if (state == NULL || state[1] != ' ')
+        return NA_SM_MEM_STOPPED;
+    switch (state[2]) {
+    case 'R': return NA_SM_MEM_RUNS;
+    case 'S': /* cgroup v2 freezes a thread where it handles signals */
+        return strstr(channel, "get_signal") != NULL ||
+                strstr(channel, "freez") != NULL
+            ? NA_SM_MEM_STOPPED
+            : NA_SM_MEM_SLEEPS;
+    case 'Z':
+    case 'X': return NA_SM_MEM_SLEEPS;
+    default: return NA_SM_MEM_STOPPED;
+    }
+}
+
+/* The greatest of all threads; STOPPED, too, if it cannot be found out. */
+static enum na_sm_mem_task na_sm_mem_process(pid_t pid)
+{
+    char path[320], stat[256], channel[64];
+    enum na_sm_mem_task most = NA_SM_MEM_SLEEPS;
+    struct dirent *entry;
+    DIR *tasks;
+
+    if (pid <= 0)
+        return NA_SM_MEM_STOPPED; /* of another namespace of processes */
+    (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
+    tasks = opendir(path);
+    if (tasks == NULL) /* it is gone, or hidden */
+        return kill(pid, 0) != 0 && errno == ESRCH ? most : NA_SM_MEM_STOPPED;
+    while (most < NA_SM_MEM_STOPPED && (entry = readdir(tasks)) != NULL) {
+        enum na_sm_mem_task task;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
+            (long) pid, entry->d_name);
+        if (!na_sm_read_text(path, stat, sizeof(stat))) {
+            if (errno == ENOENT || errno == ESRCH)
+                continue;             /* it has ended */
+            most = NA_SM_MEM_STOPPED; /* such as no descriptor left */
+            break;
+        }
+        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
+            (long) pid, entry->d_name);
+        (void) na_sm_read_text(path, channel, sizeof(channel));
+        task = na_sm_mem_thread(stat, channel);
+        most = task > most ? task : most;
+    }
+    (void) closedir(tasks);
+    return most;
+}
+
+/* End the connections of peers that keep memory from being withdrawn: of those
+ * that sleep and, if it is late, of those that run. */
+static void na_sm_mem_expel(
+    struct na_sm_class *self, uint64_t key, bool late, bool tell)
+{
+    const struct na_core *core = self->base.core;
+    unsigned spared = 0;
+
+    for (;;) {
+        enum na_sm_mem_task task;
+        struct na_sm_addr *addr;
+        long pid = 0;
+
+        na_sm_enter(self);
+        addr = na_sm_mem_find_user(self, key, spared);
+        if (addr != NULL) {
+            pid = (long) addr->pid;
+            core->addr_ref(&addr->base);
+        }
+        na_sm_leave(self);
+        if (addr == NULL)
+            return;
+        task = na_sm_mem_process((pid_t) pid);
+        if (task == NA_SM_MEM_SLEEPS || (task == NA_SM_MEM_RUNS && late)) {
+            hg_log_warning("sm",
+                "process %ld does not release memory: its connection ends",
+                pid);
+            core->count(&self->base, "sm_broken", 1);
+            na_sm_enter(self);
+            na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+            na_sm_peer_unlock(self);
+        } else {
+            spared++;
+            if (tell)
+                hg_log_warning("sm",
+                    "deregistering memory waits for process %ld, which is "
+                    "stopped and may be copying it: continue or end it",
+                    pid);
+        }
+        core->addr_unref(&addr->base);
+    }
+}
+
+/* Time is counted in naps: if the whole machine is suspended, neither side
+ * gets on. */
+HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
+{
+    struct timespec nap = {0, NA_SM_MEM_NAP_NS};
+    bool told = false;
+    uint64_t naps;
+
+    for (naps = 1; na_sm_mem_retract(mem); naps++) {
+        (void) nanosleep(&nap, NULL);
+        if (naps == NA_SM_MEM_NAPS)
+            nap.tv_nsec = NA_SM_MEM_LONG_NS;
+        if (naps % NA_SM_MEM_LOOK == 0) {
+            bool late = naps > mem->na_class->info->death_ms;
+
+            na_sm_mem_expel(
+                na_sm_of(mem->na_class), mem->key, late, late && !told);
+            told = late;
+        }
+    }
+    na_emul_mem_deregister(mem);
+}
+
+/* ---- Handles as bytes ---- */
+
+HG_PRIVATE na_size_t na_sm_mem_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_SM_MEM_HANDLE;
+}
+
+HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *base, void *buf)
+{
+    const struct na_sm_mem *mem = na_sm_mem_of(base);
+    unsigned char *bytes = (unsigned char *) buf;
+    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
+
+    na_emul_mem_serialize(base, bytes);
+    hg_wire_store64(
+        bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 8, number);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 12, 0);
+}
+
+HG_PRIVATE na_return_t na_sm_mem_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
+{
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    const unsigned char *bytes = (const unsigned char *) buf;
+    uint32_t number;
+    na_return_t ret;
+
+    mem->slot = NA_SM_SLOTS;
+    /* Of a class that has been told to emulate. */
+    if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
+        return na_emul_mem_deserialize(base, buf, buf_size);
+    if (buf_size != NA_SM_MEM_HANDLE)
+        return NA_PROTOCOL_ERROR;
+    ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
+    if (ret != NA_SUCCESS)
+        return ret;
+    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
+    number = hg_wire_load32(bytes + 8);
+    if (number > NA_SM_SLOTS || hg_wire_load32(bytes + 12) != 0)
+        return NA_PROTOCOL_ERROR;
+    if (number == 0)
+        return NA_SUCCESS;
+    mem->owner = hg_wire_load64(bytes);
+    mem->slot = number - 1;
+    mem->mark = na_sm_slot_mark(base->key, mem->owner);
+    return NA_SUCCESS;
+}
+
+/* ==== reach ==== */
+
+#define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
+
+/* Say something about an arena; the lock is held. */
+static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
+    enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
+{
+    struct na_sm_packet packet;
+
+    memset(&packet, 0, sizeof(packet));
+    packet.version = NA_SM_VERSION;
+    packet.kind = (uint8_t) kind;
+    packet.incarnation = addr->base.na_class->incarnation;
+    packet.slot = id;
+    packet.reason = (uint32_t) reason;
+    packet.fds[0] = fd;
+    return na_sm_packet_send(addr->fd, &packet, fd >= 0 ? 1 : 0);
+}
+
+/* ---- The initiator ---- */
+
+/* Ask for an arena, once; the lock is held. */
+static void na_sm_reach_ask(
+    struct na_sm_addr *addr, uint32_t id, struct na_sm_window *window)
+{
+    if (window->state != NA_SM_WINDOW_UNKNOWN ||
+        na_sm_peer_state(addr) != NA_SM_READY)
+        return;
+    if (na_sm_reach_say(addr, NA_SM_ASK, id, NA_SUCCESS, -1) == NA_SUCCESS)
+        window->state = NA_SM_WINDOW_ASKED;
+}
+
+HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
+{
+    struct na_sm_window *window;
+    unsigned char *at;
+
+    if (id == 0 || id > NA_SM_ARENAS)
+        return NA_SM_REACH_NEVER;
+    if (HG_UNLIKELY(addr->windows == NULL)) {
+        if (na_sm_peer_state(addr) == NA_SM_READY)
+            addr->windows = (struct na_sm_windows *) hg_mem_calloc(
+                1, sizeof(*addr->windows));
+        if (addr->windows == NULL) /* memory may be there later */
+            return NA_SM_REACH_ASKED;
+    }
+    window = &addr->windows->window[id - 1];
+    if (HG_LIKELY(window->state == NA_SM_WINDOW_OPEN)) {
+        at = na_sm_window_at(window, offset, size, write);
+        if (at == NULL)
+            return NA_SM_REACH_NEVER;
+        *at_p = at;
+        return NA_SM_REACH_HERE;
+    }
+    na_sm_reach_ask(addr, id, window);
+    return window->state == NA_SM_WINDOW_SHUT ? NA_SM_REACH_NEVER
+                                              : NA_SM_REACH_ASKED;
+}
+
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
+{
+    bool awaits;
+
+    assert(id <= NA_SM_ARENAS); /* one that was asked for */
+    if (id == 0)
+        return false;
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    awaits = addr->windows != NULL &&
+        addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    return awaits;
+}
+
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
+{
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
+        na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
+        atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+}
+
+/* What came of an ASK for the permit. */
+static const char *na_sm_reach_permitted(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool asked;
+
+    na_sm_enter(self);
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+    if (asked)
+        atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (asked)
+        na_sm_peer_resume(self);
+    na_sm_peer_unlock(self);
+    return asked ? NULL : "sm_arena_stray";
+}
+
+/* Takes the answer to an ASK. Returns the counter to raise, or NULL. */
+static const char *na_sm_reach_granted(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    uint32_t id = packet->slot;
+    struct na_sm_window *window;
+
+    assert(id != 0);
+    if (id > NA_SM_ARENAS || addr->windows == NULL)
+        return "sm_arena_stray";
+    window = &addr->windows->window[id - 1];
+    if (window->state != NA_SM_WINDOW_ASKED || packet->fd_count > 1)
+        return "sm_arena_stray";
+    if (packet->fd_count == 1)
+        return na_sm_window_open(window, packet->fds[0]) == NA_PROTOCOL_ERROR
+            ? "sm_arena_stray"
+            : NULL;
+    window->state =
+        packet->reason == NA_AGAIN ? NA_SM_WINDOW_UNKNOWN : NA_SM_WINDOW_SHUT;
+    return NULL;
+}
+
+/* ---- The owner ---- */
+
+/* Answer an ASK; what to count. Who does not read what we say has no answer:
+ * the socket has room for all that an honest peer asks for. */
+static const char *na_sm_reach_grant(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint32_t id)
+{
+    int fd = na_sm_arena_fd(self->arenas, id);
+    uint64_t bit = UINT64_C(1) << (id - 1) % 64;
+    na_return_t ret;
+
+    if (fd >= 0 && (addr->granted & bit) != 0)
+        return "sm_arena_refused";
+    if (fd < 0) {
+        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_NOENTRY, -1);
+        return "sm_arena_refused";
+    }
+    ret = na_sm_reach_say(addr, NA_SM_GRANT, id, NA_SUCCESS, fd);
+    /* As many descriptors are under way as may be. */
+    if (ret == NA_AGAIN)
+        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_AGAIN, -1);
+    if (ret != NA_SUCCESS)
+        return "sm_arena_refused";
+    addr->granted |= bit;
+    return "sm_arena_granted";
+}
+
+/* Whether the file of Yama says that a process may let others in. */
+static bool na_sm_reach_may_open(const char *path)
+{
+    char text[4];
+
+    return na_sm_read_text(path, text, sizeof(text)) &&
+        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
+}
+
+/* Let the processes of our user read our memory, once, where only those may
+ * whom a process lets in. */
+static void na_sm_reach_open_up(void)
+{
+    static _Atomic bool done;
+
+    if (atomic_exchange(&done, true) || !na_sm_reach_may_open(NA_SM_REACH_YAMA))
+        return;
+    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+        hg_log_info("sm",
+            "all processes of this user may read this one's memory now "
+            "(PR_SET_PTRACER), for peers that move bulk data");
+}
+
+/* Answer an ASK for the permit: from now on check the hazard words of the peer,
+ * then grant it. */
+static const char *na_sm_reach_admit(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool first;
+
+    if (self->rma_mode == NA_SM_RMA_VM)
+        na_sm_reach_open_up();
+    na_sm_enter(self);
+    first = hg_list_is_empty(&addr->mover);
+    if (first)
+        hg_list_push(&self->movers, &addr->mover);
+    na_sm_leave(self);
+    if (!first)
+        return "sm_arena_refused";
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    return "sm_rma_permits";
+}
+
+/* A packet about an arena. */
+static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    const char *counter = "sm_arena_stray";
+
+    na_sm_enter(na_sm_of(addr->base.na_class));
+    if (packet->kind == NA_SM_ASK)
+        counter = na_sm_reach_grant(self, addr, packet->slot);
+    else if (packet->kind == NA_SM_GRANT)
+        counter = na_sm_reach_granted(addr, packet);
+    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (packet->kind == NA_SM_GRANT) {
+        na_sm_enter(self);
+        na_sm_peer_resume(self);
+        na_sm_peer_unlock(self);
+    }
+    return counter;
+}
+
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    const char *counter;
+
+    if (packet->slot == 0 && packet->kind == NA_SM_ASK)
+        counter = na_sm_reach_admit(self, addr);
+    else if (packet->slot == 0 && packet->kind == NA_SM_GRANT)
+        counter = na_sm_reach_permitted(self, addr);
+    else
+        counter = na_sm_reach_hear_arena(self, addr, packet);
+    if (counter != NULL)
+        self->base.core->count(&self->base, counter, 1);
+}
+
+/* ==== rma ==== */
 
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
@@ -141,9 +702,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
 static void na_sm_rma_unpin(
     struct na_sm_class *self, const struct na_sm_touch *touch)
 {
-    NA_SM_STEP();
     atomic_store(touch->hazard, 0);
-    NA_SM_STEP();
     na_sm_rma_leave(self, touch);
 }
 
@@ -171,9 +730,7 @@ static na_return_t na_sm_rma_find(
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     na_return_t ret = NA_NOENTRY;
 
-    NA_SM_STEP();
     atomic_store(touch->hazard, mem->base.key);
-    NA_SM_STEP();
     if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
         return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
@@ -295,7 +852,6 @@ static na_return_t na_sm_rma_lay_down(struct na_sm_mem *mem,
 {
     int state = NA_SM_MEM_UNKNOWN;
 
-    NA_SM_STEP();
     if (atomic_compare_exchange_strong(
             &mem->known, &state, NA_SM_MEM_LEARNING)) {
         mem->base.segments = segments;
@@ -511,7 +1067,6 @@ static na_return_t na_sm_rma_work(
             na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end) {
-        NA_SM_STEP();
         ret = na_sm_rma_move(self, touch, op, op->size - end);
     }
     return ret;

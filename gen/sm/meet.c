@@ -1,12 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sm_meet: see sm_meet.h. */
-#include "na/sm_meet.h"
+/* meet: see meet.h. */
+#include "sm/meet.h"
 
 #if HG_ENABLE_SM
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wire.h"
+
+/* ==== bell ==== */
+
+HG_PRIVATE int na_sm_bell_open(void)
+{
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLET;
+    event.data.ptr = what;
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
+}
+
+/* The kernel names what has no path, as nothing that has one is named. Where
+ * /proc is not to be had: what has no kind of file is none of the file
+ * system's, and no socket, nor a pipe. */
+static bool na_sm_bell_is_eventfd(int fd)
+{
+    char link[48], name[32];
+    struct stat is;
+    ssize_t size;
+
+    (void) snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
+    size = readlink(link, name, sizeof(name) - 1);
+    if (size < 0)
+        return fstat(fd, &is) == 0 && (is.st_mode & S_IFMT) == 0;
+    name[size] = '\0';
+    return strcmp(name, "anon_inode:[eventfd]") == 0;
+}
+
+HG_PRIVATE bool na_sm_bell_is_one(int fd)
+{
+    int mode = fcntl(fd, F_GETFL);
+
+    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+}
+
+HG_PRIVATE void na_sm_bell_ring(int bell)
+{
+    static const uint64_t once = 1;
+    ssize_t written;
+
+    do
+        written = write(bell, &once, sizeof(once));
+    while (written < 0 && errno == EINTR);
+}
+
+/* ==== meet ==== */
 
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
@@ -212,7 +265,6 @@ static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 
     if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
         return false;
-    NA_SM_STEP();
     return connect(fd, where, name->size) != 0 && errno == ECONNREFUSED &&
         unlink(name->where.sun_path) == 0;
 }
@@ -291,9 +343,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
-    NA_SM_STEP();
     ret = na_sm_bind(name, fd);
-    NA_SM_STEP();
     if (ret != NA_SUCCESS)
         goto unlock;
     /* Before anybody can connect: the policy decides, not the umask. */
@@ -311,7 +361,6 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
         memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
         goto unlock;
     }
-    NA_SM_STEP();
 
 unlock:
     na_sm_unlock_folder(folder);
@@ -323,19 +372,15 @@ HG_PRIVATE void na_sm_unlisten(
 {
     struct stat there;
 
-    NA_SM_STEP();
     if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
         there.st_ino == made->st_ino && there.st_dev == made->st_dev)
         (void) unlink(name->where.sun_path);
-    NA_SM_STEP();
     (void) close(fd);
 }
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
-        NA_SM_STEP();
         return NA_SUCCESS;
     }
     if (errno == EAGAIN)
@@ -430,13 +475,11 @@ HG_PRIVATE na_return_t na_sm_packet_send(
         header->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
     }
-    NA_SM_STEP();
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ETOOMANYREFS)
         return NA_AGAIN;
-    NA_SM_STEP();
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
@@ -483,7 +526,6 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    NA_SM_STEP();
     /* Also from a packet of no bytes, which looks like the end. */
     na_sm_packet_take_fds(&message, packet_p);
     ret = got == 0 ? NA_DISCONNECT

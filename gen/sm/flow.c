@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sm_flow: see sm_flow.h. */
-#include "na/sm_flow.h"
+/* flow: see flow.h. */
+#include "sm/flow.h"
 
 #if HG_ENABLE_SM
 
@@ -23,7 +23,6 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
-    NA_SM_STEP();
     /* No room means that bells enough are there; a dead peer is noticed by
      * who polls. */
     if (HG_LIKELY(addr->peer_bell >= 0))
@@ -31,7 +30,6 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     addr->base.na_class->core->woke(addr->base.na_class);
-    NA_SM_STEP();
 }
 
 /* Something was published for the peer; the lock is held. */
@@ -55,7 +53,6 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     ret = na_sm_out_reserve(&addr->out, record->size, &at);
     if (ret != NA_SUCCESS)
         return ret;
-    NA_SM_STEP();
     if (record->extra > 0)
         memcpy(at, extra, record->extra);
     at += record->extra;
@@ -140,7 +137,6 @@ static na_return_t na_sm_flow_flush(
         ret = na_sm_flow_write_word(addr, NA_SM_BYE);
         addr->owes_bye = ret != NA_SUCCESS;
     }
-    NA_SM_STEP();
     atomic_store(&addr->waiting, ret == NA_AGAIN);
     return ret == NA_AGAIN ? NA_SUCCESS : ret;
 }
@@ -174,7 +170,6 @@ static unsigned na_sm_flow_push(
         atomic_exchange(&addr->stalled, false);
     na_sm_leave(na_sm_of(addr->base.na_class));
     na_sm_leave(self);
-    NA_SM_STEP();
     na_sm_peer_complete(self, &sent, NA_SUCCESS);
     if (relieved)
         self->base.core->wake(&self->base);
@@ -217,7 +212,6 @@ static na_return_t na_sm_flow_queue(
         ret = NA_SUCCESS;
     }
     na_sm_peer_unlock(self);
-    NA_SM_STEP();
     /* Room may have come before the message was queued. */
     if (ret == NA_SUCCESS && ready)
         (void) na_sm_flow_push(self, addr);
@@ -264,10 +258,8 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 
         ret = queued ? NA_AGAIN
                      : na_sm_flow_write(addr, &record, header, &segment, 1);
-        NA_SM_STEP();
         if (ret == NA_AGAIN)
             atomic_store(&addr->stalled, true);
-        NA_SM_STEP();
         /* Whoever polls may have heard of room before it could see that
          * somebody waits for it: look again. */
         if (ret == NA_AGAIN && !queued)
@@ -314,7 +306,6 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
     if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
         na_sm_peer_await_end(self, addr);
     na_sm_peer_unlock(self);
-    NA_SM_STEP();
     if (flush)
         (void) na_sm_flow_push(self, addr);
     if (closed)
@@ -413,10 +404,8 @@ static unsigned na_sm_flow_deliver(
         ret = na_sm_in_peek(&addr->in, &record, &payload);
         if (ret == NA_AGAIN)
             break;
-        NA_SM_STEP();
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
-        NA_SM_STEP();
         if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
             addr->dropped++; /* a dead peer cannot be held back */
             ret = NA_SUCCESS;
@@ -452,7 +441,6 @@ HG_PRIVATE unsigned na_sm_flow_visit(
         atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
             0) {
         /* The emulation offers its frames after each poll. */
-        NA_SM_STEP();
         atomic_store(&addr->stalled, false);
         n++;
     }
@@ -570,7 +558,6 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
     uint32_t w;
 
     for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        NA_SM_STEP();
         if (atomic_load(&self->hints->summary[i]) == 0)
             continue;
         for (w = i * 64; w < i * 64 + 64; w++) {

@@ -15,10 +15,10 @@
  *
  * Locking: see sm_peer.h.
  */
-#ifndef HG_GEN_NA_SM_FLOW_H
-#define HG_GEN_NA_SM_FLOW_H
+#ifndef HG_GEN_SM_FLOW_H
+#define HG_GEN_SM_FLOW_H
 
-#include "na/sm_peer.h"
+#include "sm/peer.h"
 
 #if HG_ENABLE_SM
 

@@ -24,8 +24,8 @@
  *
  * Must not know: RPC.
  */
-#ifndef HG_GEN_NA_SM_H
-#define HG_GEN_NA_SM_H
+#ifndef HG_GEN_SM_SM_H
+#define HG_GEN_SM_SM_H
 
 #include "base/os.h"
 

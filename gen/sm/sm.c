@@ -5,7 +5,7 @@
  * Locking: na_sm_live_lock, outside every other one, guards the list of the
  * process's classes; see sm_peer.h for the rest.
  */
-#include "na/sm.h"
+#include "sm/sm.h"
 
 #if HG_ENABLE_SM
 
@@ -14,11 +14,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
-#include "na/sm_door.h"
-#include "na/sm_flow.h"
-#include "na/sm_mem.h"
-#include "na/sm_reach.h"
-#include "na/sm_rma.h"
+#include "sm/flow.h"
+#include "sm/peer.h"
+#include "sm/rma.h"
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
@@ -595,9 +593,7 @@ static unsigned na_sm_hear_packet(
     struct na_sm_packet packet;
     na_return_t ret;
 
-    NA_SM_STEP();
     ret = na_sm_packet_recv(addr->fd, &packet);
-    NA_SM_STEP();
     if (ret == NA_OVERFLOW)
         (void) na_sm_packet_no_fd("the memory of a peer");
     /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
@@ -646,10 +642,8 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     na_sm_enter(self);
-    NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
-    NA_SM_STEP();
     na_sm_leave(self);
 }
 
@@ -664,7 +658,6 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     self->look_at = now + NA_SM_LOOK_NS;
     atomic_store(&self->rung, false);
     atomic_store(&self->woken, false);
-    NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
         na_sm_sleep_anew(self);
@@ -761,21 +754,18 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
 
     if (na_sm_is_forked(self))
         return NA_FALSE;
-    NA_SM_STEP();
     na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
-    NA_SM_STEP();
     busy = atomic_load(&self->rung) || atomic_load(&self->woken) ||
         na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     na_sm_leave(self);
-    NA_SM_STEP();
     if (busy || na_loop_has_work(&self->loop))
         return NA_FALSE;
     context->slept = true;
@@ -787,13 +777,11 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    NA_SM_STEP();
     na_sm_enter(self);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
     na_sm_leave(self);
-    NA_SM_STEP();
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
     if (context->slept)

@@ -44,19 +44,32 @@
  *
  * Must not know: how processes meet, how a class sleeps.
  */
-#ifndef HG_GEN_NA_SM_PEER_H
-#define HG_GEN_NA_SM_PEER_H
+/*
+ * sm_door: how a connection begins, at either end.
+ *
+ * The dialler connects, makes the pair's memory, says HELLO with it and waits
+ * for WELCOME. The acceptor takes callers in, gives each 5 s to say HELLO, and
+ * believes nothing it says: who it is (the kernel tells), that its memory is
+ * sealed and of the right size, that its name is printable. A caller that
+ * cannot be served hears why.
+ *
+ * Locking: all of it is the polling thread's, which takes the class lock where
+ * it touches what others do.
+ */
+#ifndef HG_GEN_SM_PEER_H
+#define HG_GEN_SM_PEER_H
 
 #include "base/lock.h"
 #include "base/map.h"
 #include "na/core.h"
 #include "na/cursor.h"
 #include "na/loop.h"
-#include "na/sm_bell.h"
-#include "na/sm_meet.h"
-#include "na/sm_window.h"
+#include "sm/meet.h"
+#include "sm/memory.h"
 
 #if HG_ENABLE_SM
+
+/* ==== peer ==== */
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
@@ -388,6 +401,28 @@ HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from);
 
 /* In the child of a fork: NA_FAULT, logged once. */
 HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
+
+/* ==== door ==== */
+
+/* Connect whom somebody asked for, connect again whoever's listener was
+ * crowded, give up what takes too long, be it a call, a HELLO or the answer to
+ * a goodbye; the number of things done. Sets the class's tick to when this must
+ * be called again, at the latest. */
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
+
+/* The listening socket is readable. */
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
+
+/* A guest's socket is. */
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest);
+
+/* The socket of somebody we dial is. */
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The class is closing: send every guest away. */
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 
 #endif
 #endif

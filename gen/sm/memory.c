@@ -1,12 +1,219 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sm_arena: see sm_arena.h. */
-#include "na/sm_arena.h"
+/* memory: see memory.h. */
+#include "sm/memory.h"
 
 #if HG_ENABLE_SM
 
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+
+/* ==== page ==== */
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+#define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define NA_SM_PAGE_TMPFS 0x01021994 /* the file system of normal pages */
+
+/* A descriptor of the same memory that cannot be mapped writable. */
+static int na_sm_page_weaken(int fd)
+{
+    char path[64];
+
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0)
+        return fd;
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Whether a file may have that size: to exceed the limit is a signal, which
+ * ends most processes. */
+static bool na_sm_page_is_allowed(size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
+HG_PRIVATE bool na_sm_page_make(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    int given, error;
+    void *memory;
+    int fd;
+
+    if (!na_sm_page_is_allowed(size))
+        return false;
+    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return false;
+    if (ftruncate(fd, (off_t) size) != 0)
+        goto close_fd;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        goto close_fd;
+    if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
+        goto unmap;
+    given = read_only ? na_sm_page_weaken(fd) : fd;
+    if (given < 0)
+        goto unmap;
+    (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+    if (given != fd)
+        (void) close(fd);
+    *memory_p = memory;
+    *fd_p = given;
+    return true;
+
+unmap:
+    error = errno;
+    (void) munmap(memory, size);
+    errno = error;
+close_fd:
+    error = errno;
+    (void) close(fd);
+    errno = error;
+    return false;
+}
+
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    if (na_sm_page_make(name, size, read_only, memory_p, fd_p))
+        return NA_SUCCESS;
+    return hg_log_no_fd("sm", name);
+}
+
+HG_PRIVATE bool na_sm_page_is_safe(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs system;
+
+    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS &&
+        fstatfs(fd, &system) == 0 && system.f_type == NA_SM_PAGE_TMPFS;
+}
+
+HG_PRIVATE na_return_t na_sm_page_map(
+    int fd, size_t size, bool read_only, void **memory_p)
+{
+    struct stat stat;
+    void *memory;
+
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 ||
+        (uint64_t) stat.st_size != size)
+        return NA_PROTOCOL_ERROR;
+    memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
+        MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED && (errno == EPERM || errno == EACCES))
+        return NA_PROTOCOL_ERROR; /* it cannot be written */
+    if (memory == MAP_FAILED) {
+        hg_log_error("sm",
+            "cannot map %zu bytes of a peer's: %s (the limits are "
+            "vm.max_map_count and ulimit -v)",
+            size, strerror(errno));
+        return NA_NOMEM;
+    }
+    *memory_p = memory;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
+{
+    if (memory != NULL)
+        (void) munmap((void *) (uintptr_t) memory, size);
+}
+
+/* ---- Slots ---- */
+
+static uint64_t na_sm_page_turn(uint64_t word, unsigned bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+/* Rounds of SipHash (Aumasson and Bernstein, 2012). */
+static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
+{
+    while (rounds-- > 0) {
+        v[0] += v[1];
+        v[2] += v[3];
+        v[1] = na_sm_page_turn(v[1], 13) ^ v[0];
+        v[3] = na_sm_page_turn(v[3], 16) ^ v[2];
+        v[0] = na_sm_page_turn(v[0], 32) + v[3];
+        v[2] += v[1];
+        v[1] = na_sm_page_turn(v[1], 17) ^ v[2];
+        v[3] = na_sm_page_turn(v[3], 21) ^ v[0];
+        v[2] = na_sm_page_turn(v[2], 32);
+    }
+}
+
+/* SipHash-2-4 of the incarnation, under the key: nobody finds that from it but
+ * by trying all keys. */
+HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
+{
+    const uint64_t length = UINT64_C(8) << 56;
+    uint64_t other = na_sm_page_turn(key, 32);
+    uint64_t v[4] = {UINT64_C(0x736f6d6570736575) ^ key,
+        UINT64_C(0x646f72616e646f6d) ^ other,
+        UINT64_C(0x6c7967656e657261) ^ key,
+        UINT64_C(0x7465646279746573) ^ other};
+    uint64_t mark;
+
+    v[3] ^= incarnation;
+    na_sm_page_stir(v, 2);
+    v[0] ^= incarnation;
+    v[3] ^= length;
+    na_sm_page_stir(v, 2);
+    v[0] ^= length;
+    v[2] ^= 0xff;
+    na_sm_page_stir(v, 4);
+    mark = v[0] ^ v[1] ^ v[2] ^ v[3];
+    return mark != 0 ? mark : 1;
+}
+
+HG_PRIVATE void na_sm_slot_fill(
+    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark)
+{
+    assert(mark != 0 && atomic_load(&slot->mark) == 0);
+    /* Whoever reads what is to come finds that the mark is not as it was. */
+    atomic_store_explicit(&slot->place, told->place, memory_order_release);
+    atomic_store_explicit(&slot->size, told->size, memory_order_release);
+    atomic_store_explicit(
+        &slot->arena_offset, told->arena_offset, memory_order_release);
+    atomic_store_explicit(&slot->count, told->count, memory_order_release);
+    atomic_store_explicit(&slot->flags, told->flags, memory_order_release);
+    atomic_store_explicit(&slot->arena, told->arena, memory_order_release);
+    atomic_store_explicit(&slot->width, told->width, memory_order_release);
+    atomic_store(&slot->mark, mark);
+}
+
+HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
+{
+    uint64_t words = atomic_load(&hints->summary[n]);
+    uint64_t left;
+
+    for (left = words; left != 0; left &= left - 1) {
+        unsigned w = (unsigned) __builtin_ctzll(left);
+        uint64_t bit = UINT64_C(1) << w;
+
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            continue;
+        /* A peer sets its bit first, then looks at the summary: one of us
+         * sees the other. */
+        atomic_fetch_and(&hints->summary[n], ~bit);
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            atomic_fetch_or(&hints->summary[n], bit);
+        else
+            words &= ~bit;
+    }
+    return words;
+}
+
+/* ==== arena ==== */
 
 struct na_sm_arena {
     unsigned char *base;
@@ -381,6 +588,59 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
         fd = arenas->arena[id - 1].fd;
     hg_unlock(&arenas->lock);
     return fd;
+}
+
+/* ==== window ==== */
+
+HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
+{
+    struct stat there;
+    void *base;
+
+    assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
+    window->state = NA_SM_WINDOW_SHUT;
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
+        there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
+        (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
+        hg_log_warning("sm", "a peer sent what is no arena");
+        return NA_PROTOCOL_ERROR;
+    }
+    window->writable = true;
+    base = mmap(NULL, (size_t) there.st_size, PROT_READ | PROT_WRITE,
+        MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED && (errno == EPERM || errno == EACCES)) {
+        window->writable = false;
+        base = mmap(NULL, (size_t) there.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (base == MAP_FAILED) {
+        hg_log_info("sm", "cannot map %" PRIu64 " bytes of a peer's: %s",
+            (uint64_t) there.st_size, strerror(errno));
+        return NA_NOMEM;
+    }
+    window->base = (unsigned char *) base;
+    window->size = (uint64_t) there.st_size;
+    window->state = NA_SM_WINDOW_OPEN;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
+    uint64_t offset, uint64_t size, bool write)
+{
+    assert(window->state == NA_SM_WINDOW_OPEN);
+    if (offset > window->size || size > window->size - offset ||
+        (write && !window->writable))
+        return NULL;
+    return window->base + offset;
+}
+
+HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
+{
+    unsigned i;
+
+    for (i = 0; windows != NULL && i < NA_SM_ARENAS; i++)
+        na_sm_page_unmap(
+            windows->window[i].base, (size_t) windows->window[i].size);
+    hg_mem_free(windows);
 }
 
 #endif
