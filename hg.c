@@ -3987,6 +3987,7 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
+    bool sums_frames;         /* the emulation's have a CRC64 */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */
@@ -7665,6 +7666,11 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context);
  * has moved the bytes when its put or get returns: nothing is to be done. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
+/* Whether frames of puts and gets that this class starts have a CRC64 of their
+ * data. NA_OPNOTSUPPORT (not logged), unless `on` is false: bytes move without
+ * frames, all of them or some. No context is open yet. */
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
+
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
  * transport. */
@@ -9643,6 +9649,16 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
         busy = na_emul_is_busy(emul, context, NULL, false);
     }
     na_emul_leave(emul);
+}
+
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    if (on && (core->emul == NULL || (core->ops.caps & NA_CAP_HANDS_OVER) != 0))
+        return NA_OPNOTSUPPORT;
+    core->sums_frames = on;
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
@@ -24597,13 +24613,10 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
  *
  * They tell any peer with an address whether the class answers, its version,
  * its functions and its counters. A question and an answer have one type, a
- * number and a text. Their size is limited, and so is the work for each, except
- * that of bulk_check, which reads memory.
+ * number and a text. Their size is limited, and so is the work for each.
  * They are executed as slow steps of the library's own by the thread that makes
  * progress, one in a turn: they answer when the application's functions all
  * hang, and a peer that calls them often does not keep others from their calls.
- * The function of bulk_check does its work in parts, and only in a class that
- * has the option bulk_checksum.
  *
  * They are not registered. A call is looked for here when the application has
  * nothing to execute under its id; so what that registers always comes first.
@@ -24861,9 +24874,6 @@ struct hg_bulk_layer {
     struct hg_monitor *lock; /* the NA class's */
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link homes; /* of transfers that are checked */
-    /* Ends the checks of those into or out of memory that was withdrawn. */
-    void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
@@ -24871,6 +24881,7 @@ struct hg_bulk_layer {
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
     _Atomic uint64_t transfers_done;
+    _Atomic uint64_t transfers_damaged;
 };
 
 #define HG_BULK_WITHDRAWN 0x80000000u
@@ -25074,7 +25085,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
-    hg_list_init(&layer->homes);
     hg_map_init(&layer->ids);
     *layer_p = layer;
     return HG_SUCCESS;
@@ -25423,7 +25433,6 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     bool was = false;
-    bool checked;
     size_t i;
 
     if (bulk->original != NULL)
@@ -25439,10 +25448,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_monitor_wait_until(
             layer->lock, &layer->released, HG_CLOCK_NEVER);
-    checked = !hg_list_is_empty(&layer->homes);
     hg_leave(layer->lock);
-    if (checked)
-        layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
         na_mux_end_local(bulk->mems[i]);
         if (was)
@@ -26157,18 +26163,12 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * end: it ends when they have, so that nothing touches its memory any more. If
  * all data was moved all the same, it has gone well.
  *
- * Where its home has a checker, one that moved data of a peer's, all of it, is
- * told to that before it ends, and ends with what the checker says.
- *
  * One that does not end with its context is abandoned: it tells nobody, and its
  * memory is left to the transport.
  *
- * Who frees the local handle of one that is being checked gives that up.
- *
  * Locking: a transfer's own mutex guards its counts and slots; it is not held
  * while a piece is started, or canceled. Its home's guards the list of those
- * there are, and may be held when a transfer's is taken; the layer's that of
- * homes, and may be held when a home's is taken.
+ * there are, and may be held when a transfer's is taken.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -26177,25 +26177,12 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 
 struct hg_transfer;
 
-/* Finds out whether data came as it left (room bulk_check). No lock is held. */
-struct hg_transfer_checker {
-    /* All was moved: hg_transfer_checked tells once, perhaps within this. */
-    void (*begin)(struct hg_transfer *transfer);
-    /* Ask what hg_transfer_note_check was given to come to an end; and let go
-     * of it. */
-    void (*cancel)(void *check);
-    void (*end)(void *check);
-};
-
 /* Where transfers run: a context's part. */
 struct hg_transfer_home {
-    struct na_context *context;                /* on the bulk layer's class */
-    struct na_queue *queue;                    /* for callbacks */
-    const struct hg_transfer_checker *checker; /* NULL: nothing is checked */
-    struct hg_bulk_layer *layer;               /* if so, whose list it is on */
-    struct na_link sibling;                    /* the layer's lock */
+    struct na_context *context; /* on the bulk layer's class */
+    struct na_queue *queue;     /* for callbacks */
     _Atomic uint32_t under_way;
-    _Atomic bool ending;     /* its context is: no check begins any more */
+    _Atomic bool ending;     /* its context is */
     _Atomic bool left;       /* by its context: those under way are abandoned */
     struct hg_monitor *lock; /* the bulk class's */
     struct na_link transfers; /* until their callbacks have run */
@@ -26205,11 +26192,6 @@ struct hg_transfer_home {
 HG_PRIVATE void hg_transfer_home_init(
     struct hg_transfer_home *home, struct hg_monitor *lock);
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
-
-/* Have what moves between the layer's memory and peers' checked, from the start
- * to the end of the home. */
-HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
-    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker);
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -26277,28 +26259,6 @@ HG_PRIVATE const struct na_class *hg_transfer_class(
 /* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
 
-/* ---- For the checker ---- */
-
-/* What it does, where, and with whom: who answered for the memory, on the bulk
- * class. All borrowed. */
-HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
-    const struct hg_transfer *transfer);
-HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
-    const struct hg_transfer *transfer);
-HG_PRIVATE struct na_addr *hg_transfer_owner(
-    const struct hg_transfer *transfer);
-
-/* What is to be canceled with a transfer that is held; it is the transfer's. */
-HG_PRIVATE void hg_transfer_note_check(
-    struct hg_transfer *transfer, void *check);
-
-/* How the data is. */
-HG_PRIVATE void hg_transfer_checked(
-    struct hg_transfer *transfer, hg_return_t ret);
-
-/* Let go of one that is held. */
-HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer);
-
 #endif
 
 /* ==== gen/hg/bulk_transfer.c ==== */
@@ -26359,8 +26319,6 @@ struct hg_transfer {
     unsigned pieces;
     bool canceled;
     hg_return_t ret;
-    bool checking;  /* or checked */
-    void *check;    /* once known */
     unsigned turns; /* of slots, all together */
     struct hg_transfer_slot *idle;
     void (*callback)(hg_return_t ret, void *arg);
@@ -26379,11 +26337,7 @@ HG_PRIVATE void hg_transfer_home_init(
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
 {
     assert(hg_list_is_empty(&home->transfers));
-    if (home->layer != NULL) {
-        hg_enter(home->layer->lock);
-        hg_list_remove(&home->sibling);
-        hg_leave(home->layer->lock);
-    }
+    (void) home;
 }
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
@@ -26391,8 +26345,6 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     hg_enter(transfer->home->lock);
     hg_list_remove(&transfer->link);
     hg_leave(transfer->home->lock);
-    if (transfer->check != NULL)
-        transfer->home->checker->end(transfer->check);
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (transfer->args.addr != NULL)
@@ -26424,33 +26376,19 @@ static void hg_transfer_run(struct na_completion *done)
     atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
+    else if (transfer->ret == HG_CHECKSUM_ERROR)
+        atomic_fetch_add(&transfer->args.local->layer->transfers_damaged, 1);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
     hg_enter(lock);
-}
-
-/* Whether what it moves is to be checked, which has not begun. */
-static bool hg_transfer_is_unchecked(const struct hg_transfer *transfer)
-{
-    return transfer->home->checker != NULL && !transfer->checking &&
-        transfer->args.origin->remote && transfer->args.size > 0;
-}
-
-/* Whether to do so now; the lock is held. */
-static bool hg_transfer_may_check(const struct hg_transfer *transfer)
-{
-    return hg_transfer_is_unchecked(transfer) && transfer->ret == HG_SUCCESS &&
-        !transfer->canceled && transfer->walk.cut == transfer->args.size &&
-        !atomic_load(&transfer->home->ending);
 }
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (atomic_load(&transfer->home->left))
         return; /* nobody is there to be told */
-    if (transfer->ret == HG_SUCCESS &&
-        ((transfer->canceled && transfer->walk.cut < transfer->args.size) ||
-            hg_transfer_is_unchecked(transfer)))
+    if (transfer->ret == HG_SUCCESS && transfer->canceled &&
+        transfer->walk.cut < transfer->args.size)
         transfer->ret = HG_CANCELED;
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
@@ -26459,12 +26397,10 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
     na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
 }
 
-/* One of the counted parts ended; the last one ends the transfer, or has it
- * checked, which is counted then. */
+/* One of the counted parts ended; the last one ends the transfer. */
 static void hg_transfer_drop_piece(
     struct hg_transfer *transfer, hg_return_t ret)
 {
-    bool check;
     bool last;
 
     hg_enter(transfer->home->lock);
@@ -26472,15 +26408,8 @@ static void hg_transfer_drop_piece(
         transfer->ret = ret;
     assert(transfer->pieces > 0);
     last = --transfer->pieces == 0;
-    check = last && hg_transfer_may_check(transfer);
-    if (check) {
-        transfer->checking = true;
-        transfer->pieces = 1;
-    }
     hg_leave(transfer->home->lock);
-    if (check)
-        transfer->home->checker->begin(transfer);
-    else if (last)
+    if (last)
         hg_transfer_finish(transfer);
 }
 
@@ -26864,8 +26793,6 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
         if (ret != HG_SUCCESS)
             return ret;
         hg_transfer_copy(args);
-    } else if (home->checker != NULL && args->size > 0) {
-        return HG_AGAIN; /* it is to be checked */
     } else {
         if (!hg_bulk_hold(args->local))
             return hg_bulk_check_there(args->local);
@@ -27035,16 +26962,12 @@ HG_PRIVATE const struct na_class *hg_transfer_class(
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
 {
     struct na_context *context = transfer->home->context;
-    void *check;
     unsigned i;
 
     hg_enter(transfer->home->lock);
     assert(transfer->pieces > 0);
     transfer->canceled = true;
-    check = transfer->check;
     hg_leave(transfer->home->lock);
-    if (check != NULL)
-        transfer->home->checker->cancel(check);
     for (i = 0; i < transfer->slot_count; i++) {
         na_op_id_t op_id;
 
@@ -27055,125 +26978,6 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
             (void) na_context_cancel(context, op_id);
     }
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
-}
-
-/* ---- For the checker ---- */
-
-HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
-    const struct hg_transfer *transfer)
-{
-    return &transfer->args;
-}
-
-HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
-    const struct hg_transfer *transfer)
-{
-    return transfer->home;
-}
-
-/* It was not looked up where all could be moved at once. */
-HG_PRIVATE struct na_addr *hg_transfer_owner(const struct hg_transfer *transfer)
-{
-    assert(transfer->args.origin->remote);
-    return transfer->owner != NULL ? transfer->owner
-                                   : hg_transfer_peer(&transfer->args);
-}
-
-HG_PRIVATE void hg_transfer_note_check(
-    struct hg_transfer *transfer, void *check)
-{
-    bool canceled;
-
-    hg_enter(transfer->home->lock);
-    assert(transfer->check == NULL && transfer->pieces > 0);
-    transfer->check = check;
-    canceled = transfer->canceled;
-    hg_leave(transfer->home->lock);
-    if (canceled) /* who did so did not find it */
-        transfer->home->checker->cancel(check);
-}
-
-HG_PRIVATE void hg_transfer_checked(
-    struct hg_transfer *transfer, hg_return_t ret)
-{
-    assert(transfer->checking);
-    hg_transfer_drop_piece(transfer, ret);
-}
-
-HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer)
-{
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
-}
-
-/* ---- Local memory that was withdrawn ---- */
-
-/* One whose local side it is and which is being checked, held; NULL: there is
- * none that was not canceled. The home's lock is held. */
-static struct hg_transfer *hg_transfer_find_checked(
-    struct hg_transfer_home *home, const struct hg_bulk *bulk)
-{
-    struct na_link *link;
-
-    for (link = home->transfers.next; link != &home->transfers;
-         link = link->next) {
-        struct hg_transfer *transfer =
-            HG_CONTAINER_OF(link, struct hg_transfer, link);
-        bool found = false;
-
-        hg_enter(transfer->home->lock);
-        if (transfer->checking && !transfer->canceled && transfer->pieces > 0 &&
-            hg_bulk_source(transfer->args.local) == bulk) {
-            transfer->pieces++;
-            found = true;
-        }
-        hg_leave(transfer->home->lock);
-        if (found)
-            return transfer;
-    }
-    return NULL;
-}
-
-/* Of the first home that has one. */
-static struct hg_transfer *hg_transfer_find_withdrawn(
-    struct hg_bulk_layer *layer, const struct hg_bulk *bulk)
-{
-    struct hg_transfer *transfer = NULL;
-    struct na_link *link;
-
-    hg_enter(layer->lock);
-    for (link = layer->homes.next; link != &layer->homes && transfer == NULL;
-         link = link->next) {
-        struct hg_transfer_home *home =
-            HG_CONTAINER_OF(link, struct hg_transfer_home, sibling);
-
-        hg_enter(home->lock);
-        transfer = hg_transfer_find_checked(home, bulk);
-        hg_leave(home->lock);
-    }
-    hg_leave(layer->lock);
-    return transfer;
-}
-
-/* Those that are held keep their homes. Each is canceled once. */
-static void hg_transfer_withdrawn(
-    struct hg_bulk_layer *layer, struct hg_bulk *bulk)
-{
-    struct hg_transfer *transfer;
-
-    while ((transfer = hg_transfer_find_withdrawn(layer, bulk)) != NULL)
-        hg_transfer_cancel(transfer);
-}
-
-HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
-    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker)
-{
-    assert(home->checker == NULL && hg_list_is_empty(&home->transfers));
-    home->checker = checker;
-    home->layer = layer;
-    hg_enter(layer->lock);
-    layer->withdrawn = hg_transfer_withdrawn;
-    hg_list_push(&layer->homes, &home->sibling);
-    hg_leave(layer->lock);
 }
 
 /* ---- What is known of one ---- */
@@ -27257,7 +27061,6 @@ enum hg_count {
     HG_COUNT_DROPPED,
     HG_COUNT_EXPIRED,
     HG_COUNT_CANCELED,
-    HG_COUNT_BULK_DAMAGED,
     HG_COUNTS
 };
 
@@ -27305,8 +27108,10 @@ HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
 
 /* The class has these from now on, and no context yet. Functions that are
- * registered already keep their histograms, or have none. */
-HG_PRIVATE void hg_class_set_options(
+ * registered already keep their histograms, or have none. HG_OPNOTSUPPORT
+ * (logged): bulk_checksum, where the transport moves the bytes itself; then
+ * nothing has changed. */
+HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
 /* Create a class without a context: the first member of an object of `size`
@@ -27339,6 +27144,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "hg/header.h" */
+/* #include "na/emul.h" */
 /* #include "na/live.h" */
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
@@ -27397,12 +27203,21 @@ HG_PRIVATE void hg_class_fill_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
-HG_PRIVATE void hg_class_set_options(
+HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options)
 {
+    struct na_class *bulk_class = hg_class->layer->na_class;
+
+    if (na_emul_sum_frames(bulk_class, options->bulk_checksum) != HG_SUCCESS) {
+        hg_log_error("cls",
+            "bulk_checksum: %s+%s moves bulk data without a checksum",
+            na_class_ops(bulk_class)->name, bulk_class->protocol);
+        return HG_OPNOTSUPPORT;
+    }
     hg_class_fill_options(&hg_class->options, options);
     hg_class->registry.timed = options->histograms;
     hg_class->watched = hg_class->hook != NULL || options->histograms;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
@@ -27435,8 +27250,9 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto free_class;
-    hg_class_set_options(hg_class, options);
-    ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
+    ret = hg_class_set_options(hg_class, options);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
     ret = na_live_add(NA_LIVE_CLASS, hg_class);
@@ -27628,8 +27444,7 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc; /* used by bulk_check */
-    bool raw;     /* need not be decoded to the end */
+    bool raw; /* need not be decoded to the end */
 };
 
 /* What became of a message. Its handle may have another call by now, of another
@@ -28393,7 +28208,7 @@ HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
-    static const struct hg_args none = {NULL, 0, 0, false};
+    static const struct hg_args none = {NULL, 0, false};
 
     assert(handle->state == HG_HANDLE_IDLE && !handle->target);
     if (handle->large) {
@@ -30483,12 +30298,6 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* The same of a function that need not be registered; in either model, and
- * forgotten (hg_forward_forget) when the call is over, or did not begin. */
-HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc,
-    struct hg_handle **handle_p);
-
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
@@ -30698,12 +30507,6 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     if (ret != HG_SUCCESS)
         return ret;
     return hg_forward_create_at(context, addr, &rpc, handle_p);
-}
-
-HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
-{
-    return hg_forward_create_at(context, addr, rpc, handle_p);
 }
 
 HG_PRIVATE struct hg_handle *hg_forward_new(
@@ -32058,15 +31861,6 @@ static bool hg_serve_is_ending(struct hg_context *context)
             &context->hg_class->draining, memory_order_relaxed);
 }
 
-/* The same of a function: who moves memory of ours may ask how it is until
- * nobody does any more. */
-static bool hg_serve_is_shut(struct hg_context *context, hg_id_t id)
-{
-    return hg_serve_is_ending(context) &&
-        (atomic_load(&context->closing) ||
-            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
-}
-
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
@@ -32366,14 +32160,6 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* Whether the class serves a function of the library's own. */
-static bool hg_serve_has_builtin(const struct hg_class *hg_class, hg_id_t id)
-{
-    return hg_class->builtin != NULL &&
-        (hg_class->options.bulk_checksum ||
-            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
-}
-
 /* Find the function: one that is registered, or else the library's own. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
@@ -32382,16 +32168,13 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 
     if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
         return;
-    if (hg_serve_has_builtin(hg_class, id))
+    if (hg_class->builtin != NULL)
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
 }
 
-static void hg_serve_run_builtin(struct na_completion *done);
-
-/* Execute a function of the library's own. One that returns HG_AGAIN has done a
- * part of its work, and is called again in a later turn. */
+/* Execute a function of the library's own. */
 static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
@@ -32402,11 +32185,6 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     }
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
-    if (ret == HG_AGAIN && !hg_serve_is_answered(handle)) {
-        atomic_store(&handle->state, HG_HANDLE_QUEUED);
-        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
-        return;
-    }
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
@@ -32465,12 +32243,12 @@ static void hg_serve_fetch(struct na_completion *done)
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:
  * the peer takes no refusals either. The lock is held. */
-static bool hg_serve_admit(struct hg_handle *handle, hg_id_t id, bool refused)
+static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || hg_serve_is_shut(context, id) ||
+    handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
@@ -32540,7 +32318,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, header->rpc_id, refused);
+        admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
@@ -32949,337 +32727,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
     }
 }
 
-/* ==== gen/hg/bulk_check.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/bulk_check.h"
-#endif
-/*
- * bulk_check: whether bulk data came as it left.
- *
- * RMA has one side, so the other one is asked. When a transfer has moved its
- * data, the side that moved it computes the CRC-64 of its memory and calls the
- * owner of the other memory. The owner compares it with the CRC-64 of the same
- * range there, and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. It does not
- * tell its own value: a peer that may only write memory does not learn what it
- * holds. The call is one like others, to a function of the library's own
- * (module builtin) that a class serves if it has the option bulk_checksum. So
- * it ends with its peer, with its context, or when it is canceled. A few bytes
- * make the owner read gigabytes, so it reads a limited part in each turn.
- *
- *     hg_transfer_drop_piece   all was moved: the checker's begin
- *       hg_bulk_check_ask      the sum, the call
- *     hg_bulk_check_serve      at the owner: compares
- *     hg_bulk_check_ended      the answer: hg_transfer_checked
- *
- * A handle is named by the owner's incarnation and its id, as on the wire; the
- * one who asks knows them as whoever may move the memory does.
- *
- * Both values are of memory as it is after the transfer, so it is to rest until
- * that has ended; a sum cannot tell a change from damage.
- *
- * Locking: none of its own. The memory is held while it is read.
- */
-#ifndef HG_GEN_HG_BULK_CHECK_H
-#define HG_GEN_HG_BULK_CHECK_H
-
-/* #include "hg/bulk_transfer.h" */
-
-/* For homes of transfers, which are members of a context. */
-HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void);
-
-/* What serves the question, and its proc; it has no output. */
-HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle);
-HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data);
-
-#endif
-
-/* ==== gen/hg/bulk_check.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/bulk_check.c"
-#endif
-/* bulk_check: see bulk_check.h. */
-/* #include "hg/bulk_check.h" */
-
-/* #include "base/crc64.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/builtin.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/serve.h" */
-/* #include "na/addr.h" */
-
-/* What is asked: is that the sum of this memory of yours? */
-struct hg_bulk_check {
-    uint64_t incarnation; /* of the owner's layer */
-    uint64_t id;
-    uint64_t offset;
-    uint64_t size;
-    uint64_t crc;
-    uint8_t op; /* the transfer's */
-};
-
-HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data)
-{
-    struct hg_bulk_check *check = (struct hg_bulk_check *) data;
-    hg_return_t ret = hg_proc_uint64_t(proc, &check->incarnation);
-
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_uint64_t(proc, &check->id);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_uint64_t(proc, &check->offset);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_uint64_t(proc, &check->size);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_uint64_t(proc, &check->crc);
-    return ret == HG_SUCCESS ? hg_proc_uint8_t(proc, &check->op) : ret;
-}
-
-/* The owner reads so many bytes in a turn of progress: about 100 us. */
-#define HG_BULK_CHECK_TURN ((size_t) 1 << 20)
-
-/* The CRC of a range of memory of ours, which is held, behind bytes that have
- * `crc`. */
-static uint64_t hg_bulk_check_sum(
-    const struct hg_bulk *bulk, size_t offset, size_t size, uint64_t crc)
-{
-    size_t segment = 0;
-    size_t length;
-    void *ptr;
-
-    assert(!bulk->remote);
-    assert(offset <= bulk->size && size <= bulk->size - offset);
-    while (hg_bulk_next_run(bulk, &segment, &offset, &size, &ptr, &length))
-        crc = hg_crc64_update(crc, ptr, length);
-    return crc;
-}
-
-/* ---- At the owner ---- */
-
-/* What is wrong with a question about memory that is there; and the code for
- * it. NULL: nothing. */
-static const char *hg_bulk_check_judge(const struct hg_bulk *bulk,
-    const struct hg_bulk_check *check, hg_return_t *ret_p)
-{
-    unsigned long flag =
-        check->op == HG_BULK_PULL ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY;
-
-    if (check->op != HG_BULK_PULL && check->op != HG_BULK_PUSH) {
-        *ret_p = HG_INVALID_ARG;
-        return "an unknown operation";
-    }
-    if (check->offset > bulk->size ||
-        check->size > bulk->size - check->offset) {
-        *ret_p = HG_OVERFLOW;
-        return "past the end of the memory";
-    }
-    if ((bulk->flags & flag) == 0) {
-        *ret_p = HG_PERMISSION;
-        return "the memory may not be moved so";
-    }
-    return NULL;
-}
-
-/* Read the next part; `done` has how many bytes were read, and their CRC.
- * HG_AGAIN: that is not all yet. Otherwise the code, and its words. */
-static hg_return_t hg_bulk_check_compare(struct hg_bulk *bulk,
-    const struct hg_bulk_check *check, struct hg_args *done,
-    const char **text_p)
-{
-    hg_return_t ret = HG_SUCCESS;
-    size_t size;
-
-    *text_p = hg_bulk_check_judge(bulk, check, &ret);
-    if (*text_p != NULL)
-        return ret;
-    if (!hg_bulk_hold(bulk)) {
-        *text_p = "the memory was freed";
-        return HG_NOENTRY;
-    }
-    assert(done->size <= check->size);
-    size = (size_t) check->size - done->size;
-    if (size > HG_BULK_CHECK_TURN)
-        size = HG_BULK_CHECK_TURN;
-    done->crc = hg_bulk_check_sum(
-        bulk, (size_t) check->offset + done->size, size, done->crc);
-    hg_bulk_release(bulk);
-    done->size += size;
-    if (done->size < check->size)
-        return HG_AGAIN;
-    if (done->crc == check->crc)
-        return HG_SUCCESS;
-    *text_p = "the memory has another CRC64 there";
-    return HG_CHECKSUM_ERROR;
-}
-
-/* Until it answers, out_args holds how far it is. */
-HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
-{
-    struct hg_bulk_layer *layer = handle->context->hg_class->layer;
-    static const struct hg_args none = {NULL, 0, 0, false};
-    const char *text = "the memory is not there";
-    struct hg_bulk_check check;
-    struct hg_bulk *bulk = NULL;
-    hg_return_t ret = hg_handle_decode(handle, &check);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = HG_NOENTRY;
-    if (check.incarnation == layer->incarnation)
-        ret = hg_bulk_find_own(layer, check.id, &bulk);
-    if (ret == HG_SUCCESS) {
-        ret = hg_bulk_check_compare(bulk, &check, &handle->out_args, &text);
-        hg_bulk_unref(bulk);
-    }
-    if (ret == HG_AGAIN)
-        return HG_AGAIN;
-    handle->out_args = none;
-    if (ret == HG_SUCCESS)
-        return hg_serve_respond(handle, HG_SUCCESS, NULL);
-    (void) hg_serve_respond_error(handle, ret, text);
-    return ret;
-}
-
-/* ---- Who moved the data ---- */
-
-/* The answer arrived, or the call failed. */
-static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
-{
-    struct hg_transfer *transfer = (struct hg_transfer *) arg;
-    const struct hg_transfer_args *args = hg_transfer_look_at(transfer);
-    struct hg_context *context = handle->context;
-    hg_return_t ret = handle->ret;
-
-    hg_leave(context->lock);
-    if (ret == HG_CHECKSUM_ERROR) {
-        hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
-        hg_log_warning("bulk",
-            "%zu bytes that were %s %s, at %zu there, changed on the way: %s",
-            args->size, args->op == HG_BULK_PULL ? "pulled from" : "pushed to",
-            hg_handle_peer(handle), args->origin_offset,
-            handle->text != NULL ? handle->text : "it says no more");
-    }
-    hg_forward_forget(handle);
-    hg_handle_unref(handle);
-    hg_transfer_checked(transfer, ret);
-    hg_enter(context->lock);
-}
-
-/* Whom to ask; NULL: the owner's address is of another class. */
-static struct na_addr *hg_bulk_check_whom(
-    const struct hg_transfer *transfer, const struct hg_context *context)
-{
-    struct na_addr *owner = hg_transfer_owner(transfer);
-
-    if (owner != NULL && owner->na_class == context->hg_class->na_class)
-        return owner;
-    return hg_transfer_look_at(transfer)->addr;
-}
-
-/* The question. HG_CANCELED: the local memory was freed meanwhile. */
-static hg_return_t hg_bulk_check_fill(
-    struct hg_bulk_check *check, const struct hg_transfer_args *args)
-{
-    if (!hg_bulk_hold(args->local))
-        return HG_CANCELED;
-    check->crc =
-        hg_bulk_check_sum(args->local, args->local_offset, args->size, 0);
-    hg_bulk_release(args->local);
-    check->incarnation = args->origin->incarnation;
-    check->id = args->origin->id;
-    check->offset = args->origin_offset;
-    check->size = args->size;
-    check->op = (uint8_t) args->op;
-    return HG_SUCCESS;
-}
-
-/* A handle to ask with. */
-static hg_return_t hg_bulk_check_handle(const struct hg_transfer *transfer,
-    struct hg_context *context, struct hg_handle **handle_p)
-{
-    struct na_addr *addr = hg_bulk_check_whom(transfer, context);
-    struct hg_rpc rpc;
-    hg_return_t ret;
-
-    if (addr == NULL) {
-        hg_log_error("bulk",
-            "nobody knows the address at which the owner of bulk data can be "
-            "asked for its CRC64");
-        return HG_OPNOTSUPPORT;
-    }
-    ret = hg_builtin_find(hg_registry_id(HG_BUILTIN_BULK_CHECK), &rpc);
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_forward_create_of(context, addr, &rpc, handle_p);
-    if (ret != HG_SUCCESS)
-        return ret;
-    (*handle_p)->call.target_context =
-        hg_transfer_look_at(transfer)->origin_context;
-    atomic_store_explicit(&(*handle_p)->peer_context,
-        (*handle_p)->call.target_context, memory_order_relaxed);
-    hg_handle_set_info(*handle_p); /* hooks see it */
-    return HG_SUCCESS;
-}
-
-/* Ask; one reference of the handle is the answer's, one the transfer's. */
-static hg_return_t hg_bulk_check_ask(
-    struct hg_transfer *transfer, struct hg_context *context)
-{
-    struct hg_handle *handle = NULL;
-    struct hg_bulk_check check;
-    hg_return_t ret;
-
-    ret = hg_bulk_check_fill(&check, hg_transfer_look_at(transfer));
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_check_handle(transfer, context, &handle);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_handle_ref(handle);
-    ret = hg_forward_start(handle, &check, hg_bulk_check_ended, transfer);
-    if (ret == HG_SUCCESS) {
-        hg_transfer_note_check(transfer, handle);
-        return HG_SUCCESS;
-    }
-    hg_forward_forget(handle);
-    hg_handle_unref(handle);
-    hg_handle_unref(handle);
-    return ret;
-}
-
-static void hg_bulk_check_begin(struct hg_transfer *transfer)
-{
-    struct hg_context *context = HG_CONTAINER_OF(
-        hg_transfer_home_of(transfer), struct hg_context, transfers);
-    bool held = hg_transfer_hold(transfer); /* it may end meanwhile */
-    hg_return_t ret;
-
-    assert(held);
-    (void) held;
-    ret = hg_bulk_check_ask(transfer, context);
-    if (ret != HG_SUCCESS)
-        hg_transfer_checked(transfer, ret);
-    hg_transfer_let_go(transfer);
-}
-
-static void hg_bulk_check_cancel(void *check)
-{
-    (void) hg_forward_cancel((struct hg_handle *) check);
-}
-
-static void hg_bulk_check_end(void *check)
-{
-    hg_handle_unref((struct hg_handle *) check);
-}
-
-HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
-{
-    static const struct hg_transfer_checker table = {
-        hg_bulk_check_begin, hg_bulk_check_cancel, hg_bulk_check_end};
-
-    return &table;
-}
-
 /* ==== gen/hg/context.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -33366,7 +32813,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "hg/bulk_check.h" */
 /* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
@@ -33717,7 +33163,7 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
-    sum_p->bulk_damaged = counts[HG_COUNT_BULK_DAMAGED];
+    sum_p->bulk_damaged = atomic_load(&hg_class->layer->transfers_damaged);
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
@@ -33812,9 +33258,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto close_na;
     context->id = na_sink_number(context->na_context);
-    if (hg_class->options.bulk_checksum)
-        hg_transfer_home_check(
-            &context->transfers, hg_class->layer, hg_bulk_check_table());
     hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_leave(hg_class->lock);
@@ -33991,7 +33434,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 /* #include "hg/builtin.h" */
 
 /* #include "base/log.h" */
-/* #include "hg/bulk_check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/serve.h" */
 
@@ -34261,8 +33703,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
         {HG_BUILTIN_LIST, hg_builtin_list, hg_proc_hg_builtin_t,
             hg_proc_hg_builtin_t},
         {HG_BUILTIN_STATS, hg_builtin_stats, hg_proc_hg_builtin_t,
-            hg_proc_hg_builtin_t},
-        {HG_BUILTIN_BULK_CHECK, hg_bulk_check_serve, hg_bulk_check_proc, NULL}};
+            hg_proc_hg_builtin_t}};
     size_t i;
 
     for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -36205,9 +35646,10 @@ hg_return_t HG_Class_set_options(
     }
     mine = *options;
     hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
-    hg_class_set_options(hg_class, &mine);
-    hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
-    return HG_SUCCESS;
+    ret = hg_class_set_options(hg_class, &mine);
+    if (ret == HG_SUCCESS)
+        hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+    return ret;
 }
 
 hg_return_t HG_Class_get_options(

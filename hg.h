@@ -1141,7 +1141,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * Data that needs no action of the peer is moved in this thread before the
  * function returns: data of this process and, over sm://, up to some 100 KiB.
  * A transfer ends when its peer makes progress or dies. To end it earlier, free
- * the local handle. */
+ * the local handle.
+ *
+ * The option `bulk_checksum` (struct hg_options, struct hg_init_info) is for
+ * transports that move bulk data in messages: ZeroMQ, MPI, and others with
+ * force_rma_emulation. Each message of a transfer that this side starts then
+ * carries a CRC64 of its data. If one does not match, the transfer ends with
+ * HG_CHECKSUM_ERROR and counts as bulk_damaged. Where the transport moves the
+ * bytes itself (sm://, libfabric, self://) the option is refused with
+ * HG_OPNOTSUPPORT. Data of this process does not travel, and has no CRC64. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
@@ -1152,7 +1160,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * where the origin's bulk class does not listen and is not connected; HG_NODEV,
  * this bulk class cannot read the address that the handle carries; HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum.
  * With *status HG_FALSE the transfer is not over, and can be waited for again:
  * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
  * (logged): called from the proc of an output, or from a hook. HG_INVALID_ARG:
@@ -1278,7 +1286,7 @@ struct hg_options {
                                     have more */
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */
+    bool bulk_checksum;   /* a CRC64 in each message of bulk data */
     bool no_checksum;     /* messages travel without a CRC64, and a proc may
                              leave some arguments undecoded */
     unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
@@ -1303,7 +1311,8 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 /* Start the layer on a class, which stays the application's and must outlive
  * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
  * the class; the application may make and drive others. There is one layer in a
- * process. HG_EXIST: started already; HG_INVALID_ARG: NULL.
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL; HG_OPNOTSUPPORT: the
+ * option bulk_checksum, on a transport that moves bulk data itself.
  *
  * A child of fork has no part in its parent's layer, and can start none: unless
  * the parent had neither this one nor the bulk layer then, every function is
@@ -1681,7 +1690,7 @@ struct hg_init_info {
     /* Not in Mercury. HG_Init_opt2 reads them, HG_Init_opt does not. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum; /* check transfers: HG_BUILTIN_BULK_CHECK */
+    bool bulk_checksum; /* a CRC64 in each message of bulk data */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -1782,7 +1791,8 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * `release_input_early` before 2.4, all up to `bulk_checksum` from 2.4 on. A
  * version means that layout for good, and no more is read: a program runs with
  * a later library that has more options. A version of 0 with options, or one
- * past this header's, is refused. */
+ * past this header's, is refused, and so is `bulk_checksum` where the transport
+ * moves bulk data itself (see HG_Bulk_transfer). */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
 HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
@@ -1805,7 +1815,8 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * HG_API_STRICT hides both functions and the struct: a program that includes
  * <mercury.h> calls them in a source file that includes only hg.h.
  * Returns HG_BUSY: the class has a context; HG_INVALID_ARG: a NULL, or
- * options->size is not sizeof(struct hg_options). */
+ * options->size is not sizeof(struct hg_options); HG_OPNOTSUPPORT:
+ * bulk_checksum on a transport that moves bulk data itself. */
 HG_EXPORT hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options);
 
@@ -2570,32 +2581,6 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * the number 0 of those executed there, with 1 of those made from there.
  * HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
-
-/* With the option `bulk_checksum` at both ends the library checks each transfer
- * that it has made: it asks the owner of the other memory whether the CRC-64 of
- * both sides is the same. If not, the transfer ends with HG_CHECKSUM_ERROR, is
- * counted (bulk_damaged), and the log tells. This finds each damage of up to 64
- * bits in a row, and all but one in 2^64 of the others. The memory of both
- * sides must rest until the transfer has ended: a write before that counts as
- * damage.
- *
- * An owner without the option, or with no_builtins, does not answer: the
- * transfer ends with HG_NOENTRY, as it does if the memory was freed meanwhile.
- * HG_AGAIN: the owner takes no more calls just now; the data was moved, and may
- * be moved again. HG_Bulk_cancel, and freeing the local handle, end the check,
- * too.
- *
- * The owner is asked in the context that the transfer or the handle names, or
- * else in that of id 0. This context has to make progress, also where memory is
- * moved without. HG_Drain does not keep the question away. The check costs each
- * side one pass over the data, and a call. The owner reads 1 MiB in a turn of
- * progress, between other calls; the other side reads all at once, in the
- * thread that ends the transfer. Hooks see the call. Where bulk has a class of
- * its own, the owner is asked at the address that the transfer was given, which
- * must be the owner's. Memory of the same class, and a transfer of 0 bytes, is
- * not checked: nothing travels. A peer that may write memory, but not read it,
- * learns no more about it than whether a sum is right. */
-#define HG_BUILTIN_BULK_CHECK HG_BUILTIN_PREFIX "bulk check"
 
 typedef struct hg_builtin {
     uint64_t number;

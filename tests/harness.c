@@ -404,6 +404,15 @@ bool hg_test_emulated(void)
     return transport != NULL && !strcmp(transport, "self-emul");
 }
 
+bool hg_test_moves_in_messages(void)
+{
+    const char *scheme = hg_test_transport();
+
+    return hg_test_emulated() ||
+        (!hg_test_is_mux() &&
+            (!strncmp(scheme, "zmq", 3) || !strncmp(scheme, "mpi", 3)));
+}
+
 bool hg_test_is_self(void)
 {
     return !strcmp(hg_test_transport(), "self");

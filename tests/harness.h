@@ -174,6 +174,9 @@ bool hg_test_is_mpi(void);
  * called "self-emul" is "self" with that option. */
 bool hg_test_emulated(void);
 
+/* Whether all bulk data travels in messages, by any transport's emulation. */
+bool hg_test_moves_in_messages(void);
+
 /* For HG_TEST_WHERE: whether the transport reaches other processes, and other
  * hosts over IP, and whether it is the one inside the library. */
 bool hg_test_crosses_processes(void);

@@ -108,7 +108,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * Data that needs no action of the peer is moved in this thread before the
  * function returns: data of this process and, over sm://, up to some 100 KiB.
  * A transfer ends when its peer makes progress or dies. To end it earlier, free
- * the local handle. */
+ * the local handle.
+ *
+ * The option `bulk_checksum` (struct hg_options, struct hg_init_info) is for
+ * transports that move bulk data in messages: ZeroMQ, MPI, and others with
+ * force_rma_emulation. Each message of a transfer that this side starts then
+ * carries a CRC64 of its data. If one does not match, the transfer ends with
+ * HG_CHECKSUM_ERROR and counts as bulk_damaged. Where the transport moves the
+ * bytes itself (sm://, libfabric, self://) the option is refused with
+ * HG_OPNOTSUPPORT. Data of this process does not travel, and has no CRC64. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
@@ -119,7 +127,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * where the origin's bulk class does not listen and is not connected; HG_NODEV,
  * this bulk class cannot read the address that the handle carries; HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum.
  * With *status HG_FALSE the transfer is not over, and can be waited for again:
  * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
  * (logged): called from the proc of an output, or from a hook. HG_INVALID_ARG:

@@ -222,7 +222,7 @@ struct hg_init_info {
     /* Not in Mercury. HG_Init_opt2 reads them, HG_Init_opt does not. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum; /* check transfers: HG_BUILTIN_BULK_CHECK */
+    bool bulk_checksum; /* a CRC64 in each message of bulk data */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -323,7 +323,8 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * `release_input_early` before 2.4, all up to `bulk_checksum` from 2.4 on. A
  * version means that layout for good, and no more is read: a program runs with
  * a later library that has more options. A version of 0 with options, or one
- * past this header's, is refused. */
+ * past this header's, is refused, and so is `bulk_checksum` where the transport
+ * moves bulk data itself (see HG_Bulk_transfer). */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
 HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
@@ -346,7 +347,8 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * HG_API_STRICT hides both functions and the struct: a program that includes
  * <mercury.h> calls them in a source file that includes only hg.h.
  * Returns HG_BUSY: the class has a context; HG_INVALID_ARG: a NULL, or
- * options->size is not sizeof(struct hg_options). */
+ * options->size is not sizeof(struct hg_options); HG_OPNOTSUPPORT:
+ * bulk_checksum on a transport that moves bulk data itself. */
 HG_EXPORT hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options);
 

@@ -176,32 +176,6 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
 
-/* With the option `bulk_checksum` at both ends the library checks each transfer
- * that it has made: it asks the owner of the other memory whether the CRC-64 of
- * both sides is the same. If not, the transfer ends with HG_CHECKSUM_ERROR, is
- * counted (bulk_damaged), and the log tells. This finds each damage of up to 64
- * bits in a row, and all but one in 2^64 of the others. The memory of both
- * sides must rest until the transfer has ended: a write before that counts as
- * damage.
- *
- * An owner without the option, or with no_builtins, does not answer: the
- * transfer ends with HG_NOENTRY, as it does if the memory was freed meanwhile.
- * HG_AGAIN: the owner takes no more calls just now; the data was moved, and may
- * be moved again. HG_Bulk_cancel, and freeing the local handle, end the check,
- * too.
- *
- * The owner is asked in the context that the transfer or the handle names, or
- * else in that of id 0. This context has to make progress, also where memory is
- * moved without. HG_Drain does not keep the question away. The check costs each
- * side one pass over the data, and a call. The owner reads 1 MiB in a turn of
- * progress, between other calls; the other side reads all at once, in the
- * thread that ends the transfer. Hooks see the call. Where bulk has a class of
- * its own, the owner is asked at the address that the transfer was given, which
- * must be the owner's. Memory of the same class, and a transfer of 0 bytes, is
- * not checked: nothing travels. A peer that may write memory, but not read it,
- * learns no more about it than whether a sum is right. */
-#define HG_BUILTIN_BULK_CHECK HG_BUILTIN_PREFIX "bulk check"
-
 typedef struct hg_builtin {
     uint64_t number;
     hg_string_t text;

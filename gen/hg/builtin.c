@@ -3,7 +3,6 @@
 #include "hg/builtin.h"
 
 #include "base/log.h"
-#include "hg/bulk_check.h"
 #include "hg/context.h"
 #include "hg/serve.h"
 
@@ -273,8 +272,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
         {HG_BUILTIN_LIST, hg_builtin_list, hg_proc_hg_builtin_t,
             hg_proc_hg_builtin_t},
         {HG_BUILTIN_STATS, hg_builtin_stats, hg_proc_hg_builtin_t,
-            hg_proc_hg_builtin_t},
-        {HG_BUILTIN_BULK_CHECK, hg_bulk_check_serve, hg_bulk_check_proc, NULL}};
+            hg_proc_hg_builtin_t}};
     size_t i;
 
     for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

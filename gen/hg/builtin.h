@@ -4,13 +4,10 @@
  *
  * They tell any peer with an address whether the class answers, its version,
  * its functions and its counters. A question and an answer have one type, a
- * number and a text. Their size is limited, and so is the work for each, except
- * that of bulk_check, which reads memory.
+ * number and a text. Their size is limited, and so is the work for each.
  * They are executed as slow steps of the library's own by the thread that makes
  * progress, one in a turn: they answer when the application's functions all
  * hang, and a peer that calls them often does not keep others from their calls.
- * The function of bulk_check does its work in parts, and only in a class that
- * has the option bulk_checksum.
  *
  * They are not registered. A call is looked for here when the application has
  * nothing to execute under its id; so what that registers always comes first.

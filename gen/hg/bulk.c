@@ -47,7 +47,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
-    hg_list_init(&layer->homes);
     hg_map_init(&layer->ids);
     *layer_p = layer;
     return HG_SUCCESS;
@@ -396,7 +395,6 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     bool was = false;
-    bool checked;
     size_t i;
 
     if (bulk->original != NULL)
@@ -412,10 +410,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_monitor_wait_until(
             layer->lock, &layer->released, HG_CLOCK_NEVER);
-    checked = !hg_list_is_empty(&layer->homes);
     hg_leave(layer->lock);
-    if (checked)
-        layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
         na_mux_end_local(bulk->mems[i]);
         if (was)

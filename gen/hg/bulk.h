@@ -36,9 +36,6 @@ struct hg_bulk_layer {
     struct hg_monitor *lock; /* the NA class's */
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link homes; /* of transfers that are checked */
-    /* Ends the checks of those into or out of memory that was withdrawn. */
-    void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
@@ -46,6 +43,7 @@ struct hg_bulk_layer {
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
     _Atomic uint64_t transfers_done;
+    _Atomic uint64_t transfers_damaged;
 };
 
 #define HG_BULK_WITHDRAWN 0x80000000u

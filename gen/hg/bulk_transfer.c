@@ -52,8 +52,6 @@ struct hg_transfer {
     unsigned pieces;
     bool canceled;
     hg_return_t ret;
-    bool checking;  /* or checked */
-    void *check;    /* once known */
     unsigned turns; /* of slots, all together */
     struct hg_transfer_slot *idle;
     void (*callback)(hg_return_t ret, void *arg);
@@ -72,11 +70,7 @@ HG_PRIVATE void hg_transfer_home_init(
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
 {
     assert(hg_list_is_empty(&home->transfers));
-    if (home->layer != NULL) {
-        hg_enter(home->layer->lock);
-        hg_list_remove(&home->sibling);
-        hg_leave(home->layer->lock);
-    }
+    (void) home;
 }
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
@@ -84,8 +78,6 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     hg_enter(transfer->home->lock);
     hg_list_remove(&transfer->link);
     hg_leave(transfer->home->lock);
-    if (transfer->check != NULL)
-        transfer->home->checker->end(transfer->check);
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (transfer->args.addr != NULL)
@@ -117,33 +109,19 @@ static void hg_transfer_run(struct na_completion *done)
     atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
+    else if (transfer->ret == HG_CHECKSUM_ERROR)
+        atomic_fetch_add(&transfer->args.local->layer->transfers_damaged, 1);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
     hg_enter(lock);
-}
-
-/* Whether what it moves is to be checked, which has not begun. */
-static bool hg_transfer_is_unchecked(const struct hg_transfer *transfer)
-{
-    return transfer->home->checker != NULL && !transfer->checking &&
-        transfer->args.origin->remote && transfer->args.size > 0;
-}
-
-/* Whether to do so now; the lock is held. */
-static bool hg_transfer_may_check(const struct hg_transfer *transfer)
-{
-    return hg_transfer_is_unchecked(transfer) && transfer->ret == HG_SUCCESS &&
-        !transfer->canceled && transfer->walk.cut == transfer->args.size &&
-        !atomic_load(&transfer->home->ending);
 }
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (atomic_load(&transfer->home->left))
         return; /* nobody is there to be told */
-    if (transfer->ret == HG_SUCCESS &&
-        ((transfer->canceled && transfer->walk.cut < transfer->args.size) ||
-            hg_transfer_is_unchecked(transfer)))
+    if (transfer->ret == HG_SUCCESS && transfer->canceled &&
+        transfer->walk.cut < transfer->args.size)
         transfer->ret = HG_CANCELED;
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
@@ -152,12 +130,10 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
     na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
 }
 
-/* One of the counted parts ended; the last one ends the transfer, or has it
- * checked, which is counted then. */
+/* One of the counted parts ended; the last one ends the transfer. */
 static void hg_transfer_drop_piece(
     struct hg_transfer *transfer, hg_return_t ret)
 {
-    bool check;
     bool last;
 
     hg_enter(transfer->home->lock);
@@ -165,15 +141,8 @@ static void hg_transfer_drop_piece(
         transfer->ret = ret;
     assert(transfer->pieces > 0);
     last = --transfer->pieces == 0;
-    check = last && hg_transfer_may_check(transfer);
-    if (check) {
-        transfer->checking = true;
-        transfer->pieces = 1;
-    }
     hg_leave(transfer->home->lock);
-    if (check)
-        transfer->home->checker->begin(transfer);
-    else if (last)
+    if (last)
         hg_transfer_finish(transfer);
 }
 
@@ -557,8 +526,6 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
         if (ret != HG_SUCCESS)
             return ret;
         hg_transfer_copy(args);
-    } else if (home->checker != NULL && args->size > 0) {
-        return HG_AGAIN; /* it is to be checked */
     } else {
         if (!hg_bulk_hold(args->local))
             return hg_bulk_check_there(args->local);
@@ -728,16 +695,12 @@ HG_PRIVATE const struct na_class *hg_transfer_class(
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
 {
     struct na_context *context = transfer->home->context;
-    void *check;
     unsigned i;
 
     hg_enter(transfer->home->lock);
     assert(transfer->pieces > 0);
     transfer->canceled = true;
-    check = transfer->check;
     hg_leave(transfer->home->lock);
-    if (check != NULL)
-        transfer->home->checker->cancel(check);
     for (i = 0; i < transfer->slot_count; i++) {
         na_op_id_t op_id;
 
@@ -748,125 +711,6 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
             (void) na_context_cancel(context, op_id);
     }
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
-}
-
-/* ---- For the checker ---- */
-
-HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
-    const struct hg_transfer *transfer)
-{
-    return &transfer->args;
-}
-
-HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
-    const struct hg_transfer *transfer)
-{
-    return transfer->home;
-}
-
-/* It was not looked up where all could be moved at once. */
-HG_PRIVATE struct na_addr *hg_transfer_owner(const struct hg_transfer *transfer)
-{
-    assert(transfer->args.origin->remote);
-    return transfer->owner != NULL ? transfer->owner
-                                   : hg_transfer_peer(&transfer->args);
-}
-
-HG_PRIVATE void hg_transfer_note_check(
-    struct hg_transfer *transfer, void *check)
-{
-    bool canceled;
-
-    hg_enter(transfer->home->lock);
-    assert(transfer->check == NULL && transfer->pieces > 0);
-    transfer->check = check;
-    canceled = transfer->canceled;
-    hg_leave(transfer->home->lock);
-    if (canceled) /* who did so did not find it */
-        transfer->home->checker->cancel(check);
-}
-
-HG_PRIVATE void hg_transfer_checked(
-    struct hg_transfer *transfer, hg_return_t ret)
-{
-    assert(transfer->checking);
-    hg_transfer_drop_piece(transfer, ret);
-}
-
-HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer)
-{
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
-}
-
-/* ---- Local memory that was withdrawn ---- */
-
-/* One whose local side it is and which is being checked, held; NULL: there is
- * none that was not canceled. The home's lock is held. */
-static struct hg_transfer *hg_transfer_find_checked(
-    struct hg_transfer_home *home, const struct hg_bulk *bulk)
-{
-    struct na_link *link;
-
-    for (link = home->transfers.next; link != &home->transfers;
-         link = link->next) {
-        struct hg_transfer *transfer =
-            HG_CONTAINER_OF(link, struct hg_transfer, link);
-        bool found = false;
-
-        hg_enter(transfer->home->lock);
-        if (transfer->checking && !transfer->canceled && transfer->pieces > 0 &&
-            hg_bulk_source(transfer->args.local) == bulk) {
-            transfer->pieces++;
-            found = true;
-        }
-        hg_leave(transfer->home->lock);
-        if (found)
-            return transfer;
-    }
-    return NULL;
-}
-
-/* Of the first home that has one. */
-static struct hg_transfer *hg_transfer_find_withdrawn(
-    struct hg_bulk_layer *layer, const struct hg_bulk *bulk)
-{
-    struct hg_transfer *transfer = NULL;
-    struct na_link *link;
-
-    hg_enter(layer->lock);
-    for (link = layer->homes.next; link != &layer->homes && transfer == NULL;
-         link = link->next) {
-        struct hg_transfer_home *home =
-            HG_CONTAINER_OF(link, struct hg_transfer_home, sibling);
-
-        hg_enter(home->lock);
-        transfer = hg_transfer_find_checked(home, bulk);
-        hg_leave(home->lock);
-    }
-    hg_leave(layer->lock);
-    return transfer;
-}
-
-/* Those that are held keep their homes. Each is canceled once. */
-static void hg_transfer_withdrawn(
-    struct hg_bulk_layer *layer, struct hg_bulk *bulk)
-{
-    struct hg_transfer *transfer;
-
-    while ((transfer = hg_transfer_find_withdrawn(layer, bulk)) != NULL)
-        hg_transfer_cancel(transfer);
-}
-
-HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
-    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker)
-{
-    assert(home->checker == NULL && hg_list_is_empty(&home->transfers));
-    home->checker = checker;
-    home->layer = layer;
-    hg_enter(layer->lock);
-    layer->withdrawn = hg_transfer_withdrawn;
-    hg_list_push(&layer->homes, &home->sibling);
-    hg_leave(layer->lock);
 }
 
 /* ---- What is known of one ---- */

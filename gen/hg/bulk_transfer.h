@@ -16,18 +16,12 @@
  * end: it ends when they have, so that nothing touches its memory any more. If
  * all data was moved all the same, it has gone well.
  *
- * Where its home has a checker, one that moved data of a peer's, all of it, is
- * told to that before it ends, and ends with what the checker says.
- *
  * One that does not end with its context is abandoned: it tells nobody, and its
  * memory is left to the transport.
  *
- * Who frees the local handle of one that is being checked gives that up.
- *
  * Locking: a transfer's own mutex guards its counts and slots; it is not held
  * while a piece is started, or canceled. Its home's guards the list of those
- * there are, and may be held when a transfer's is taken; the layer's that of
- * homes, and may be held when a home's is taken.
+ * there are, and may be held when a transfer's is taken.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -36,25 +30,12 @@
 
 struct hg_transfer;
 
-/* Finds out whether data came as it left (room bulk_check). No lock is held. */
-struct hg_transfer_checker {
-    /* All was moved: hg_transfer_checked tells once, perhaps within this. */
-    void (*begin)(struct hg_transfer *transfer);
-    /* Ask what hg_transfer_note_check was given to come to an end; and let go
-     * of it. */
-    void (*cancel)(void *check);
-    void (*end)(void *check);
-};
-
 /* Where transfers run: a context's part. */
 struct hg_transfer_home {
-    struct na_context *context;                /* on the bulk layer's class */
-    struct na_queue *queue;                    /* for callbacks */
-    const struct hg_transfer_checker *checker; /* NULL: nothing is checked */
-    struct hg_bulk_layer *layer;               /* if so, whose list it is on */
-    struct na_link sibling;                    /* the layer's lock */
+    struct na_context *context; /* on the bulk layer's class */
+    struct na_queue *queue;     /* for callbacks */
     _Atomic uint32_t under_way;
-    _Atomic bool ending;     /* its context is: no check begins any more */
+    _Atomic bool ending;     /* its context is */
     _Atomic bool left;       /* by its context: those under way are abandoned */
     struct hg_monitor *lock; /* the bulk class's */
     struct na_link transfers; /* until their callbacks have run */
@@ -64,11 +45,6 @@ struct hg_transfer_home {
 HG_PRIVATE void hg_transfer_home_init(
     struct hg_transfer_home *home, struct hg_monitor *lock);
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
-
-/* Have what moves between the layer's memory and peers' checked, from the start
- * to the end of the home. */
-HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
-    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker);
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -135,27 +111,5 @@ HG_PRIVATE const struct na_class *hg_transfer_class(
 
 /* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
-
-/* ---- For the checker ---- */
-
-/* What it does, where, and with whom: who answered for the memory, on the bulk
- * class. All borrowed. */
-HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
-    const struct hg_transfer *transfer);
-HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
-    const struct hg_transfer *transfer);
-HG_PRIVATE struct na_addr *hg_transfer_owner(
-    const struct hg_transfer *transfer);
-
-/* What is to be canceled with a transfer that is held; it is the transfer's. */
-HG_PRIVATE void hg_transfer_note_check(
-    struct hg_transfer *transfer, void *check);
-
-/* How the data is. */
-HG_PRIVATE void hg_transfer_checked(
-    struct hg_transfer *transfer, hg_return_t ret);
-
-/* Let go of one that is held. */
-HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "hg/header.h"
+#include "na/emul.h"
 #include "na/live.h"
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
@@ -64,12 +65,21 @@ HG_PRIVATE void hg_class_fill_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
-HG_PRIVATE void hg_class_set_options(
+HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options)
 {
+    struct na_class *bulk_class = hg_class->layer->na_class;
+
+    if (na_emul_sum_frames(bulk_class, options->bulk_checksum) != HG_SUCCESS) {
+        hg_log_error("cls",
+            "bulk_checksum: %s+%s moves bulk data without a checksum",
+            na_class_ops(bulk_class)->name, bulk_class->protocol);
+        return HG_OPNOTSUPPORT;
+    }
     hg_class_fill_options(&hg_class->options, options);
     hg_class->registry.timed = options->histograms;
     hg_class->watched = hg_class->hook != NULL || options->histograms;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
@@ -102,8 +112,9 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto free_class;
-    hg_class_set_options(hg_class, options);
-    ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
+    ret = hg_class_set_options(hg_class, options);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
     ret = na_live_add(NA_LIVE_CLASS, hg_class);

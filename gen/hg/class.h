@@ -36,7 +36,6 @@ enum hg_count {
     HG_COUNT_DROPPED,
     HG_COUNT_EXPIRED,
     HG_COUNT_CANCELED,
-    HG_COUNT_BULK_DAMAGED,
     HG_COUNTS
 };
 
@@ -84,8 +83,10 @@ HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
 
 /* The class has these from now on, and no context yet. Functions that are
- * registered already keep their histograms, or have none. */
-HG_PRIVATE void hg_class_set_options(
+ * registered already keep their histograms, or have none. HG_OPNOTSUPPORT
+ * (logged): bulk_checksum, where the transport moves the bytes itself; then
+ * nothing has changed. */
+HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
 /* Create a class without a context: the first member of an object of `size`

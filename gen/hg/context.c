@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "hg/bulk_check.h"
 #include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
@@ -356,7 +355,7 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
-    sum_p->bulk_damaged = counts[HG_COUNT_BULK_DAMAGED];
+    sum_p->bulk_damaged = atomic_load(&hg_class->layer->transfers_damaged);
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
@@ -451,9 +450,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto close_na;
     context->id = na_sink_number(context->na_context);
-    if (hg_class->options.bulk_checksum)
-        hg_transfer_home_check(
-            &context->transfers, hg_class->layer, hg_bulk_check_table());
     hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_leave(hg_class->lock);

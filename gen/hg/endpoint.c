@@ -418,9 +418,10 @@ hg_return_t HG_Class_set_options(
     }
     mine = *options;
     hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
-    hg_class_set_options(hg_class, &mine);
-    hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
-    return HG_SUCCESS;
+    ret = hg_class_set_options(hg_class, &mine);
+    if (ret == HG_SUCCESS)
+        hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+    return ret;
 }
 
 hg_return_t HG_Class_get_options(

@@ -127,12 +127,6 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     return hg_forward_create_at(context, addr, &rpc, handle_p);
 }
 
-HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
-{
-    return hg_forward_create_at(context, addr, rpc, handle_p);
-}
-
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {

@@ -26,12 +26,6 @@
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* The same of a function that need not be registered; in either model, and
- * forgotten (hg_forward_forget) when the call is over, or did not begin. */
-HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc,
-    struct hg_handle **handle_p);
-
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);

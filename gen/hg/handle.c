@@ -406,7 +406,7 @@ HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
-    static const struct hg_args none = {NULL, 0, 0, false};
+    static const struct hg_args none = {NULL, 0, false};
 
     assert(handle->state == HG_HANDLE_IDLE && !handle->target);
     if (handle->large) {

@@ -138,8 +138,7 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc; /* used by bulk_check */
-    bool raw;     /* need not be decoded to the end */
+    bool raw; /* need not be decoded to the end */
 };
 
 /* What became of a message. Its handle may have another call by now, of another

@@ -38,15 +38,6 @@ static bool hg_serve_is_ending(struct hg_context *context)
             &context->hg_class->draining, memory_order_relaxed);
 }
 
-/* The same of a function: who moves memory of ours may ask how it is until
- * nobody does any more. */
-static bool hg_serve_is_shut(struct hg_context *context, hg_id_t id)
-{
-    return hg_serve_is_ending(context) &&
-        (atomic_load(&context->closing) ||
-            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
-}
-
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
@@ -346,14 +337,6 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* Whether the class serves a function of the library's own. */
-static bool hg_serve_has_builtin(const struct hg_class *hg_class, hg_id_t id)
-{
-    return hg_class->builtin != NULL &&
-        (hg_class->options.bulk_checksum ||
-            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
-}
-
 /* Find the function: one that is registered, or else the library's own. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
@@ -362,16 +345,13 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 
     if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
         return;
-    if (hg_serve_has_builtin(hg_class, id))
+    if (hg_class->builtin != NULL)
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
 }
 
-static void hg_serve_run_builtin(struct na_completion *done);
-
-/* Execute a function of the library's own. One that returns HG_AGAIN has done a
- * part of its work, and is called again in a later turn. */
+/* Execute a function of the library's own. */
 static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
@@ -382,11 +362,6 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     }
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
-    if (ret == HG_AGAIN && !hg_serve_is_answered(handle)) {
-        atomic_store(&handle->state, HG_HANDLE_QUEUED);
-        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
-        return;
-    }
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
@@ -445,12 +420,12 @@ static void hg_serve_fetch(struct na_completion *done)
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:
  * the peer takes no refusals either. The lock is held. */
-static bool hg_serve_admit(struct hg_handle *handle, hg_id_t id, bool refused)
+static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || hg_serve_is_shut(context, id) ||
+    handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
@@ -520,7 +495,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, header->rpc_id, refused);
+        admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);

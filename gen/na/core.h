@@ -166,6 +166,7 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
+    bool sums_frames;         /* the emulation's have a CRC64 */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */

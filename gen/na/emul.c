@@ -417,6 +417,16 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
     na_emul_leave(emul);
 }
 
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    if (on && (core->emul == NULL || (core->ops.caps & NA_CAP_HANDS_OVER) != 0))
+        return NA_OPNOTSUPPORT;
+    core->sums_frames = on;
+    return NA_SUCCESS;
+}
+
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 {
     const struct na_plugin *ops = na_class_ops(mem->na_class);

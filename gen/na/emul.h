@@ -112,6 +112,11 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context);
  * has moved the bytes when its put or get returns: nothing is to be done. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
+/* Whether frames of puts and gets that this class starts have a CRC64 of their
+ * data. NA_OPNOTSUPPORT (not logged), unless `on` is false: bytes move without
+ * frames, all of them or some. No context is open yet. */
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
+
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
  * transport. */

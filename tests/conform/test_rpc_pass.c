@@ -204,7 +204,12 @@ HG_TEST_WHERE(rpc_pass_third_process_moves, hg_test_crosses_processes)
     pass_try(false, "plain");
 }
 
-HG_TEST_WHERE(rpc_pass_with_checks, hg_test_crosses_processes)
+static bool pass_may_check(void)
+{
+    return hg_test_crosses_processes() && hg_test_moves_in_messages();
+}
+
+HG_TEST_WHERE(rpc_pass_with_checks, pass_may_check)
 {
     pass_try(false, "checked");
 }
