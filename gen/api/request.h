@@ -120,8 +120,8 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 /* Start the layer on a class, which stays the application's and must outlive
  * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
  * the class; the application may make and drive others. There is one layer in a
- * process. HG_EXIST: started already; HG_INVALID_ARG: NULL; HG_OPNOTSUPPORT: the
- * option bulk_checksum, on a transport that moves bulk data itself.
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL; HG_OPNOTSUPPORT:
+ * the option bulk_checksum, on a transport that moves bulk data itself.
  *
  * A child of fork has no part in its parent's layer, and can start none: unless
  * the parent had neither this one nor the bulk layer then, every function is
