@@ -21886,10 +21886,10 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
         (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
 }
 
-/* ==== gen/hg/proc.h ==== */
+/* ==== gen/proc/proc.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/proc.h"
+#line 1 "gen/proc/proc.h"
 #endif
 /*
  * proc: the object that a proc function encodes into, decodes from or frees
@@ -21916,9 +21916,9 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 #define HG_GEN_HG_PROC_H
 
 /* #include "base/log.h" */
+/* #include "na/core.h" */
 
 struct hg_bulk_layer;
-struct na_addr;
 
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
@@ -21953,17 +21953,6 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
-/* The class and handle whose arguments a proc handles; NULL: none. Used by the
- * functions of the callback model. */
-struct hg_proc_owner {
-    struct hg_class *hg_class;
-    struct hg_handle *handle;
-    struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
-    /* For an encoder over a buffer of the application: move to a larger buffer,
-     * which `size` more bytes fit; or NULL. */
-    hg_return_t (*spill)(struct hg_proc *proc, size_t size);
-};
-
 struct hg_proc {
     struct hg_proc_room room; /* first: the macros know it. Decoding never
                                  writes to its data */
@@ -21972,8 +21961,9 @@ struct hg_proc {
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
     bool made_outside;    /* HG_FREE: the application allocated the strings */
     const char *function; /* for log lines: what is called; NULL */
-    const char *peer;     /* and by or at whom; NULL */
-    struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_class *hg_class; /* of a call of the callback model; else NULL */
+    struct hg_handle *handle;  /* likewise */
+    struct hg_proc_own *own;   /* one of hg_proc_create*; NULL: a call's */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
     struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
@@ -21999,13 +21989,19 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* Encode into or decode from `size` bytes of the application's, as
- * hg_proc_create does. */
-HG_PRIVATE void hg_proc_init_user(
-    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
+/* A proc over `size` bytes at `data`, for what `op` does. */
+HG_PRIVATE void hg_proc_init(
+    struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
+
+/* The other side of the call, for log lines. */
+static inline const char *hg_proc_peer(const struct hg_proc *proc)
+{
+    return proc->addr != NULL && proc->addr->name != NULL ? proc->addr->name
+                                                          : "a peer";
+}
 
 /* A line about the arguments of a call begins with function and peer. */
 #define HG_PROC_SUBJECT "%s%s%s%s%s"
@@ -22013,9 +22009,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
     (proc)->function != NULL ? "\"" : "", \
         (proc)->function != NULL ? (proc)->function : "", \
         (proc)->function != NULL ? "\" with " : "", \
-        (proc)->function == NULL ? "" \
-        : (proc)->peer != NULL   ? (proc)->peer \
-                                 : "a peer", \
+        (proc)->function != NULL ? hg_proc_peer(proc) : "", \
         (proc)->function != NULL ? ": " : ""
 
 /* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
@@ -22024,22 +22018,6 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
     HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
                                                 : HG_LOG_LEVEL_ERROR, \
         "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
-
-/* What the lines logged are to name: the arguments of `function`, which came
- * from or go to `peer` (both borrowed). */
-static inline void hg_proc_set_subject(
-    struct hg_proc *proc, const char *function, const char *peer)
-{
-    proc->function = function;
-    proc->peer = peer;
-}
-
-/* Tell whom the proc works for (borrowed as long as it is used). */
-static inline void hg_proc_set_owner(
-    struct hg_proc *proc, struct hg_proc_owner *owner)
-{
-    proc->owner = owner;
-}
 
 /* ---- Its end ---- */
 
@@ -22069,6 +22047,9 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* ---- Steps ---- */
+
+/* Whether there is a proc (logged if not). */
+HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
 
 /* Make room for a step where there is none; the proc does not free. */
 HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);
@@ -22114,10 +22095,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 
 #endif
 
-/* ==== gen/hg/proc.c ==== */
+/* ==== gen/proc/proc.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/proc.c"
+#line 1 "gen/proc/proc.c"
 #endif
 /*
  * proc: where encoded bytes go and decoded bytes come from.
@@ -22134,7 +22115,7 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  *
  * Locking: none, see proc.h.
  */
-/* #include "hg/proc.h" */
+/* #include "proc/proc.h" */
 
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
@@ -22180,7 +22161,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 
 /* ---- Life ---- */
 
-static void hg_proc_init(
+HG_PRIVATE HG_HOT void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size)
 {
     assert(data != NULL || size == 0);
@@ -22188,21 +22169,18 @@ static void hg_proc_init(
     proc->room.data = data;
     proc->room.pos = 0;
     proc->room.end = size;
-    proc->limit = size;
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
     proc->made_outside = false;
     proc->function = NULL;
-    proc->peer = NULL;
-    proc->owner = NULL;
+    proc->hg_class = NULL;
+    proc->handle = NULL;
+    proc->own = NULL;
     proc->layer = NULL;
     proc->addr = NULL;
     proc->buf = NULL;
-    proc->reserve = 0;
     proc->kept = NULL;
-    proc->kept_count = 0;
-    proc->kept_capacity = HG_PROC_KEPT_FIRST;
 }
 
 /* After the buffer has grown, perhaps moved: where the proc stands in it. */
@@ -22239,13 +22217,8 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->kept = proc->kept_first;
-}
-
-HG_PRIVATE void hg_proc_init_user(
-    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size)
-{
-    assert(op != HG_FREE);
-    hg_proc_init(proc, op, (unsigned char *) data, size);
+    proc->kept_count = 0;
+    proc->kept_capacity = HG_PROC_KEPT_FIRST;
 }
 
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
@@ -22340,7 +22313,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 {
     struct hg_proc_kept *next;
 
-    assert(object != NULL && proc->kept_count <= proc->kept_capacity);
+    assert(object != NULL);
     /* Procs of the application keep nothing: it frees with HG_FREE. */
     if (proc->kept == NULL)
         return HG_SUCCESS;
@@ -22358,7 +22331,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 /* It looks among the latest first. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
-    size_t i = proc->kept_count;
+    size_t i = proc->kept != NULL ? proc->kept_count : 0;
 
     while (i > 0 && proc->kept[i - 1].object != object)
         i--;
@@ -22390,9 +22363,12 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Grow the buffer, so that `size` more bytes fit. */
+/* Grow the buffer, so that `size` more bytes fit. What was encoded elsewhere,
+ * as the application gave a buffer, or took one, moves into it. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
+    const unsigned char *elsewhere =
+        proc->buf->data == NULL ? proc->room.data : NULL;
     hg_return_t ret;
 
     if (size > proc->limit - proc->room.pos) {
@@ -22403,9 +22379,12 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
         proc->reserve + proc->limit);
-    if (ret == HG_SUCCESS)
-        hg_proc_attach(proc);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_proc_attach(proc);
+    if (elsewhere != NULL)
+        memcpy(proc->room.data, elsewhere, proc->room.pos);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
@@ -22417,9 +22396,6 @@ HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
-    else if (proc->room.op == HG_ENCODE && proc->owner != NULL &&
-        proc->owner->spill != NULL)
-        ret = proc->owner->spill(proc, size);
     else
         HG_PROC_EXPLAIN(proc, "%s needs %zu bytes, and %zu of %zu are left%s",
             proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
@@ -22455,64 +22431,89 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
 
 /* ---- What hg.h offers ---- */
 
-hg_return_t hg_proc_create(
-    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
-{
-    hg_proc_t made;
-
-    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
-        (op != HG_ENCODE && op != HG_DECODE && op != HG_FREE)) {
-        hg_log_error("proc", "hg_proc_create: a NULL, or an unknown operation");
-        return HG_INVALID_ARG;
-    }
-    made = (hg_proc_t) hg_mem_alloc(sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("proc", "no memory for a proc");
-        return HG_NOMEM;
-    }
-    if (op == HG_FREE)
-        hg_proc_init_free(made);
-    else
-        hg_proc_init_user(made, op, buf, size);
-    *proc = made;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_free(hg_proc_t proc)
+HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc)
 {
     if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    hg_mem_free(proc);
-    return HG_SUCCESS;
+        (void) hg_proc_refuse(NULL);
+    return proc != NULL;
 }
 
 hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return HG_ENCODE;
-    }
-    return proc->room.op;
+    return hg_proc_is_there(proc) ? proc->room.op : HG_ENCODE;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return 0;
-    }
-    return proc->room.pos;
+    return hg_proc_is_there(proc) ? proc->room.pos : 0;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
+    if (!hg_proc_is_there(proc))
         return 0;
-    }
-    if (proc->buf != NULL && proc->error == HG_SUCCESS)
-        return proc->limit - proc->room.pos;
-    return proc->room.end - proc->room.pos;
+    return proc->buf != NULL && proc->own == NULL && proc->error == HG_SUCCESS
+        ? proc->limit - proc->room.pos
+        : proc->room.end - proc->room.pos;
+}
+
+hg_class_t *hg_proc_get_class(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->hg_class : NULL;
+}
+
+hg_handle_t hg_proc_get_handle(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->handle : HG_HANDLE_NULL;
+}
+
+hg_size_t hg_proc_get_size(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->room.end : 0;
+}
+
+hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    if (proc->room.op == HG_FREE || size <= proc->room.end - proc->room.pos)
+        return proc->error;
+    /* What no memory has is refused below like any other size. */
+    return hg_proc_make_room(proc, size <= SIZE_MAX ? (size_t) size : SIZE_MAX);
+}
+
+hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    return hg_proc_reserve(
+        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
+}
+
+/* Whether there is a proc with bytes to point at. */
+static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
+{
+    if (proc != NULL && proc->room.op != HG_FREE)
+        return true;
+    (void) hg_log_misuse("proc", function, "no proc, or one that frees");
+    return false;
+}
+
+void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
+{
+    if (!hg_proc_has_bytes(proc, "hg_proc_save_ptr") ||
+        hg_proc_reserve(proc, data_size) != HG_SUCCESS)
+        return NULL;
+    proc->room.pos += (size_t) data_size;
+    return proc->room.data + proc->room.pos - (size_t) data_size;
+}
+
+hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) data;
+    (void) data_size;
+    return hg_proc_has_bytes(proc, "hg_proc_restore_ptr") ? HG_SUCCESS
+                                                          : HG_INVALID_ARG;
 }
 
 void *hg_proc_alloc(hg_proc_t proc, size_t size)
@@ -22539,13 +22540,13 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
     hg_mem_free((void *) (uintptr_t) ptr);
 }
 
-/* ==== gen/hg/proc_types.c ==== */
+/* ==== gen/proc/proc_types.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/proc_types.c"
+#line 1 "gen/proc/proc_types.c"
 #endif
 /*
- * proc_types: the procs of the basic types.
+ * proc_types: the procs of the basic types, and string objects.
  *
  * On the wire, without padding between fields:
  *
@@ -22562,145 +22563,86 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
  * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
  * HG_PROTOCOL_ERROR.
  *
+ * A string object knows whether its string is to be freed. The string may come
+ * from the application, or go to it, and is freed as the application would:
+ * while it is in an object, the heap does not count it as the library's.
+ *
  * Locking: none, see proc.h.
  */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
-/* #include "hg/proc.h" */
+/* #include "proc/proc.h" */
 
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
 
-/* ---- Numbers ----
- *
- * What most arguments are made of: one comparison while there is room, and
- * everything else behind a call that ends the function. */
+/* ---- Numbers ---- */
 
-hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
+/* Copy a number between this machine's byte order and the wire's. */
+static inline void hg_proc_order(void *to, const void *from, size_t size)
 {
-    unsigned char *bytes;
+    size_t i;
 
-    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 1)))
-        return hg_proc_step_again(proc, data, 1, hg_proc_uint8_t);
-    bytes = hg_proc_step(proc, 1);
+    if (HG_WIRE_IS_NATIVE) {
+        memcpy(to, from, size);
+        return;
+    }
+    for (i = 0; i < size; i++)
+        ((unsigned char *) to)[i] =
+            ((const unsigned char *) from)[size - 1 - i];
+}
+
+static inline void hg_proc_number(hg_proc_t proc, void *data, size_t size)
+{
+    unsigned char *bytes = hg_proc_step(proc, size);
+
     if (proc->room.op == HG_ENCODE)
-        bytes[0] = *(const uint8_t *) data;
+        hg_proc_order(bytes, data, size);
     else
-        *(uint8_t *) data = bytes[0];
-    return HG_SUCCESS;
+        hg_proc_order(data, bytes, size);
 }
 
-hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
-{
-    unsigned char *bytes;
+/* Most arguments are made of numbers: one comparison while the buffer has
+ * space, and everything else behind a call that ends the function. */
+#define HG_PROC_NUMBER(type, size) \
+    hg_return_t hg_proc_##type(hg_proc_t proc, void *data) \
+    { \
+        if (HG_UNLIKELY(!hg_proc_may_step(proc, data, size))) \
+            return hg_proc_step_again(proc, data, size, hg_proc_##type); \
+        hg_proc_number(proc, data, size); \
+        return HG_SUCCESS; \
+    }
 
-    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 2)))
-        return hg_proc_step_again(proc, data, 2, hg_proc_uint16_t);
-    bytes = hg_proc_step(proc, 2);
-    if (proc->room.op == HG_ENCODE)
-        hg_wire_store16(bytes, *(const uint16_t *) data);
-    else
-        *(uint16_t *) data = hg_wire_load16(bytes);
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
-{
-    unsigned char *bytes;
-
-    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 4)))
-        return hg_proc_step_again(proc, data, 4, hg_proc_uint32_t);
-    bytes = hg_proc_step(proc, 4);
-    if (proc->room.op == HG_ENCODE)
-        hg_wire_store32(bytes, *(const uint32_t *) data);
-    else
-        *(uint32_t *) data = hg_wire_load32(bytes);
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
-{
-    unsigned char *bytes;
-
-    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 8)))
-        return hg_proc_step_again(proc, data, 8, hg_proc_uint64_t);
-    bytes = hg_proc_step(proc, 8);
-    if (proc->room.op == HG_ENCODE)
-        hg_wire_store64(bytes, *(const uint64_t *) data);
-    else
-        *(uint64_t *) data = hg_wire_load64(bytes);
-    return HG_SUCCESS;
-}
-
-/* C allows the unsigned access to a signed object, and both are two's
- * complement. */
-hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data)
-{
-    return hg_proc_uint8_t(proc, data);
-}
-
-hg_return_t hg_proc_int16_t(hg_proc_t proc, void *data)
-{
-    return hg_proc_uint16_t(proc, data);
-}
-
-hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data)
-{
-    return hg_proc_uint32_t(proc, data);
-}
-
-hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data)
-{
-    return hg_proc_uint64_t(proc, data);
-}
-
-hg_return_t hg_proc_float(hg_proc_t proc, void *data)
-{
-    uint32_t bits;
-    hg_return_t ret;
-
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
-    memcpy(&bits, data, sizeof(bits));
-    ret = hg_proc_uint32_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
-        memcpy(data, &bits, sizeof(bits));
-    return ret;
-}
-
-hg_return_t hg_proc_double(hg_proc_t proc, void *data)
-{
-    uint64_t bits;
-    hg_return_t ret;
-
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
-    memcpy(&bits, data, sizeof(bits));
-    ret = hg_proc_uint64_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
-        memcpy(data, &bits, sizeof(bits));
-    return ret;
-}
+HG_PROC_NUMBER(int8_t, 1)
+HG_PROC_NUMBER(uint8_t, 1)
+HG_PROC_NUMBER(int16_t, 2)
+HG_PROC_NUMBER(uint16_t, 2)
+HG_PROC_NUMBER(int32_t, 4)
+HG_PROC_NUMBER(uint32_t, 4)
+HG_PROC_NUMBER(int64_t, 8)
+HG_PROC_NUMBER(uint64_t, 8)
+HG_PROC_NUMBER(float, 4)
+HG_PROC_NUMBER(double, 8)
 
 hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
 {
-    unsigned char *bytes;
+    hg_bool_t *truth = (hg_bool_t *) data;
+    uint8_t byte = 0;
+    hg_return_t ret;
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    bytes = hg_proc_step(proc, 1);
-    if (bytes == NULL)
-        return proc->error;
-    if (proc->room.op == HG_ENCODE) {
-        bytes[0] = *(const hg_bool_t *) data != HG_FALSE;
-        return HG_SUCCESS;
-    }
-    if (bytes[0] > 1) {
-        HG_PROC_EXPLAIN(proc, "a bool is the byte %u", bytes[0]);
+    if (proc->room.op == HG_ENCODE)
+        byte = *truth != HG_FALSE;
+    ret = hg_proc_uint8_t(proc, &byte);
+    if (ret != HG_SUCCESS || proc->room.op != HG_DECODE)
+        return ret;
+    if (byte > 1) {
+        HG_PROC_EXPLAIN(proc, "a bool is the byte %u", byte);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
-    *(hg_bool_t *) data = bytes[0];
+    *truth = byte;
     return HG_SUCCESS;
 }
 
@@ -22712,7 +22654,7 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
 
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
-    /* Of an array that was never decoded there is nothing to free. */
+    /* An array that was never decoded has nothing to free. */
     if (size == 0 || proc->room.op == HG_FREE)
         return proc->error;
     if (HG_UNLIKELY(buf == NULL))
@@ -22727,15 +22669,20 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
     return HG_SUCCESS;
 }
 
+hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    return hg_proc_raw(
+        proc, data, data_size <= SIZE_MAX ? (size_t) data_size : SIZE_MAX);
+}
+
 hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
 {
-    unsigned char *bytes;
+    unsigned char *bytes = NULL;
 
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
-    if (size == 0)
-        return proc->error;
-    bytes = hg_proc_step(proc, size);
+    if (size > 0)
+        bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
     if (proc->room.op == HG_ENCODE)
@@ -22826,531 +22773,39 @@ static void hg_proc_string_free(hg_proc_t proc, char *str)
     hg_mem_free(str);
 }
 
-/* Two objects of different types, though alike: each is accessed as what it
- * is. */
-hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
+/* The two types of strings are pointers of one representation, but not
+ * compatible types: so the pointer is copied. */
+static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
 {
-    hg_string_t *str = (hg_string_t *) data;
+    hg_return_t ret = HG_SUCCESS;
+    char *str;
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
+    memcpy(&str, data, sizeof(str));
     switch (proc->room.op) {
-    case HG_ENCODE: return hg_proc_string_encode(proc, *str);
-    case HG_DECODE: return hg_proc_string_decode(proc, str);
-    case HG_FREE: break;
+    case HG_ENCODE: return hg_proc_string_encode(proc, str);
+    case HG_DECODE: ret = hg_proc_string_decode(proc, &str); break;
+    case HG_FREE:
+        if (!is_const || !proc->keeps_const)
+            hg_proc_string_free(proc, str);
+        str = NULL;
     }
-    hg_proc_string_free(proc, *str);
-    *str = NULL;
-    return HG_SUCCESS;
+    memcpy(data, &str, sizeof(str));
+    return ret;
+}
+
+hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_string(proc, data, false);
 }
 
 hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 {
-    hg_const_string_t *str = (hg_const_string_t *) data;
-    hg_return_t ret;
-    char *copy;
-
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
-    switch (proc->room.op) {
-    case HG_ENCODE: return hg_proc_string_encode(proc, *str);
-    case HG_DECODE:
-        ret = hg_proc_string_decode(proc, &copy);
-        *str = copy;
-        return ret;
-    case HG_FREE: break;
-    }
-    if (!proc->keeps_const)
-        hg_proc_string_free(proc, (char *) (uintptr_t) *str);
-    *str = NULL;
-    return HG_SUCCESS;
+    return hg_proc_string(proc, data, true);
 }
 
-/* ==== gen/hg/proc_own.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/proc_own.c"
-#endif
-/*
- * proc_own: what the callback model asks of procs, and procs that an
- * application makes for itself.
- *
- * One of its own encodes into a buffer of the application's until that is full,
- * then into an extra one on the heap, which begins with all that was encoded
- * before. A hash is computed when it is asked for, over the bytes as they lie
- * there, which is what updating it with each value would have given.
- *
- * Invariants: the room lies in `extra` once that has data; extra that was taken
- * is not touched again but to read.
- *
- * Locking: none, a proc belongs to one thread at a time.
- */
-/* #include "base/crc64.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "hg/proc.h" */
-
-struct hg_proc_own {
-    struct hg_proc proc;
-    struct hg_proc_owner owner;
-    hg_proc_hash_t hash;
-    uint8_t flags;
-    bool extra_taken; /* the application frees it */
-    struct hg_buf extra;
-    uint64_t value; /* of the hash, at the last flush */
-};
-
-/* ---- Which is which ---- */
-
-/* NULL: not one of the application's own. */
-static struct hg_proc_own *hg_proc_own_is(hg_proc_t proc)
-{
-    return proc->owner != NULL ? proc->owner->own : NULL;
-}
-
-/* Like hg_proc_own_is, but any other proc is an error, and logged. */
-static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
-{
-    struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;
-
-    if (own == NULL)
-        (void) hg_log_misuse("proc", function, "not a proc of hg_proc_create");
-    return own;
-}
-
-/* ---- The extra buffer ---- */
-
-static void hg_proc_own_drop_extra(struct hg_proc_own *own)
-{
-    if (!own->extra_taken)
-        hg_buf_fini(&own->extra);
-    own->extra.data = NULL;
-    own->extra.capacity = 0;
-    own->extra_taken = false;
-}
-
-static hg_return_t hg_proc_own_spill(struct hg_proc *proc, size_t size)
-{
-    struct hg_proc_own *own = hg_proc_own_is(proc);
-    struct hg_buf extra = {NULL, 0};
-    bool first = own->extra.data == NULL || own->extra_taken;
-    hg_return_t ret;
-
-    assert(own != NULL && proc == &own->proc && proc->room.op == HG_ENCODE);
-    if (size > SIZE_MAX / 2 - proc->room.pos) {
-        hg_log_error("proc", "%zu bytes are more than a buffer can have", size);
-        return HG_MSGSIZE;
-    }
-    if (!first)
-        extra = own->extra;
-    ret = hg_buf_reserve(&extra, proc->room.pos + size, SIZE_MAX / 2);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (first && proc->room.pos > 0)
-        memcpy(extra.data, proc->room.data, proc->room.pos);
-    own->extra = extra;
-    own->extra_taken = false;
-    proc->room.data = extra.data;
-    proc->room.end = extra.capacity;
-    assert(size <= proc->room.end - proc->room.pos);
-    return HG_SUCCESS;
-}
-
-/* ---- Life ---- */
-
-/* Also with no buffer at all: the first byte encoded makes the extra one. */
-static void hg_proc_own_begin(
-    struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
-{
-    if (op == HG_FREE)
-        hg_proc_init_free(&own->proc);
-    else
-        hg_proc_init_user(&own->proc, op, buf, size);
-    hg_proc_set_owner(&own->proc, &own->owner);
-    own->flags = 0;
-    own->value = 0;
-}
-
-hg_return_t hg_proc_create2(
-    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
-{
-    struct hg_proc_own *own;
-
-    if (hg_class == NULL || proc_p == NULL) {
-        hg_log_error("proc", "hg_proc_create: a NULL");
-        return HG_INVALID_ARG;
-    }
-    own = (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
-    if (own == NULL) {
-        hg_log_error("proc", "no memory for a proc");
-        return HG_NOMEM;
-    }
-    own->owner.hg_class = hg_class;
-    own->owner.own = own;
-    own->owner.spill = hg_proc_own_spill;
-    own->hash = hash;
-    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
-    *proc_p = &own->proc;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
-    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
-{
-    hg_proc_t proc;
-    hg_return_t ret;
-
-    if (proc_p == NULL) {
-        hg_log_error("proc", "hg_proc_create_set: nowhere to put it");
-        return HG_INVALID_ARG;
-    }
-    ret = hg_proc_create2(hg_class, hash, &proc);
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_proc_reset(proc, buf, buf_size, op);
-    if (ret != HG_SUCCESS) {
-        (void) hg_proc_free2(proc);
-        return ret;
-    }
-    *proc_p = proc;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_free2(hg_proc_t proc)
-{
-    struct hg_proc_own *own;
-
-    if (proc == NULL)
-        return HG_SUCCESS;
-    own = hg_proc_own_of(proc, "hg_proc_free");
-    if (own == NULL)
-        return HG_INVALID_ARG;
-    hg_proc_own_drop_extra(own);
-    hg_mem_free(own);
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_reset(
-    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op)
-{
-    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
-
-    if (own == NULL)
-        return HG_INVALID_ARG;
-    if ((op != HG_ENCODE && op != HG_DECODE && op != HG_FREE) ||
-        (buf == NULL && op != HG_FREE) || buf_size > SIZE_MAX / 2) {
-        hg_log_error("proc", "hg_proc_reset: no buffer, or no such operation");
-        return HG_INVALID_ARG;
-    }
-    hg_proc_own_drop_extra(own);
-    hg_proc_own_begin(own, buf, (size_t) buf_size, op);
-    return HG_SUCCESS;
-}
-
-/* ---- Whose it is ---- */
-
-hg_class_t *hg_proc_get_class(hg_proc_t proc)
-{
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return NULL;
-    }
-    return proc->owner != NULL ? proc->owner->hg_class : NULL;
-}
-
-hg_handle_t hg_proc_get_handle(hg_proc_t proc)
-{
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return HG_HANDLE_NULL;
-    }
-    return proc->owner != NULL ? proc->owner->handle : HG_HANDLE_NULL;
-}
-
-void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle)
-{
-    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_handle");
-
-    if (own != NULL)
-        own->owner.handle = handle;
-}
-
-uint8_t hg_proc_get_flags(hg_proc_t proc)
-{
-    const struct hg_proc_own *own;
-
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return 0;
-    }
-    own = hg_proc_own_is(proc);
-    return own != NULL ? own->flags : 0;
-}
-
-void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
-{
-    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_flags");
-
-    if (own != NULL)
-        own->flags = flags;
-}
-
-/* ---- Room ---- */
-
-hg_size_t hg_proc_get_size(hg_proc_t proc)
-{
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return 0;
-    }
-    return proc->room.end;
-}
-
-hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
-{
-    if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    if (proc->room.op == HG_FREE || size <= proc->room.end - proc->room.pos)
-        return proc->error;
-    /* What no memory has is refused below like any other size. */
-    return hg_proc_make_room(proc, size <= SIZE_MAX ? (size_t) size : SIZE_MAX);
-}
-
-hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
-{
-    if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    return hg_proc_reserve(
-        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
-}
-
-void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
-{
-    hg_return_t ret;
-    unsigned char *bytes;
-
-    if (proc == NULL || proc->room.op == HG_FREE) {
-        hg_log_error("proc", "hg_proc_save_ptr: no proc, or one that frees");
-        return NULL;
-    }
-    ret = hg_proc_reserve(proc, data_size);
-    if (ret != HG_SUCCESS)
-        return NULL;
-    bytes = proc->room.data + proc->room.pos;
-    proc->room.pos += (size_t) data_size;
-    return bytes;
-}
-
-hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
-{
-    (void) data;
-    (void) data_size;
-    if (proc == NULL || proc->room.op == HG_FREE) {
-        hg_log_error("proc", "hg_proc_restore_ptr: no proc, or one that frees");
-        return HG_INVALID_ARG;
-    }
-    return HG_SUCCESS;
-}
-
-void *hg_proc_get_extra_buf(hg_proc_t proc)
-{
-    const struct hg_proc_own *own;
-
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return NULL;
-    }
-    own = hg_proc_own_is(proc);
-    return own != NULL ? own->extra.data : NULL;
-}
-
-hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
-{
-    const struct hg_proc_own *own;
-
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return 0;
-    }
-    own = hg_proc_own_is(proc);
-    return own != NULL ? own->extra.capacity : 0;
-}
-
-hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
-{
-    struct hg_proc_own *own =
-        hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
-
-    if (own == NULL)
-        return HG_INVALID_ARG;
-    if (own->extra.data == NULL) {
-        hg_log_error(
-            "proc", "hg_proc_set_extra_buf_is_mine: there is no extra buffer");
-        return HG_INVALID_ARG;
-    }
-    if (own->extra_taken == (theirs != 0))
-        return HG_SUCCESS;
-    own->extra_taken = theirs != 0;
-    if (own->extra_taken)
-        hg_mem_give(own->extra.data);
-    else
-        hg_mem_take(own->extra.data);
-    return HG_SUCCESS;
-}
-
-/* ---- Hashes ---- */
-
-/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
- * 0xD0DB. Bit by bit: nobody hashes much with it. */
-static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
-{
-    unsigned crc = 0;
-    size_t i;
-    int bit;
-
-    for (i = 0; i < size; i++) {
-        crc ^= (unsigned) data[i] << 8;
-        for (bit = 0; bit < 8; bit++)
-            crc = (crc & 0x8000u) != 0 ? crc << 1 ^ 0x8bb7u : crc << 1;
-        crc &= 0xffffu;
-    }
-    return (uint16_t) crc;
-}
-
-/* CRC-32C: reflected polynomial 0x82F63B78, all ones in and out; "123456789"
- * gives 0xE3069283. Four bits at a time, for the same reason. */
-static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
-{
-    static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede,
-        0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d, 0x82f63b78,
-        0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a,
-        0xf36e6f75};
-    uint32_t crc = UINT32_MAX;
-    size_t i;
-
-    for (i = 0; i < size; i++) {
-        crc ^= data[i];
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return ~crc;
-}
-
-/* How many bytes a hash has; 0: none. */
-static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
-{
-    switch (hash) {
-    case HG_CRC16: return 2;
-    case HG_CRC32: return 4;
-    case HG_CRC64: return 8;
-    case HG_NOHASH: break;
-    }
-    return 0;
-}
-
-hg_return_t hg_proc_flush(hg_proc_t proc)
-{
-    struct hg_proc_own *own;
-
-    if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    own = hg_proc_own_is(proc);
-    if (own == NULL || proc->error != HG_SUCCESS)
-        return proc->error;
-    switch (own->hash) {
-    case HG_CRC16:
-        own->value = hg_proc_own_crc16(proc->room.data, proc->room.pos);
-        break;
-    case HG_CRC32:
-        own->value = hg_proc_own_crc32c(proc->room.data, proc->room.pos);
-        break;
-    case HG_CRC64:
-        own->value = hg_crc64_update(0, proc->room.data, proc->room.pos);
-        break;
-    case HG_NOHASH: break;
-    }
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_checksum_get(
-    hg_proc_t proc, void *hash, hg_size_t hash_size)
-{
-    const struct hg_proc_own *own =
-        hg_proc_own_of(proc, "hg_proc_checksum_get");
-    unsigned char bytes[8];
-    size_t size;
-
-    if (own == NULL)
-        return HG_INVALID_ARG;
-    size = hg_proc_own_hash_size(own->hash);
-    if (size == 0 || hash == NULL || hash_size < size) {
-        hg_log_error("proc",
-            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
-            size);
-        return HG_INVALID_ARG;
-    }
-    hg_wire_store64(bytes, own->value);
-    memcpy(hash, bytes, size);
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_checksum_verify(
-    hg_proc_t proc, const void *hash, hg_size_t hash_size)
-{
-    unsigned char bytes[8] = {0};
-    size_t size;
-    hg_return_t ret;
-
-    if (hash == NULL) {
-        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
-        return HG_INVALID_ARG;
-    }
-    ret = hg_proc_checksum_get(
-        proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
-    if (ret != HG_SUCCESS)
-        return ret;
-    size = hg_proc_own_hash_size(hg_proc_own_is(proc)->hash);
-    if (memcmp(hash, bytes, size) == 0)
-        return HG_SUCCESS;
-    HG_PROC_EXPLAIN(
-        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
-    return HG_CHECKSUM_ERROR;
-}
-
-void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
-{
-    (void) proc;
-    (void) data;
-    (void) data_size;
-}
-
-/* ---- Bytes ---- */
-
-hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size)
-{
-    return hg_proc_raw(
-        proc, data, data_size <= SIZE_MAX ? (size_t) data_size : SIZE_MAX);
-}
-
-/* ==== gen/hg/string_object.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/string_object.c"
-#endif
-/*
- * string_object: strings that know whether they are to be freed.
- *
- * The string of an object may come from the application, or go to it, and is
- * freed as the application would: while it is in an object, the heap does not
- * count it as the library's. Only that of a proc that is still decoding is,
- * and changes hands when it was decoded.
- *
- * Locking: none, an object belongs to one thread at a time.
- */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "hg/proc.h" */
+/* ---- String objects ---- */
 
 /* Whether there is an object; logged if not. */
 static bool hg_string_object_there(const hg_string_object_t *string)
@@ -23424,11 +22879,8 @@ hg_return_t hg_string_object_dup(
 
 char *hg_string_object_swap(hg_string_object_t *string, char *s)
 {
-    char *old;
+    char *old = string != NULL ? string->data : NULL;
 
-    if (!hg_string_object_there(string))
-        return NULL;
-    old = string->data;
     (void) hg_string_object_init_char(string, s, 0);
     return old;
 }
@@ -23466,24 +22918,368 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
     return hg_string_object_free(object);
 }
 
-/* ==== gen/hg/checksum.c ==== */
+/* ==== gen/proc/proc_own.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/checksum.c"
+#line 1 "gen/proc/proc_own.c"
 #endif
 /*
- * checksum: checksums as objects, for applications.
+ * proc_own: procs that an application makes for itself, and checksums.
  *
- * The Mercury design report's abstract checksum: a method chosen by name,
- * then any number of updates. The one method is "crc64". The library's own
- * messages use base/crc64 directly and do not know this room.
+ * A proc of hg_proc_create2 encodes into a buffer of the application's until
+ * that is full, then into an extra one on the heap, which begins with all that
+ * was encoded before. A hash is computed over the encoded bytes when it is
+ * asked for.
  *
- * Locking: none, a checksum belongs to one thread at a time.
+ * The Mercury design report's abstract checksum is an object with a method
+ * chosen by name, and any number of updates. The one method is "crc64". The
+ * library's own messages use base/crc64 directly.
+ *
+ * Invariant: an extra buffer that the application took is `taken`, not `extra`,
+ * and only read.
+ *
+ * Locking: none, a proc or checksum belongs to one thread at a time.
  */
 /* #include "base/crc64.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
+/* #include "proc/proc.h" */
+
+struct hg_proc_own {
+    struct hg_proc proc;
+    hg_proc_hash_t hash;
+    uint8_t flags;
+    struct hg_buf extra;
+    struct hg_buf taken; /* the application frees it */
+    uint64_t value;      /* of the hash, at the last flush */
+};
+
+/* NULL, logged: a proc of a call, or none. */
+static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
+{
+    if (proc != NULL && proc->own != NULL)
+        return proc->own;
+    (void) hg_log_misuse("proc", function, "not a proc of hg_proc_create");
+    return NULL;
+}
+
+static bool hg_proc_own_is_op(hg_proc_op_t op)
+{
+    return op == HG_ENCODE || op == HG_DECODE || op == HG_FREE;
+}
+
+/* ---- Life ---- */
+
+/* Also with no buffer at all: the first byte encoded makes the extra one. */
+static void hg_proc_own_begin(
+    struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
+{
+    static const struct hg_buf none = {NULL, 0};
+    struct hg_class *hg_class = own->proc.hg_class;
+    struct hg_handle *handle = own->proc.handle;
+
+    hg_buf_fini(&own->extra);
+    own->taken = none;
+    own->flags = 0;
+    own->value = 0;
+    if (op == HG_FREE)
+        hg_proc_init_free(&own->proc);
+    else
+        hg_proc_init(&own->proc, op, (unsigned char *) buf, size);
+    own->proc.hg_class = hg_class;
+    own->proc.handle = handle;
+    own->proc.own = own;
+    if (op != HG_ENCODE)
+        return;
+    own->proc.buf = &own->extra;
+    own->proc.reserve = 0;
+    own->proc.limit = SIZE_MAX / 2;
+}
+
+/* NULL: no memory (logged). */
+static struct hg_proc_own *hg_proc_own_new(
+    hg_class_t *hg_class, hg_proc_hash_t hash)
+{
+    struct hg_proc_own *own =
+        (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
+
+    if (own == NULL) {
+        hg_log_error("proc", "no memory for a proc");
+        return NULL;
+    }
+    own->proc.hg_class = hg_class;
+    own->hash = hash;
+    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
+    return own;
+}
+
+hg_return_t hg_proc_create(
+    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
+        !hg_proc_own_is_op(op))
+        return hg_log_misuse(
+            "proc", "hg_proc_create", "a NULL, or an unknown operation");
+    own = hg_proc_own_new(NULL, HG_NOHASH);
+    if (own == NULL)
+        return HG_NOMEM;
+    hg_proc_own_begin(own, buf, size, op);
+    own->proc.buf = NULL; /* the end is an error */
+    *proc = &own->proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_create2(
+    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    struct hg_proc_own *own;
+
+    if (hg_class == NULL || proc_p == NULL)
+        return hg_log_misuse("proc", "hg_proc_create", "a NULL");
+    own = hg_proc_own_new(hg_class, hash);
+    if (own == NULL)
+        return HG_NOMEM;
+    *proc_p = &own->proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
+    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    hg_proc_t proc = NULL;
+    hg_return_t ret =
+        hg_proc_create2(hg_class, hash, proc_p != NULL ? &proc : NULL);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_reset(proc, buf, buf_size, op);
+    if (ret == HG_SUCCESS)
+        *proc_p = proc;
+    else
+        (void) hg_proc_free2(proc);
+    return ret;
+}
+
+hg_return_t hg_proc_free(hg_proc_t proc)
+{
+    return proc == NULL ? hg_proc_refuse(NULL) : hg_proc_free2(proc);
+}
+
+hg_return_t hg_proc_free2(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL)
+        return HG_SUCCESS;
+    own = hg_proc_own_of(proc, "hg_proc_free");
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    hg_buf_fini(&own->extra);
+    hg_mem_free(own);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_reset(
+    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if (!hg_proc_own_is_op(op) || (buf == NULL && op != HG_FREE) ||
+        buf_size > SIZE_MAX / 2)
+        return hg_log_misuse(
+            "proc", "hg_proc_reset", "no buffer, or no such operation");
+    hg_proc_own_begin(own, buf, (size_t) buf_size, op);
+    return HG_SUCCESS;
+}
+
+/* ---- Handle, flags, extra buffer ---- */
+
+void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle)
+{
+    if (hg_proc_own_of(proc, "hg_proc_set_handle") != NULL)
+        proc->handle = handle;
+}
+
+uint8_t hg_proc_get_flags(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) && proc->own != NULL ? proc->own->flags : 0;
+}
+
+void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_flags");
+
+    if (own != NULL)
+        own->flags = flags;
+}
+
+/* The extra buffer, taken or not; empty. */
+static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
+{
+    static const struct hg_buf none = {NULL, 0};
+
+    if (!hg_proc_is_there(proc) || proc->own == NULL)
+        return none;
+    return proc->own->extra.data != NULL ? proc->own->extra : proc->own->taken;
+}
+
+void *hg_proc_get_extra_buf(hg_proc_t proc)
+{
+    return hg_proc_own_extra(proc).data;
+}
+
+hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
+{
+    return hg_proc_own_extra(proc).capacity;
+}
+
+hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
+{
+    static const struct hg_buf none = {NULL, 0};
+    struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if (own->extra.data == NULL && own->taken.data == NULL)
+        return hg_log_misuse("proc", "hg_proc_set_extra_buf_is_mine",
+            "there is no extra buffer");
+    if (theirs != 0 && own->extra.data != NULL) {
+        own->taken = own->extra;
+        own->extra = none;
+        hg_mem_give(own->taken.data);
+    } else if (theirs == 0 && own->extra.data == NULL) {
+        own->extra = own->taken;
+        own->taken = none;
+        hg_mem_take(own->extra.data);
+    }
+    return HG_SUCCESS;
+}
+
+/* ---- Hashes ---- */
+
+/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
+ * 0xD0DB. Bit by bit: nobody hashes much with it. */
+static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
+{
+    unsigned crc = 0;
+    size_t i;
+    int bit;
+
+    for (i = 0; i < size; i++) {
+        crc ^= (unsigned) data[i] << 8;
+        for (bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000u) != 0 ? crc << 1 ^ 0x8bb7u : crc << 1;
+        crc &= 0xffffu;
+    }
+    return (uint16_t) crc;
+}
+
+/* CRC-32C: reflected polynomial 0x82F63B78, all ones in and out; "123456789"
+ * gives 0xE3069283. Bit by bit, for the same reason. */
+static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    size_t i;
+    int bit;
+
+    for (i = 0; i < size; i++) {
+        crc ^= data[i];
+        for (bit = 0; bit < 8; bit++)
+            crc = (crc & 1) != 0 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+/* How many bytes a hash has; 0: none. */
+static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
+{
+    return hash == HG_CRC16 ? 2
+        : hash == HG_CRC32  ? 4
+        : hash == HG_CRC64  ? 8
+                            : 0;
+}
+
+hg_return_t hg_proc_flush(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+    const unsigned char *data;
+    size_t size;
+
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    own = proc->own;
+    if (own == NULL || proc->error != HG_SUCCESS)
+        return proc->error;
+    data = proc->room.data;
+    size = proc->room.pos;
+    if (own->hash == HG_CRC16)
+        own->value = hg_proc_own_crc16(data, size);
+    else if (own->hash == HG_CRC32)
+        own->value = hg_proc_own_crc32c(data, size);
+    else if (own->hash == HG_CRC64)
+        own->value = hg_crc64_update(0, data, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_get(
+    hg_proc_t proc, void *hash, hg_size_t hash_size)
+{
+    const struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_checksum_get");
+    unsigned char bytes[8];
+    size_t size;
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    size = hg_proc_own_hash_size(own->hash);
+    if (size == 0 || hash == NULL || hash_size < size) {
+        hg_log_error("proc",
+            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
+            size);
+        return HG_INVALID_ARG;
+    }
+    hg_wire_store64(bytes, own->value);
+    memcpy(hash, bytes, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_verify(
+    hg_proc_t proc, const void *hash, hg_size_t hash_size)
+{
+    unsigned char bytes[8] = {0};
+    size_t size;
+    hg_return_t ret;
+
+    if (hash == NULL) {
+        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_proc_checksum_get(
+        proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
+    if (ret != HG_SUCCESS)
+        return ret;
+    size = hg_proc_own_hash_size(proc->own->hash);
+    if (memcmp(hash, bytes, size) == 0)
+        return HG_SUCCESS;
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
+    return HG_CHECKSUM_ERROR;
+}
+
+void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) proc;
+    (void) data;
+    (void) data_size;
+}
+
+/* ---- Checksums ---- */
 
 #define HG_CHECKSUM_SIZE 8
 
@@ -25045,11 +24841,11 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
-/* #include "hg/proc.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
+/* #include "proc/proc.h" */
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
@@ -25754,8 +25550,8 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
-/* #include "hg/proc.h" */
 /* #include "na/addr.h" */
+/* #include "proc/proc.h" */
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
 #define HG_BULK_VERSION 1
@@ -27346,9 +27142,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 /* #include "hg/class.h" */
 /* #include "hg/deadline.h" */
 /* #include "hg/header.h" */
-/* #include "hg/proc.h" */
 /* #include "hg/share.h" */
 /* #include "na/core.h" */
+/* #include "proc/proc.h" */
 
 struct hg_context;
 
@@ -28735,20 +28531,17 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 
 /* ---- Arguments ---- */
 
-/* Who asks a proc of this handle is told of it in the callback model only. */
+/* A proc of this handle can ask for it in the callback model only. */
 static HG_HOT void hg_handle_lend(
-    struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
+    struct hg_handle *handle, struct hg_proc *proc)
 {
-    static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};
-
     proc->layer = handle->context->hg_class->layer;
+    proc->function = handle->rpc.name;
     proc->addr = handle->addr;
     if (!handle->context->callbacks)
         return;
-    *owner = nobody;
-    owner->hg_class = handle->context->hg_class;
-    owner->handle = handle;
-    hg_proc_set_owner(proc, owner);
+    proc->hg_class = handle->context->hg_class;
+    proc->handle = handle;
 }
 
 /* Begin to decode arguments behind so many bytes of the application's. */
@@ -28764,7 +28557,6 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
         return HG_OVERFLOW;
     }
     hg_proc_init_decode(proc, args->data + area, args->size - area);
-    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
     return HG_SUCCESS;
 }
 
@@ -28781,7 +28573,6 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
-    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret;
 
@@ -28789,7 +28580,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return hg_handle_misread(handle, ret);
-    hg_handle_lend(handle, &proc, &owner);
+    hg_handle_lend(handle, &proc);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
@@ -28809,12 +28600,11 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
 HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
     hg_proc_cb_t proc_cb, void *data, bool made_outside)
 {
-    struct hg_proc_owner owner;
     struct hg_proc proc;
 
     hg_proc_init_free(&proc);
     proc.made_outside = made_outside;
-    hg_handle_lend(handle, &proc, &owner);
+    hg_handle_lend(handle, &proc);
     return proc_cb(&proc, data);
 }
 
@@ -28875,7 +28665,6 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
     size_t limit = hg_handle_encode_limit(handle, area);
-    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
 
@@ -28887,8 +28676,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
-    hg_handle_lend(handle, &proc, &owner);
-    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
+    hg_handle_lend(handle, &proc);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);
@@ -39690,8 +39478,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
 /* #include "hg/layer.h" */
-/* #include "hg/proc.h" */
 /* #include "hg/request.h" */
+/* #include "proc/proc.h" */
 
 /* ---- The network layer ---- */
 

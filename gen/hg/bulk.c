@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "hg/proc.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/mux.h"
 #include "na/rma.h"
+#include "proc/proc.h"
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 

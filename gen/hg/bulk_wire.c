@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "hg/proc.h"
 #include "na/addr.h"
+#include "proc/proc.h"
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
 #define HG_BULK_VERSION 1

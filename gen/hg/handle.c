@@ -933,20 +933,17 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 
 /* ---- Arguments ---- */
 
-/* Who asks a proc of this handle is told of it in the callback model only. */
+/* A proc of this handle can ask for it in the callback model only. */
 static HG_HOT void hg_handle_lend(
-    struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
+    struct hg_handle *handle, struct hg_proc *proc)
 {
-    static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};
-
     proc->layer = handle->context->hg_class->layer;
+    proc->function = handle->rpc.name;
     proc->addr = handle->addr;
     if (!handle->context->callbacks)
         return;
-    *owner = nobody;
-    owner->hg_class = handle->context->hg_class;
-    owner->handle = handle;
-    hg_proc_set_owner(proc, owner);
+    proc->hg_class = handle->context->hg_class;
+    proc->handle = handle;
 }
 
 /* Begin to decode arguments behind so many bytes of the application's. */
@@ -962,7 +959,6 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
         return HG_OVERFLOW;
     }
     hg_proc_init_decode(proc, args->data + area, args->size - area);
-    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
     return HG_SUCCESS;
 }
 
@@ -979,7 +975,6 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
-    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret;
 
@@ -987,7 +982,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return hg_handle_misread(handle, ret);
-    hg_handle_lend(handle, &proc, &owner);
+    hg_handle_lend(handle, &proc);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
@@ -1007,12 +1002,11 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
 HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
     hg_proc_cb_t proc_cb, void *data, bool made_outside)
 {
-    struct hg_proc_owner owner;
     struct hg_proc proc;
 
     hg_proc_init_free(&proc);
     proc.made_outside = made_outside;
-    hg_handle_lend(handle, &proc, &owner);
+    hg_handle_lend(handle, &proc);
     return proc_cb(&proc, data);
 }
 
@@ -1073,7 +1067,6 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
     size_t limit = hg_handle_encode_limit(handle, area);
-    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
 
@@ -1085,8 +1078,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
-    hg_handle_lend(handle, &proc, &owner);
-    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
+    hg_handle_lend(handle, &proc);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);

@@ -40,9 +40,9 @@
 #include "hg/class.h"
 #include "hg/deadline.h"
 #include "hg/header.h"
-#include "hg/proc.h"
 #include "hg/share.h"
 #include "na/core.h"
+#include "proc/proc.h"
 
 struct hg_context;
 

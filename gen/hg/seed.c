@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "hg/layer.h"
-#include "hg/proc.h"
 #include "hg/request.h"
+#include "proc/proc.h"
 
 /* ---- The network layer ---- */
 

@@ -10,8 +10,8 @@
 HG_TEST(proc_of_a_call_knows_whose_it_is)
 {
     long places[2];
-    struct hg_proc_owner owner = {(struct hg_class *) (void *) &places[0],
-        (struct hg_handle *) (void *) &places[1], NULL, NULL};
+    struct hg_class *hg_class = (struct hg_class *) (void *) &places[0];
+    struct hg_handle *handle = (struct hg_handle *) (void *) &places[1];
     struct hg_buf buf = {NULL, 0};
     struct hg_proc proc;
     uint64_t value = 1;
@@ -19,9 +19,10 @@ HG_TEST(proc_of_a_call_knows_whose_it_is)
     HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 8, 1024));
     HG_CHECK(hg_proc_get_class(&proc) == NULL);
     HG_CHECK(hg_proc_get_handle(&proc) == HG_HANDLE_NULL);
-    hg_proc_set_owner(&proc, &owner);
-    HG_CHECK(hg_proc_get_class(&proc) == owner.hg_class);
-    HG_CHECK(hg_proc_get_handle(&proc) == owner.handle);
+    proc.hg_class = hg_class;
+    proc.handle = handle;
+    HG_CHECK(hg_proc_get_class(&proc) == hg_class);
+    HG_CHECK(hg_proc_get_handle(&proc) == handle);
 
     /* Nothing else is its own. */
     HG_CHECK_EQ_INT(hg_proc_get_flags(&proc), 0);

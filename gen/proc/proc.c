@@ -14,7 +14,7 @@
  *
  * Locking: none, see proc.h.
  */
-#include "hg/proc.h"
+#include "proc/proc.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -60,7 +60,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 
 /* ---- Life ---- */
 
-static void hg_proc_init(
+HG_PRIVATE HG_HOT void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size)
 {
     assert(data != NULL || size == 0);
@@ -68,21 +68,18 @@ static void hg_proc_init(
     proc->room.data = data;
     proc->room.pos = 0;
     proc->room.end = size;
-    proc->limit = size;
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
     proc->made_outside = false;
     proc->function = NULL;
-    proc->peer = NULL;
-    proc->owner = NULL;
+    proc->hg_class = NULL;
+    proc->handle = NULL;
+    proc->own = NULL;
     proc->layer = NULL;
     proc->addr = NULL;
     proc->buf = NULL;
-    proc->reserve = 0;
     proc->kept = NULL;
-    proc->kept_count = 0;
-    proc->kept_capacity = HG_PROC_KEPT_FIRST;
 }
 
 /* After the buffer has grown, perhaps moved: where the proc stands in it. */
@@ -119,13 +116,8 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->kept = proc->kept_first;
-}
-
-HG_PRIVATE void hg_proc_init_user(
-    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size)
-{
-    assert(op != HG_FREE);
-    hg_proc_init(proc, op, (unsigned char *) data, size);
+    proc->kept_count = 0;
+    proc->kept_capacity = HG_PROC_KEPT_FIRST;
 }
 
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
@@ -220,7 +212,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 {
     struct hg_proc_kept *next;
 
-    assert(object != NULL && proc->kept_count <= proc->kept_capacity);
+    assert(object != NULL);
     /* Procs of the application keep nothing: it frees with HG_FREE. */
     if (proc->kept == NULL)
         return HG_SUCCESS;
@@ -238,7 +230,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 /* It looks among the latest first. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
-    size_t i = proc->kept_count;
+    size_t i = proc->kept != NULL ? proc->kept_count : 0;
 
     while (i > 0 && proc->kept[i - 1].object != object)
         i--;
@@ -270,9 +262,12 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Grow the buffer, so that `size` more bytes fit. */
+/* Grow the buffer, so that `size` more bytes fit. What was encoded elsewhere,
+ * as the application gave a buffer, or took one, moves into it. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
+    const unsigned char *elsewhere =
+        proc->buf->data == NULL ? proc->room.data : NULL;
     hg_return_t ret;
 
     if (size > proc->limit - proc->room.pos) {
@@ -283,9 +278,12 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
         proc->reserve + proc->limit);
-    if (ret == HG_SUCCESS)
-        hg_proc_attach(proc);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_proc_attach(proc);
+    if (elsewhere != NULL)
+        memcpy(proc->room.data, elsewhere, proc->room.pos);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
@@ -297,9 +295,6 @@ HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
-    else if (proc->room.op == HG_ENCODE && proc->owner != NULL &&
-        proc->owner->spill != NULL)
-        ret = proc->owner->spill(proc, size);
     else
         HG_PROC_EXPLAIN(proc, "%s needs %zu bytes, and %zu of %zu are left%s",
             proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
@@ -335,64 +330,89 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
 
 /* ---- What hg.h offers ---- */
 
-hg_return_t hg_proc_create(
-    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
-{
-    hg_proc_t made;
-
-    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
-        (op != HG_ENCODE && op != HG_DECODE && op != HG_FREE)) {
-        hg_log_error("proc", "hg_proc_create: a NULL, or an unknown operation");
-        return HG_INVALID_ARG;
-    }
-    made = (hg_proc_t) hg_mem_alloc(sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("proc", "no memory for a proc");
-        return HG_NOMEM;
-    }
-    if (op == HG_FREE)
-        hg_proc_init_free(made);
-    else
-        hg_proc_init_user(made, op, buf, size);
-    *proc = made;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_proc_free(hg_proc_t proc)
+HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc)
 {
     if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    hg_mem_free(proc);
-    return HG_SUCCESS;
+        (void) hg_proc_refuse(NULL);
+    return proc != NULL;
 }
 
 hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return HG_ENCODE;
-    }
-    return proc->room.op;
+    return hg_proc_is_there(proc) ? proc->room.op : HG_ENCODE;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
-        return 0;
-    }
-    return proc->room.pos;
+    return hg_proc_is_there(proc) ? proc->room.pos : 0;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
 {
-    if (proc == NULL) {
-        (void) hg_proc_refuse(NULL);
+    if (!hg_proc_is_there(proc))
         return 0;
-    }
-    if (proc->buf != NULL && proc->error == HG_SUCCESS)
-        return proc->limit - proc->room.pos;
-    return proc->room.end - proc->room.pos;
+    return proc->buf != NULL && proc->own == NULL && proc->error == HG_SUCCESS
+        ? proc->limit - proc->room.pos
+        : proc->room.end - proc->room.pos;
+}
+
+hg_class_t *hg_proc_get_class(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->hg_class : NULL;
+}
+
+hg_handle_t hg_proc_get_handle(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->handle : HG_HANDLE_NULL;
+}
+
+hg_size_t hg_proc_get_size(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) ? proc->room.end : 0;
+}
+
+hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    if (proc->room.op == HG_FREE || size <= proc->room.end - proc->room.pos)
+        return proc->error;
+    /* What no memory has is refused below like any other size. */
+    return hg_proc_make_room(proc, size <= SIZE_MAX ? (size_t) size : SIZE_MAX);
+}
+
+hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    return hg_proc_reserve(
+        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
+}
+
+/* Whether there is a proc with bytes to point at. */
+static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
+{
+    if (proc != NULL && proc->room.op != HG_FREE)
+        return true;
+    (void) hg_log_misuse("proc", function, "no proc, or one that frees");
+    return false;
+}
+
+void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
+{
+    if (!hg_proc_has_bytes(proc, "hg_proc_save_ptr") ||
+        hg_proc_reserve(proc, data_size) != HG_SUCCESS)
+        return NULL;
+    proc->room.pos += (size_t) data_size;
+    return proc->room.data + proc->room.pos - (size_t) data_size;
+}
+
+hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) data;
+    (void) data_size;
+    return hg_proc_has_bytes(proc, "hg_proc_restore_ptr") ? HG_SUCCESS
+                                                          : HG_INVALID_ARG;
 }
 
 void *hg_proc_alloc(hg_proc_t proc, size_t size)

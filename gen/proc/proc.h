@@ -24,9 +24,9 @@
 #define HG_GEN_HG_PROC_H
 
 #include "base/log.h"
+#include "na/core.h"
 
 struct hg_bulk_layer;
-struct na_addr;
 
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
@@ -61,17 +61,6 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
-/* The class and handle whose arguments a proc handles; NULL: none. Used by the
- * functions of the callback model. */
-struct hg_proc_owner {
-    struct hg_class *hg_class;
-    struct hg_handle *handle;
-    struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
-    /* For an encoder over a buffer of the application: move to a larger buffer,
-     * which `size` more bytes fit; or NULL. */
-    hg_return_t (*spill)(struct hg_proc *proc, size_t size);
-};
-
 struct hg_proc {
     struct hg_proc_room room; /* first: the macros know it. Decoding never
                                  writes to its data */
@@ -80,8 +69,9 @@ struct hg_proc {
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
     bool made_outside;    /* HG_FREE: the application allocated the strings */
     const char *function; /* for log lines: what is called; NULL */
-    const char *peer;     /* and by or at whom; NULL */
-    struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_class *hg_class; /* of a call of the callback model; else NULL */
+    struct hg_handle *handle;  /* likewise */
+    struct hg_proc_own *own;   /* one of hg_proc_create*; NULL: a call's */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
     struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
@@ -107,13 +97,19 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* Encode into or decode from `size` bytes of the application's, as
- * hg_proc_create does. */
-HG_PRIVATE void hg_proc_init_user(
-    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
+/* A proc over `size` bytes at `data`, for what `op` does. */
+HG_PRIVATE void hg_proc_init(
+    struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
+
+/* The other side of the call, for log lines. */
+static inline const char *hg_proc_peer(const struct hg_proc *proc)
+{
+    return proc->addr != NULL && proc->addr->name != NULL ? proc->addr->name
+                                                          : "a peer";
+}
 
 /* A line about the arguments of a call begins with function and peer. */
 #define HG_PROC_SUBJECT "%s%s%s%s%s"
@@ -121,9 +117,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
     (proc)->function != NULL ? "\"" : "", \
         (proc)->function != NULL ? (proc)->function : "", \
         (proc)->function != NULL ? "\" with " : "", \
-        (proc)->function == NULL ? "" \
-        : (proc)->peer != NULL   ? (proc)->peer \
-                                 : "a peer", \
+        (proc)->function != NULL ? hg_proc_peer(proc) : "", \
         (proc)->function != NULL ? ": " : ""
 
 /* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
@@ -132,22 +126,6 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
     HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
                                                 : HG_LOG_LEVEL_ERROR, \
         "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
-
-/* What the lines logged are to name: the arguments of `function`, which came
- * from or go to `peer` (both borrowed). */
-static inline void hg_proc_set_subject(
-    struct hg_proc *proc, const char *function, const char *peer)
-{
-    proc->function = function;
-    proc->peer = peer;
-}
-
-/* Tell whom the proc works for (borrowed as long as it is used). */
-static inline void hg_proc_set_owner(
-    struct hg_proc *proc, struct hg_proc_owner *owner)
-{
-    proc->owner = owner;
-}
 
 /* ---- Its end ---- */
 
@@ -177,6 +155,9 @@ HG_PRIVATE hg_return_t hg_proc_keep(
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* ---- Steps ---- */
+
+/* Whether there is a proc (logged if not). */
+HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
 
 /* Make room for a step where there is none; the proc does not free. */
 HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proc_own: procs that an application makes for itself, and checksums.
+ *
+ * A proc of hg_proc_create2 encodes into a buffer of the application's until
+ * that is full, then into an extra one on the heap, which begins with all that
+ * was encoded before. A hash is computed over the encoded bytes when it is
+ * asked for.
+ *
+ * The Mercury design report's abstract checksum is an object with a method
+ * chosen by name, and any number of updates. The one method is "crc64". The
+ * library's own messages use base/crc64 directly.
+ *
+ * Invariant: an extra buffer that the application took is `taken`, not `extra`,
+ * and only read.
+ *
+ * Locking: none, a proc or checksum belongs to one thread at a time.
+ */
+#include "base/crc64.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "proc/proc.h"
+
+struct hg_proc_own {
+    struct hg_proc proc;
+    hg_proc_hash_t hash;
+    uint8_t flags;
+    struct hg_buf extra;
+    struct hg_buf taken; /* the application frees it */
+    uint64_t value;      /* of the hash, at the last flush */
+};
+
+/* NULL, logged: a proc of a call, or none. */
+static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
+{
+    if (proc != NULL && proc->own != NULL)
+        return proc->own;
+    (void) hg_log_misuse("proc", function, "not a proc of hg_proc_create");
+    return NULL;
+}
+
+static bool hg_proc_own_is_op(hg_proc_op_t op)
+{
+    return op == HG_ENCODE || op == HG_DECODE || op == HG_FREE;
+}
+
+/* ---- Life ---- */
+
+/* Also with no buffer at all: the first byte encoded makes the extra one. */
+static void hg_proc_own_begin(
+    struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
+{
+    static const struct hg_buf none = {NULL, 0};
+    struct hg_class *hg_class = own->proc.hg_class;
+    struct hg_handle *handle = own->proc.handle;
+
+    hg_buf_fini(&own->extra);
+    own->taken = none;
+    own->flags = 0;
+    own->value = 0;
+    if (op == HG_FREE)
+        hg_proc_init_free(&own->proc);
+    else
+        hg_proc_init(&own->proc, op, (unsigned char *) buf, size);
+    own->proc.hg_class = hg_class;
+    own->proc.handle = handle;
+    own->proc.own = own;
+    if (op != HG_ENCODE)
+        return;
+    own->proc.buf = &own->extra;
+    own->proc.reserve = 0;
+    own->proc.limit = SIZE_MAX / 2;
+}
+
+/* NULL: no memory (logged). */
+static struct hg_proc_own *hg_proc_own_new(
+    hg_class_t *hg_class, hg_proc_hash_t hash)
+{
+    struct hg_proc_own *own =
+        (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
+
+    if (own == NULL) {
+        hg_log_error("proc", "no memory for a proc");
+        return NULL;
+    }
+    own->proc.hg_class = hg_class;
+    own->hash = hash;
+    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
+    return own;
+}
+
+hg_return_t hg_proc_create(
+    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
+        !hg_proc_own_is_op(op))
+        return hg_log_misuse(
+            "proc", "hg_proc_create", "a NULL, or an unknown operation");
+    own = hg_proc_own_new(NULL, HG_NOHASH);
+    if (own == NULL)
+        return HG_NOMEM;
+    hg_proc_own_begin(own, buf, size, op);
+    own->proc.buf = NULL; /* the end is an error */
+    *proc = &own->proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_create2(
+    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    struct hg_proc_own *own;
+
+    if (hg_class == NULL || proc_p == NULL)
+        return hg_log_misuse("proc", "hg_proc_create", "a NULL");
+    own = hg_proc_own_new(hg_class, hash);
+    if (own == NULL)
+        return HG_NOMEM;
+    *proc_p = &own->proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
+    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    hg_proc_t proc = NULL;
+    hg_return_t ret =
+        hg_proc_create2(hg_class, hash, proc_p != NULL ? &proc : NULL);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_reset(proc, buf, buf_size, op);
+    if (ret == HG_SUCCESS)
+        *proc_p = proc;
+    else
+        (void) hg_proc_free2(proc);
+    return ret;
+}
+
+hg_return_t hg_proc_free(hg_proc_t proc)
+{
+    return proc == NULL ? hg_proc_refuse(NULL) : hg_proc_free2(proc);
+}
+
+hg_return_t hg_proc_free2(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL)
+        return HG_SUCCESS;
+    own = hg_proc_own_of(proc, "hg_proc_free");
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    hg_buf_fini(&own->extra);
+    hg_mem_free(own);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_reset(
+    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if (!hg_proc_own_is_op(op) || (buf == NULL && op != HG_FREE) ||
+        buf_size > SIZE_MAX / 2)
+        return hg_log_misuse(
+            "proc", "hg_proc_reset", "no buffer, or no such operation");
+    hg_proc_own_begin(own, buf, (size_t) buf_size, op);
+    return HG_SUCCESS;
+}
+
+/* ---- Handle, flags, extra buffer ---- */
+
+void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle)
+{
+    if (hg_proc_own_of(proc, "hg_proc_set_handle") != NULL)
+        proc->handle = handle;
+}
+
+uint8_t hg_proc_get_flags(hg_proc_t proc)
+{
+    return hg_proc_is_there(proc) && proc->own != NULL ? proc->own->flags : 0;
+}
+
+void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_flags");
+
+    if (own != NULL)
+        own->flags = flags;
+}
+
+/* The extra buffer, taken or not; empty. */
+static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
+{
+    static const struct hg_buf none = {NULL, 0};
+
+    if (!hg_proc_is_there(proc) || proc->own == NULL)
+        return none;
+    return proc->own->extra.data != NULL ? proc->own->extra : proc->own->taken;
+}
+
+void *hg_proc_get_extra_buf(hg_proc_t proc)
+{
+    return hg_proc_own_extra(proc).data;
+}
+
+hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
+{
+    return hg_proc_own_extra(proc).capacity;
+}
+
+hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
+{
+    static const struct hg_buf none = {NULL, 0};
+    struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if (own->extra.data == NULL && own->taken.data == NULL)
+        return hg_log_misuse("proc", "hg_proc_set_extra_buf_is_mine",
+            "there is no extra buffer");
+    if (theirs != 0 && own->extra.data != NULL) {
+        own->taken = own->extra;
+        own->extra = none;
+        hg_mem_give(own->taken.data);
+    } else if (theirs == 0 && own->extra.data == NULL) {
+        own->extra = own->taken;
+        own->taken = none;
+        hg_mem_take(own->extra.data);
+    }
+    return HG_SUCCESS;
+}
+
+/* ---- Hashes ---- */
+
+/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
+ * 0xD0DB. Bit by bit: nobody hashes much with it. */
+static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
+{
+    unsigned crc = 0;
+    size_t i;
+    int bit;
+
+    for (i = 0; i < size; i++) {
+        crc ^= (unsigned) data[i] << 8;
+        for (bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000u) != 0 ? crc << 1 ^ 0x8bb7u : crc << 1;
+        crc &= 0xffffu;
+    }
+    return (uint16_t) crc;
+}
+
+/* CRC-32C: reflected polynomial 0x82F63B78, all ones in and out; "123456789"
+ * gives 0xE3069283. Bit by bit, for the same reason. */
+static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    size_t i;
+    int bit;
+
+    for (i = 0; i < size; i++) {
+        crc ^= data[i];
+        for (bit = 0; bit < 8; bit++)
+            crc = (crc & 1) != 0 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+/* How many bytes a hash has; 0: none. */
+static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
+{
+    return hash == HG_CRC16 ? 2
+        : hash == HG_CRC32  ? 4
+        : hash == HG_CRC64  ? 8
+                            : 0;
+}
+
+hg_return_t hg_proc_flush(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+    const unsigned char *data;
+    size_t size;
+
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    own = proc->own;
+    if (own == NULL || proc->error != HG_SUCCESS)
+        return proc->error;
+    data = proc->room.data;
+    size = proc->room.pos;
+    if (own->hash == HG_CRC16)
+        own->value = hg_proc_own_crc16(data, size);
+    else if (own->hash == HG_CRC32)
+        own->value = hg_proc_own_crc32c(data, size);
+    else if (own->hash == HG_CRC64)
+        own->value = hg_crc64_update(0, data, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_get(
+    hg_proc_t proc, void *hash, hg_size_t hash_size)
+{
+    const struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_checksum_get");
+    unsigned char bytes[8];
+    size_t size;
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    size = hg_proc_own_hash_size(own->hash);
+    if (size == 0 || hash == NULL || hash_size < size) {
+        hg_log_error("proc",
+            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
+            size);
+        return HG_INVALID_ARG;
+    }
+    hg_wire_store64(bytes, own->value);
+    memcpy(hash, bytes, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_verify(
+    hg_proc_t proc, const void *hash, hg_size_t hash_size)
+{
+    unsigned char bytes[8] = {0};
+    size_t size;
+    hg_return_t ret;
+
+    if (hash == NULL) {
+        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_proc_checksum_get(
+        proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
+    if (ret != HG_SUCCESS)
+        return ret;
+    size = hg_proc_own_hash_size(proc->own->hash);
+    if (memcmp(hash, bytes, size) == 0)
+        return HG_SUCCESS;
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
+    return HG_CHECKSUM_ERROR;
+}
+
+void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) proc;
+    (void) data;
+    (void) data_size;
+}
+
+/* ---- Checksums ---- */
+
+#define HG_CHECKSUM_SIZE 8
+
+struct hg_checksum {
+    uint64_t crc;
+    bool finalized; /* takes no update before a reset */
+};
+
+/* One log line, and what all functions but get_size return with it. */
+static int hg_checksum_refuse(const char *function, const char *cause)
+{
+    (void) hg_log_misuse("checksum", function, cause);
+    return -1;
+}
+
+int hg_checksum_init(const char *hash_method, hg_checksum_t *checksum)
+{
+    hg_checksum_t made;
+
+    if (hash_method == NULL || checksum == NULL)
+        return hg_checksum_refuse("hg_checksum_init", "a NULL");
+    if (strcmp(hash_method, "crc64") != 0)
+        return hg_checksum_refuse(
+            "hg_checksum_init", "the method is not \"crc64\"");
+    made = (hg_checksum_t) hg_mem_calloc(1, sizeof(*made));
+    if (made == NULL)
+        return hg_checksum_refuse("hg_checksum_init", "no memory");
+    *checksum = made;
+    return 0;
+}
+
+int hg_checksum_destroy(hg_checksum_t checksum)
+{
+    if (checksum == NULL)
+        return hg_checksum_refuse("hg_checksum_destroy", "a NULL");
+    hg_mem_free(checksum);
+    return 0;
+}
+
+int hg_checksum_reset(hg_checksum_t checksum)
+{
+    if (checksum == NULL)
+        return hg_checksum_refuse("hg_checksum_reset", "a NULL");
+    checksum->crc = 0;
+    checksum->finalized = false;
+    return 0;
+}
+
+size_t hg_checksum_get_size(hg_checksum_t checksum)
+{
+    if (checksum == NULL) {
+        (void) hg_checksum_refuse("hg_checksum_get_size", "a NULL");
+        return 0;
+    }
+    return HG_CHECKSUM_SIZE;
+}
+
+int hg_checksum_get(
+    hg_checksum_t checksum, void *buf, size_t size, int finalize)
+{
+    if (checksum == NULL || buf == NULL)
+        return hg_checksum_refuse("hg_checksum_get", "a NULL");
+    if (size < HG_CHECKSUM_SIZE)
+        return hg_checksum_refuse(
+            "hg_checksum_get", "the buffer has fewer than 8 bytes");
+    hg_wire_store64(buf, checksum->crc);
+    if (finalize != 0)
+        checksum->finalized = true;
+    return 0;
+}
+
+int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
+{
+    if (checksum == NULL || (data == NULL && size > 0))
+        return hg_checksum_refuse("hg_checksum_update", "a NULL");
+    if (checksum->finalized)
+        return hg_checksum_refuse(
+            "hg_checksum_update", "finalized; reset it first");
+    checksum->crc = hg_crc64_update(checksum->crc, data, size);
+    return 0;
+}
