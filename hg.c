@@ -3613,7 +3613,7 @@ struct na_queue {
     _Atomic(struct na_completion *) first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
-    unsigned waiters;    /* threads in na_queue_wait, and alike */
+    unsigned waiters;    /* threads in na_queue_nap */
     struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
@@ -3659,13 +3659,12 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 /* How many entries stand in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
-/* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
- * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
- * The lock is held, and free while sleeping. */
-HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline);
+/* Sleep until woken (NA_SUCCESS, also for no reason), until `deadline`
+ * (NA_TIMEOUT) or a signal (NA_INTR). The lock is held, once, and free while
+ * sleeping. */
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline);
 
-/* Let those who wait look again, after a change that they look for. */
+/* Wake all that sleep so, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif
@@ -3797,22 +3796,17 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
     hg_leave(queue->lock);
 }
 
-HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline)
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline)
 {
-    na_return_t ret = NA_SUCCESS;
     struct hg_nap nap;
+    na_return_t ret;
 
+    if (hg_clock_now() >= deadline)
+        return NA_TIMEOUT;
     queue->waiters++;
-    while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
-        (taken == NULL || *taken)) {
-        if (hg_clock_now() >= deadline)
-            ret = NA_TIMEOUT;
-        else
-            ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
-    }
+    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
     queue->waiters--;
-    return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
+    return ret;
 }
 
 /* ==== gen/na/core.h ==== */
@@ -3924,33 +3918,21 @@ struct na_sink {
     void *arg;
 };
 
-/* State of the waiting heuristics of a context; see na_progress_is_much. */
-struct na_load {
-    uint64_t since;    /* the last idle moment that messages came before */
-    uint64_t arrived;  /* na_class_core.arrived then */
-    uint64_t batch;    /* 1/256 messages before such a moment, smoothed */
-    uint64_t crowded;  /* until then others want the processor */
-    bool taken;        /* the last yield took long, and brought nothing */
-    bool missed;       /* it took long, and no turn was made since */
-    unsigned unpolled; /* calls that found something to run, and did not poll */
-    unsigned looks;    /* that found nothing, of who only looks */
-    uint64_t looked;   /* when they were counted up last */
-    uint64_t yield_at; /* when it is time for others */
-    bool no_fd;        /* the transport has no descriptor: a sleeper does not
-                          see what comes for up to a millisecond */
-};
-
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
     bool own;                /* the library's own, not the application's */
-    bool progressing;        /* a thread has the role */
-    _Atomic bool poked;      /* progress is to return; na_progress_poke */
-    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
+    bool progressing;        /* a thread makes progress on it */
+    unsigned pokes;          /* na_progress_poke */
+    bool poll_armed;         /* the application sleeps on our descriptor */
     int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
     int timer_fd;            /* joined with that */
     uint64_t timer_set;      /* when it rings */
-    struct na_load load;
+    uint64_t window;         /* how long to spin; see progress.h */
+    unsigned idle;           /* turns that found nothing */
+    bool yielded;            /* another thread ran in the last yield */
+    bool no_fd;              /* the transport has no descriptor: a sleeper does
+                                not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
     uint32_t op_count;
     uint32_t op_capacity;
@@ -4001,11 +3983,9 @@ struct na_class_core {
     struct hg_map mems; /* by public pointer */
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
     unsigned context_high; /* none from here on was ever used */
-    _Atomic bool woke;     /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters;
     struct na_match match;
-    _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -4100,16 +4080,6 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
 {
     return HG_UNLIKELY(atomic_load_explicit(
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
-}
-
-/* Count a message that arrived, where how to wait depends on that: see
- * na_progress_is_much. */
-static inline void na_class_note_arrival(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    if ((core->ops.caps & NA_CAP_YIELD) != 0)
-        atomic_fetch_add_explicit(&core->arrived, 1, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */
@@ -6206,7 +6176,6 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    na_class_note_arrival(na_class);
     ret = na_msg_place(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
@@ -10029,46 +9998,39 @@ HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 #line 1 "gen/na/progress.h"
 #endif
 /*
- * progress: one turn of the wheel, and what to do between turns.
+ * progress: polling the transport, and waiting between polls.
  *
- * A turn polls the transport, lets the emulation send, and runs the
- * library's own steps. Between turns with nothing to do a context stays awake
- * for a while (spinning, or yielding where the transport's threads need the
- * core), then arms its waker, looks once more, and sleeps on the waker and
- * the transport's descriptor.
+ * A turn polls the transport, lets the emulation send, and runs the library's
+ * own steps. A thread that finds nothing spins for a window of time, then
+ * sleeps on the waker of the queue and the descriptor of the transport:
+ *
+ * - The window is 0 with NA_WAIT_BLOCK and has no end with NA_WAIT_SPIN. In
+ *   between it adapts to the time from the first turn without news to the next
+ *   one with news: `spin_us` if that was at most `spin_us`, else half of what
+ *   it was.
+ * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock and yields
+ *   the processor. If another thread ran meanwhile, it yields after every turn,
+ *   until a yield returns at once.
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
- * has a context's progress role; who finds it taken waits as for an entry of
- * the queue. Whoever has a context of the library's own, with a role of its own
- * around progress, does without this one. One thread at a time is in poll, also
- * where that leaves the lock for a while.
+ * makes progress on a context, and one at a time polls a class; others sleep
+ * until their lanes have an entry.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
 
 /* #include "na/core.h" */
 
-/* Progress until one of `lanes` has an entry or somebody poked (NA_SUCCESS),
+/* Progress until one of `lanes` has an entry or somebody pokes (NA_SUCCESS),
  * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
- * (NA_INTR). */
+ * (NA_INTR). To wait for a flag, call it while that is not set, and poke after
+ * setting it. */
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
-/* Progress until *done, which whoever sets it follows by na_progress_tell:
- * NA_SUCCESS, with or without a turn. Runs no entry but the library's own
- * steps. NA_TIMEOUT, NA_INTR. */
-HG_PRIVATE na_return_t na_progress_until(
-    struct na_context *context, const _Atomic bool *done, uint64_t deadline);
-HG_PRIVATE void na_progress_tell(struct na_context *context);
-
-/* As na_progress for one of the library's own contexts, where the caller's role
- * keeps others away. */
-HG_PRIVATE na_return_t na_progress_alone(
-    struct na_context *context, unsigned lanes, uint64_t deadline);
-
-/* Make the thread that progresses a context, or the next one that does,
- * return soon. */
+/* Make all threads that are in na_progress of a context return. Any thread,
+ * with the lock or without. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
 /* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will
@@ -10102,46 +10064,19 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "na/emul.h" */
 /* #include "na/live.h" */
 /* #include "na/mux.h" */
-/* #include "na/sink.h" */
 
-/* Messages come in batches, counted in 1/256: more than 6/5 of one on average
- * are a load. After a pause the count starts again. Found by measuring. */
-#define NA_PROGRESS_MESSAGE 256u
-#define NA_PROGRESS_MUCH (6u * NA_PROGRESS_MESSAGE / 5)
-#define NA_PROGRESS_MUCH_MAX (16u * NA_PROGRESS_MESSAGE)
-#define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
+/* Idle turns between two looks at the clock, and two yields: each costs about
+ * as much as a few turns. */
+#define NA_PROGRESS_LOOK 16u
 
-/* A processor given up for a moment that comes back after so long is crowded,
- * and taken to stay so for a while. */
-#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
-#define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
+/* A yield takes longer than that if another thread ran meanwhile. */
+#define NA_PROGRESS_YIELDED 2000u
 
-/* For who spins, and gives the processor up only so often: to nobody takes a
- * microsecond, to somebody who spins as well as long as that one. An interrupt,
- * or the host of a virtual machine, takes as long now and then: only twice in a
- * row is a sign. And whoever has the processor meanwhile may make what we wait
- * for: only a yield that brought nothing counts. */
-#define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
-#define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
-
-/* Turns that find nothing between two looks at the clock, each of which takes
- * about as long as a turn. */
-#define NA_PROGRESS_BLIND 4
-
-/* Of so many calls one polls, though there is something to run already: others
- * wait to be heard, too. */
-#define NA_PROGRESS_UNPOLLED 8u
-
-/* A sleep without a descriptor does not end when a message comes. A time awake
- * is longer than that, or two that call each other would take turns to sleep:
- * each would find the other asleep and fall asleep, too. */
+/* A sleep without a descriptor does not end when a message comes. The window is
+ * longer than that, or two that call each other would take turns to sleep: each
+ * would find the other asleep and fall asleep, too. */
 #define NA_PROGRESS_NAP HG_CLOCK_MS
 #define NA_PROGRESS_NAP_WINDOW (2u * HG_CLOCK_MS)
-
-/* An application that only looks (timeout 0) spins, if so many looks that found
- * nothing took so short a time. */
-#define NA_PROGRESS_LOOKS 16u
-#define NA_PROGRESS_LOOKED HG_CLOCK_MS
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
@@ -10160,83 +10095,29 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
-    atomic_store(&core->poked, true);
-    hg_waker_ring(&core->queue.waker);
+    na_context_enter(core);
+    core->pokes++;
+    hg_waker_ring_after(&core->queue.waker);
+    na_queue_wake(&core->queue);
+    na_context_leave(core);
 }
 
-/* The application slept on our descriptor, and progresses now. */
-static void na_progress_disarm(struct na_context_core *context)
-{
-    context->poll_armed = false;
-    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-    hg_waker_disarm(&context->queue.waker);
-}
-
-/* Take the context's role. False: it was not to be had, and *ret_p tells why:
- * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
- * a signal came. */
-static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
-    uint64_t deadline, na_return_t *ret_p)
-{
-    struct na_queue *queue = &context->queue;
-
-    while (context->progressing) {
-        na_return_t ret =
-            na_queue_wait(queue, lanes, &context->progressing, deadline);
-
-        /* Whoever waited to the end, or for what is here, need not try. */
-        if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
-            *ret_p = ret;
-            return false;
-        }
-    }
-    context->progressing = true;
-    if (HG_UNLIKELY(context->poll_armed))
-        na_progress_disarm(context);
-    return true;
-}
-
-static void na_progress_leave(struct na_context_core *context)
-{
-    assert(context->progressing);
-    context->progressing = false;
-    na_queue_wake(&context->queue);
-}
-
-/* Whether contexts share the transport's progress. */
-static bool na_progress_is_shared(const struct na_class_core *core)
-{
-    return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
-}
-
-/* One turn: ask the transport, then run the library's own steps. */
+/* One turn: ask the transport, then run the library's own steps. A transport
+ * may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    unsigned n;
+    unsigned n = 0;
 
     core->match.retry = false;
-    if (core->polling) {
-        n = 0;
-    } else if (na_progress_is_shared(core)) {
+    if (!core->polling) {
         core->polling = true;
         n = core->ops.poll(&context->pub);
         if (core->emul != NULL)
             n += na_emul_poll(core->emul);
         core->polling = false;
-    } else {
-        hg_leave(core->lock);
-        n = core->ops.poll(&context->pub);
-        hg_enter(core->lock);
     }
     return n + na_queue_run_internal(&context->queue);
-}
-
-/* Whether there is something to do, or to tell, before sleeping. */
-static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
-{
-    return na_queue_has(&context->queue, lanes | NA_LANES_OWN) ||
-        atomic_load(&context->poked);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -10250,9 +10131,38 @@ static bool na_progress_may_sleep(struct na_context_core *context)
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
+/* ---- Waiting ---- */
+
+/* How long to spin. */
+static uint64_t na_progress_window(const struct na_context_core *context)
+{
+    switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
+    case NA_WAIT_BLOCK: return 0;
+    case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
+    default: return context->window;
+    }
+}
+
+/* Spin: let who wants the lock have it, now and then who wants the processor.
+ * `look` is true where it is time for that. */
+static void na_progress_spin(struct na_context_core *context, bool look)
+{
+    uint64_t before;
+
+    if (!look && !context->yielded) {
+        hg_pass(context->queue.lock);
+        return;
+    }
+    na_context_leave(context);
+    before = hg_clock_now();
+    (void) sched_yield();
+    context->yielded = hg_clock_now() - before > NA_PROGRESS_YIELDED;
+    hg_reenter(context->queue.lock);
+}
+
 /* Sleep until something happens or `deadline`. */
-static na_return_t na_progress_sleep(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+static na_return_t na_progress_sleep(struct na_context_core *context,
+    unsigned lanes, unsigned pokes, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
@@ -10260,17 +10170,17 @@ static na_return_t na_progress_sleep(
     int fd = ops->poll_fd(&context->pub);
     uint64_t due = na_mux_due(context->pub.na_class);
 
-    context->load.no_fd = fd == NA_POLL_FD_NONE;
-    if (fd == NA_POLL_FD_NONE) {
+    context->no_fd = fd == NA_POLL_FD_NONE;
+    if (context->no_fd) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
 
-        if (soon < deadline)
-            deadline = soon;
+        deadline = soon < deadline ? soon : deadline;
     }
     if (due < deadline)
         deadline = due;
     hg_waker_arm(waker);
-    if (!na_progress_ready(context, lanes)) {
+    if (!na_queue_has(&context->queue, lanes | NA_LANES_OWN) &&
+        context->pokes == pokes) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
@@ -10282,261 +10192,92 @@ static na_return_t na_progress_sleep(
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether to sleep at once in this idle moment because many messages come at a
- * time: a sleeper finds a batch when it wakes up, and the transport's own
- * threads make better use of the processor. The size of a message does not
- * count: a caller that waits for one large answer should stay awake. */
-static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
+/* News came so long after the first idle turn. */
+static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-    uint64_t arrived =
-        atomic_load_explicit(&core->arrived, memory_order_relaxed);
-    uint64_t came = arrived - load->arrived;
+    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
 
-    if (now - load->since > NA_PROGRESS_PAUSE)
-        load->batch = 0;
-    if (came > 0) {
-        came = came < NA_PROGRESS_MUCH_MAX / NA_PROGRESS_MESSAGE
-            ? came * NA_PROGRESS_MESSAGE
-            : NA_PROGRESS_MUCH_MAX;
-        load->batch = (7 * load->batch + came) / 8;
-        load->arrived = arrived;
-        load->since = now;
-    }
-    return load->batch > NA_PROGRESS_MUCH;
+    if (context->no_fd && limit < NA_PROGRESS_NAP_WINDOW)
+        limit = NA_PROGRESS_NAP_WINDOW;
+    context->window = idle <= limit ? limit : context->window / 2;
 }
 
-/* How long to stay awake with nothing to do. */
-static uint64_t na_progress_window(const struct na_context_core *context)
+/* Make progress and wait. No other thread does so on this context. */
+static na_return_t na_progress_run(struct na_context_core *context,
+    unsigned lanes, unsigned pokes, uint64_t deadline)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t window = (uint64_t) core->info.spin_us * 1000;
+    uint64_t since = 0; /* the first idle turn */
+    uint64_t now = 0;
 
-    if (core->info.wait_mode == NA_WAIT_BLOCK)
-        return 0;
-    if (core->info.wait_mode == NA_WAIT_SPIN)
-        return HG_CLOCK_NEVER / 2;
-    if (context->load.no_fd && window < NA_PROGRESS_NAP_WINDOW)
-        return NA_PROGRESS_NAP_WINDOW;
-    return window;
-}
-
-/* Let others have the processor. Whether they took it for longer than that:
- * then who yields it waits longer than who is woken. */
-static bool na_progress_yield(
-    struct na_context_core *context, uint64_t now, uint64_t longest)
-{
-    uint64_t then;
-
-    na_context_leave(context);
-    (void) sched_yield();
-    then = hg_clock_now();
-    hg_reenter(context->queue.lock);
-    return then - now > longest;
-}
-
-/* Let a little time pass, awake. `yield_at` is when it is time for others. */
-static void na_progress_pause(
-    struct na_context_core *context, uint64_t now, uint64_t *yield_at)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-
-    if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        if (na_progress_yield(context, now, NA_PROGRESS_CROWDED))
-            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        return;
-    }
-    /* The turn since then found nothing. */
-    if (HG_UNLIKELY(load->missed)) {
-        if (load->taken)
-            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        load->taken = true;
-        load->missed = false;
-    }
-    if (now >= *yield_at) {
-        load->missed = na_progress_yield(context, now, NA_PROGRESS_TAKEN);
-        load->taken = load->taken && load->missed;
-        *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
-        return;
-    }
-    hg_pass(context->queue.lock);
-}
-
-/* A look found nothing. Who spins by looking would keep peers on the same
- * processor, and the transport's threads, from doing what is waited for. */
-static void na_progress_looked(struct na_context_core *context)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-    uint64_t now;
-    bool spins;
-
-    if (++load->looks < NA_PROGRESS_LOOKS)
-        return;
-    load->looks = 0;
-    now = hg_clock_now();
-    spins = now - load->looked < NA_PROGRESS_LOOKED;
-    load->looked = now;
-    if (!spins ||
-        ((core->ops.caps & NA_CAP_YIELD) == 0 && now < load->yield_at))
-        return;
-    (void) sched_yield();
-    load->yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
-}
-
-/* When an adaptive wait that begins now gives the processor up: soon, or at
- * once to whom we have just woken, who may be on this one. */
-static uint64_t na_progress_first_yield(
-    struct na_class_core *core, uint64_t now)
-{
-    if (HG_LIKELY(!atomic_load_explicit(&core->woke, memory_order_relaxed)))
-        return now + NA_PROGRESS_YIELD;
-    atomic_store_explicit(&core->woke, false, memory_order_relaxed);
-    return now;
-}
-
-/* Whether an adaptive wait is to end its time awake before its window does. Not
- * without a descriptor: a sleep takes a whole millisecond there. */
-static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-
-    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.no_fd)
-        return false;
-    return now < context->load.crowded ||
-        ((core->ops.caps & NA_CAP_YIELD) != 0 &&
-            na_progress_is_much(context, now));
-}
-
-/* The role is ours. Between two turns others get the lock who want it. */
-static na_return_t na_progress_run(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
-{
-    struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t window = na_progress_window(context);
-    uint64_t awake_until = 0; /* not looked at the clock yet */
-    uint64_t yield_at = HG_CLOCK_NEVER;
-    unsigned blind = 0; /* turns that may pass before the next look at it */
-
-    context->load.missed = false;
     for (;;) {
         unsigned n = na_progress_turn(context);
-        uint64_t now;
+        bool done =
+            na_queue_has(&context->queue, lanes) || context->pokes != pokes;
+        bool look = n > 0 || ++context->idle % NA_PROGRESS_LOOK == 0;
         na_return_t ret;
 
-        if (na_queue_has(&context->queue, lanes))
-            return NA_SUCCESS;
-        if (atomic_load_explicit(&context->poked, memory_order_relaxed) &&
-            atomic_exchange(&context->poked, false))
+        if ((n > 0 || done) && since != 0) {
+            na_progress_adapt(context, now - since);
+            since = 0;
+        }
+        if (done)
             return NA_SUCCESS;
         if (deadline == 0) {
             if (n == 0)
-                na_progress_looked(context);
+                na_progress_spin(context, look);
             return NA_TIMEOUT;
         }
-        if (n == 0 && blind > 0) {
-            blind--;
-            hg_pass(core->lock);
-            continue;
-        }
-        now = hg_clock_now();
+        if (since == 0 || look || context->yielded)
+            now = hg_clock_now();
         if (now >= deadline)
             return NA_TIMEOUT;
-        if (n > 0 || awake_until == 0) {
-            awake_until = now + window;
-            if (core->info.wait_mode == NA_WAIT_ADAPTIVE)
-                yield_at = na_progress_first_yield(core, now);
-        }
-        if (now < awake_until && !na_progress_is_tired(context, now)) {
-            na_progress_pause(context, now, &yield_at);
-            if ((core->ops.caps & NA_CAP_YIELD) == 0)
-                blind = NA_PROGRESS_BLIND - 1;
+        if (n > 0)
+            continue;
+        if (since == 0)
+            since = now;
+        if (now - since < na_progress_window(context)) {
+            na_progress_spin(context, look);
             continue;
         }
-        ret = na_progress_sleep(context, lanes, deadline);
+        ret = na_progress_sleep(context, lanes, pokes, deadline);
+        now = hg_clock_now();
         if (ret != NA_SUCCESS)
             return ret;
     }
+}
+
+/* The application slept on our descriptor, and progresses now. */
+static void na_progress_disarm(struct na_context_core *context)
+{
+    context->poll_armed = false;
+    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    hg_waker_disarm(&context->queue.waker);
 }
 
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
+    unsigned pokes = core->pokes;
     na_return_t ret;
 
-    if (!na_progress_enter(core, lanes, deadline, &ret))
-        return ret;
-    /* A transport's thread may have queued an answer, and before it the end of
-     * the send that it answers, which is to be seen first. */
-    if (na_queue_has(&core->queue, lanes) &&
-        !na_queue_has(&core->queue, 1u << NA_LANE_INTERNAL) &&
-        ++core->load.unpolled < NA_PROGRESS_UNPOLLED) {
-        ret = NA_SUCCESS;
-    } else {
-        core->load.unpolled = 0;
-        ret = na_progress_run(core, lanes, deadline);
+    assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    while (core->progressing) {
+        ret = na_queue_nap(&core->queue, deadline);
+        if (na_queue_has(&core->queue, lanes) || core->pokes != pokes)
+            return NA_SUCCESS;
+        if (ret != NA_SUCCESS)
+            return ret;
     }
-    na_progress_leave(core);
-    return ret;
-}
-
-/* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
- * or for less. */
-static na_return_t na_progress_nap(
-    struct na_context *context, uint64_t deadline)
-{
-    struct na_queue *queue = &na_context_core_of(context)->queue;
-    na_return_t ret;
-    struct hg_nap nap;
-
-    if (hg_clock_now() >= deadline)
-        return NA_TIMEOUT;
-    queue->waiters++;
-    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
-    queue->waiters--;
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_progress_until(
-    struct na_context *context, const _Atomic bool *done, uint64_t deadline)
-{
-    struct na_context_core *core = na_context_core_of(context);
-    na_return_t ret = NA_SUCCESS;
-
-    while (ret == NA_SUCCESS && !atomic_load(done)) {
-        if (core->progressing) {
-            ret = na_progress_nap(context, deadline);
-            continue;
-        }
-        core->progressing = true;
-        if (HG_UNLIKELY(core->poll_armed))
-            na_progress_disarm(core);
-        /* Who made it so before we had the role may have poked another. */
-        while (ret == NA_SUCCESS && !atomic_load(done))
-            ret = na_progress_run(core, 0, deadline);
-        na_progress_leave(core);
-    }
-    return atomic_load(done) ? NA_SUCCESS : ret;
-}
-
-HG_PRIVATE void na_progress_tell(struct na_context *context)
-{
-    na_progress_poke(context);
-    na_queue_wake(&na_context_core_of(context)->queue);
-}
-
-HG_PRIVATE na_return_t na_progress_alone(
-    struct na_context *context, unsigned lanes, uint64_t deadline)
-{
-    struct na_context_core *core = na_context_core_of(context);
-
-    assert(core->own && core->queue.waiters == 0);
+    core->progressing = true;
     if (HG_UNLIKELY(core->poll_armed))
         na_progress_disarm(core);
-    return na_progress_run(core, lanes, deadline);
+    ret = na_progress_run(core, lanes, pokes, deadline);
+    core->progressing = false;
+    if (HG_UNLIKELY(core->queue.waiters > 0))
+        na_queue_wake(&core->queue);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Progress(
@@ -10681,7 +10422,6 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-
     bool idle;
 
     if (na_class_is_forked(context->na_class))
@@ -10692,8 +10432,8 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
     core->poll_armed = true;
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    idle =
-        na_progress_may_sleep(core) && !na_progress_ready(core, NA_LANES_ALL);
+    idle = na_progress_may_sleep(core) &&
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_OWN);
     na_context_leave(core);
     return idle;
 }
@@ -10851,6 +10591,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->epoll_fd = -1;
     context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
+    context->window = (uint64_t) core->info.spin_us * 1000;
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
@@ -11048,9 +10789,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_queue_wait(queue, NA_LANES_ALL, NULL, deadline);
-        if (ret == NA_SUCCESS)
-            n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        ret = na_queue_nap(queue, deadline);
+        n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)
@@ -11604,7 +11344,7 @@ static const struct na_plugin na_self_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "self",
     .protocols = na_self_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_OWN_CONTEXTS,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
     .class_size = sizeof(struct na_self_class),
     .open = na_self_open,
     .close = na_self_close,
@@ -15464,7 +15204,6 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    addr->base.na_class->core->woke(addr->base.na_class);
 }
 
 /* Something was published for the peer; the lock is held. */
@@ -20993,14 +20732,6 @@ static na_return_t na_mux_context_create(struct na_context *base)
 
 /* ---- Life ---- */
 
-/* core->woke of a part. */
-static void na_mux_woke(struct na_class *inner)
-{
-    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
-
-    na_class->core->woke(na_class);
-}
-
 /* core->count of a part: NA_Get_counter and hg_tool read ours. */
 static void na_mux_count(struct na_class *inner, const char *name, uint64_t n)
 {
@@ -21042,7 +20773,6 @@ static na_return_t na_mux_adopt(
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
     part->core.addr_unreached = na_mux_addr_unreached;
-    part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     part->core.count = na_mux_count;
     na_class_core_of(inner)->part = part;
@@ -21255,8 +20985,8 @@ static const struct na_plugin na_mux_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mux",
     .protocols = na_mux_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD |
-        NA_CAP_AUTH_KEY | NA_CAP_CURVE, /* each part decides */
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_AUTH_KEY |
+        NA_CAP_CURVE, /* each part decides */
     .class_size = sizeof(struct na_mux_class),
     .context_size = sizeof(struct na_mux_context),
     .addr_size = sizeof(struct na_mux_addr),
@@ -21346,6 +21076,7 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 /* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
+#define NA_CLASS_SPIN_US 200
 
 /* What a message may be at most: by default, and whatever is asked for. */
 #define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
@@ -21426,12 +21157,6 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
         na_emul_addr_dead(addr, ret);
 }
 
-static void na_class_woke(struct na_class *na_class)
-{
-    atomic_store_explicit(
-        &na_class_core_of(na_class)->woke, true, memory_order_relaxed);
-}
-
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -21453,7 +21178,6 @@ static const struct na_core na_class_core_table = {
     hg_clock_random,
     na_class_count,
     na_class_addr_parted,
-    na_class_woke,
     na_addr_try_ref,
     na_class_addr_unreached,
     na_emul_frame_place,
@@ -21578,7 +21302,7 @@ static na_return_t na_class_set_info(
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
-        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 300 : 50;
+        info->spin_us = NA_CLASS_SPIN_US;
     if (info->max_queue_bytes == 0)
         info->max_queue_bytes = (size_t) 64 << 20;
     if (info->lookup_ms == 0)
@@ -32795,10 +32519,10 @@ static hg_return_t hg_context_progress_both(
 
         hg_leave(context->lock);
         hg_enter(context->transfers.lock);
-        (void) na_progress_alone(context->transfers.context, 0, 0);
+        (void) na_progress(context->transfers.context, 0, 0);
         hg_leave(context->transfers.lock);
         hg_enter(context->lock);
-        ret = na_progress_alone(context->na_context, lanes, 0);
+        ret = na_progress(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
         if (deadline == 0)
@@ -32831,8 +32555,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
         if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
         else
-            ret = (context->callbacks ? na_progress : na_progress_alone)(
-                context->na_context, lanes, until);
+            ret = na_progress(context->na_context, lanes, until);
         if (ret == HG_SUCCESS && context->callbacks &&
             !na_queue_has(context->queue, NA_LANES_ALL)) {
             /* Poked, for a timer; or another thread was faster. */
@@ -32851,9 +32574,12 @@ HG_PRIVATE hg_return_t hg_context_progress_until(
     for (;;) {
         uint64_t next = hg_context_run_timers(context);
         uint64_t until = next < deadline ? next : deadline;
-        hg_return_t ret = na_progress_until(context->na_context, done, until);
+        hg_return_t ret;
 
-        if (ret != HG_TIMEOUT || until == deadline)
+        if (atomic_load(done))
+            return HG_SUCCESS;
+        ret = na_progress(context->na_context, 0, until);
+        if (ret == HG_INTR || (ret == HG_TIMEOUT && until == deadline))
             return ret;
     }
 }
@@ -38558,7 +38284,7 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
         return;
     }
     atomic_store(&wait->told, true);
-    na_progress_tell(waiter->context->na_context);
+    na_progress_poke(waiter->context->na_context);
 }
 
 /* Make progress until told, or `until`. */

@@ -539,11 +539,11 @@ struct na_init_info {
     int traffic_class;               /* no effect */
     /* Members of hg. */
     uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
-    unsigned int spin_us;      /* adaptive: microseconds to stay awake, fewer
-                                  while others want the processor; 50, or
-                                  300 where the transport has threads. At
-                                  least 2,000 where it has no descriptor to
-                                  sleep on (MPI, some of libfabric's) */
+    unsigned int spin_us;      /* adaptive: microseconds to spin at most, fewer
+                                  while news take longer than that; 200. At
+                                  least 2,000 where the transport has no
+                                  descriptor to sleep on (MPI, some of
+                                  libfabric's) */
     na_bool_t progress_thread; /* a thread of the library serves peers'
                                   RMA while the application computes */
     size_t max_queue_bytes;    /* messages without a receive, about 80 bytes
@@ -4320,17 +4320,13 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* delivers messages in order */
-    NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
-    NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
-                                   poll may run for several at a time */
-    NA_CAP_YIELD = 0x08,        /* threads of the transport need the core: an
-                                  awake context yields instead of spinning */
-    NA_CAP_HANDS_OVER = 0x10,   /* moves memory itself, and hands operations
+    NA_CAP_ORDERED = 0x01,    /* delivers messages in order */
+    NA_CAP_HOLDS_BACK = 0x02, /* obeys NA_AGAIN of msg_arrived */
+    NA_CAP_HANDS_OVER = 0x10, /* moves memory itself, and hands operations
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
-    NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
-    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
+    NA_CAP_AUTH_KEY = 0x20,   /* auth_key decides who may connect */
+    NA_CAP_CURVE = 0x40       /* curve_... decide that, and encrypt. A class
                                    is not opened with options of these two
                                    kinds that its transport has no bit for */
 };
@@ -4416,9 +4412,8 @@ struct na_plugin {
     na_return_t (*get)(struct na_op *op);
 
     /* ---- progress ---- */
-    /* Do what can be done now; the number of things done. Called by one
-     * thread at a time for a context, and for the class without
-     * NA_CAP_OWN_CONTEXTS. */
+    /* Do what can be done now; the number of things done. Called by one thread
+     * of the class at a time. */
     unsigned (*poll)(struct na_context *context);
     /* A descriptor that turns readable when poll has work; NA_POLL_FD_NONE:
      * there is none, the core polls once a millisecond (the default);
@@ -4556,9 +4551,6 @@ struct na_core {
      * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.
      * What is yet to be sent goes by the next. */
     void (*addr_parted)(struct na_addr *addr);
-    /* A peer that slept was woken, maybe on the processor of this thread: who
-     * waits next gives that up first. */
-    void (*woke)(struct na_class *na_class);
     /* One more reference, unless the last one is gone already: then the address
      * is about to be released. For a table that holds no references. */
     na_bool_t (*addr_try_ref)(struct na_addr *addr);

@@ -231,11 +231,11 @@ struct na_init_info {
     int traffic_class;               /* no effect */
     /* Members of hg. */
     uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
-    unsigned int spin_us;      /* adaptive: microseconds to stay awake, fewer
-                                  while others want the processor; 50, or
-                                  300 where the transport has threads. At
-                                  least 2,000 where it has no descriptor to
-                                  sleep on (MPI, some of libfabric's) */
+    unsigned int spin_us;      /* adaptive: microseconds to spin at most, fewer
+                                  while news take longer than that; 200. At
+                                  least 2,000 where the transport has no
+                                  descriptor to sleep on (MPI, some of
+                                  libfabric's) */
     na_bool_t progress_thread; /* a thread of the library serves peers'
                                   RMA while the application computes */
     size_t max_queue_bytes;    /* messages without a receive, about 80 bytes

@@ -144,17 +144,13 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* delivers messages in order */
-    NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
-    NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
-                                   poll may run for several at a time */
-    NA_CAP_YIELD = 0x08,        /* threads of the transport need the core: an
-                                  awake context yields instead of spinning */
-    NA_CAP_HANDS_OVER = 0x10,   /* moves memory itself, and hands operations
+    NA_CAP_ORDERED = 0x01,    /* delivers messages in order */
+    NA_CAP_HOLDS_BACK = 0x02, /* obeys NA_AGAIN of msg_arrived */
+    NA_CAP_HANDS_OVER = 0x10, /* moves memory itself, and hands operations
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
-    NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
-    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
+    NA_CAP_AUTH_KEY = 0x20,   /* auth_key decides who may connect */
+    NA_CAP_CURVE = 0x40       /* curve_... decide that, and encrypt. A class
                                    is not opened with options of these two
                                    kinds that its transport has no bit for */
 };
@@ -240,9 +236,8 @@ struct na_plugin {
     na_return_t (*get)(struct na_op *op);
 
     /* ---- progress ---- */
-    /* Do what can be done now; the number of things done. Called by one
-     * thread at a time for a context, and for the class without
-     * NA_CAP_OWN_CONTEXTS. */
+    /* Do what can be done now; the number of things done. Called by one thread
+     * of the class at a time. */
     unsigned (*poll)(struct na_context *context);
     /* A descriptor that turns readable when poll has work; NA_POLL_FD_NONE:
      * there is none, the core polls once a millisecond (the default);
@@ -380,9 +375,6 @@ struct na_core {
      * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.
      * What is yet to be sent goes by the next. */
     void (*addr_parted)(struct na_addr *addr);
-    /* A peer that slept was woken, maybe on the processor of this thread: who
-     * waits next gives that up first. */
-    void (*woke)(struct na_class *na_class);
     /* One more reference, unless the last one is gone already: then the address
      * is about to be released. For a table that holds no references. */
     na_bool_t (*addr_try_ref)(struct na_addr *addr);

@@ -199,10 +199,10 @@ static hg_return_t hg_context_progress_both(
 
         hg_leave(context->lock);
         hg_enter(context->transfers.lock);
-        (void) na_progress_alone(context->transfers.context, 0, 0);
+        (void) na_progress(context->transfers.context, 0, 0);
         hg_leave(context->transfers.lock);
         hg_enter(context->lock);
-        ret = na_progress_alone(context->na_context, lanes, 0);
+        ret = na_progress(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
         if (deadline == 0)
@@ -235,8 +235,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
         if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
         else
-            ret = (context->callbacks ? na_progress : na_progress_alone)(
-                context->na_context, lanes, until);
+            ret = na_progress(context->na_context, lanes, until);
         if (ret == HG_SUCCESS && context->callbacks &&
             !na_queue_has(context->queue, NA_LANES_ALL)) {
             /* Poked, for a timer; or another thread was faster. */
@@ -255,9 +254,12 @@ HG_PRIVATE hg_return_t hg_context_progress_until(
     for (;;) {
         uint64_t next = hg_context_run_timers(context);
         uint64_t until = next < deadline ? next : deadline;
-        hg_return_t ret = na_progress_until(context->na_context, done, until);
+        hg_return_t ret;
 
-        if (ret != HG_TIMEOUT || until == deadline)
+        if (atomic_load(done))
+            return HG_SUCCESS;
+        ret = na_progress(context->na_context, 0, until);
+        if (ret == HG_INTR || (ret == HG_TIMEOUT && until == deadline))
             return ret;
     }
 }

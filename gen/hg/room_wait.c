@@ -51,7 +51,7 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
         return;
     }
     atomic_store(&wait->told, true);
-    na_progress_tell(waiter->context->na_context);
+    na_progress_poke(waiter->context->na_context);
 }
 
 /* Make progress until told, or `until`. */

@@ -33,6 +33,7 @@
 #include "na/uri.h"
 
 #define NA_CLASS_LINGER_MS 1000
+#define NA_CLASS_SPIN_US 200
 
 /* What a message may be at most: by default, and whatever is asked for. */
 #define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
@@ -113,12 +114,6 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
         na_emul_addr_dead(addr, ret);
 }
 
-static void na_class_woke(struct na_class *na_class)
-{
-    atomic_store_explicit(
-        &na_class_core_of(na_class)->woke, true, memory_order_relaxed);
-}
-
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -140,7 +135,6 @@ static const struct na_core na_class_core_table = {
     hg_clock_random,
     na_class_count,
     na_class_addr_parted,
-    na_class_woke,
     na_addr_try_ref,
     na_class_addr_unreached,
     na_emul_frame_place,
@@ -265,7 +259,7 @@ static na_return_t na_class_set_info(
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
-        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 300 : 50;
+        info->spin_us = NA_CLASS_SPIN_US;
     if (info->max_queue_bytes == 0)
         info->max_queue_bytes = (size_t) 64 << 20;
     if (info->lookup_ms == 0)

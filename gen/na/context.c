@@ -71,6 +71,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->epoll_fd = -1;
     context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
+    context->window = (uint64_t) core->info.spin_us * 1000;
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
@@ -268,9 +269,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_queue_wait(queue, NA_LANES_ALL, NULL, deadline);
-        if (ret == NA_SUCCESS)
-            n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        ret = na_queue_nap(queue, deadline);
+        n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)

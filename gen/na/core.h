@@ -103,33 +103,21 @@ struct na_sink {
     void *arg;
 };
 
-/* State of the waiting heuristics of a context; see na_progress_is_much. */
-struct na_load {
-    uint64_t since;    /* the last idle moment that messages came before */
-    uint64_t arrived;  /* na_class_core.arrived then */
-    uint64_t batch;    /* 1/256 messages before such a moment, smoothed */
-    uint64_t crowded;  /* until then others want the processor */
-    bool taken;        /* the last yield took long, and brought nothing */
-    bool missed;       /* it took long, and no turn was made since */
-    unsigned unpolled; /* calls that found something to run, and did not poll */
-    unsigned looks;    /* that found nothing, of who only looks */
-    uint64_t looked;   /* when they were counted up last */
-    uint64_t yield_at; /* when it is time for others */
-    bool no_fd;        /* the transport has no descriptor: a sleeper does not
-                          see what comes for up to a millisecond */
-};
-
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
     bool own;                /* the library's own, not the application's */
-    bool progressing;        /* a thread has the role */
-    _Atomic bool poked;      /* progress is to return; na_progress_poke */
-    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
+    bool progressing;        /* a thread makes progress on it */
+    unsigned pokes;          /* na_progress_poke */
+    bool poll_armed;         /* the application sleeps on our descriptor */
     int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
     int timer_fd;            /* joined with that */
     uint64_t timer_set;      /* when it rings */
-    struct na_load load;
+    uint64_t window;         /* how long to spin; see progress.h */
+    unsigned idle;           /* turns that found nothing */
+    bool yielded;            /* another thread ran in the last yield */
+    bool no_fd;              /* the transport has no descriptor: a sleeper does
+                                not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
     uint32_t op_count;
     uint32_t op_capacity;
@@ -180,11 +168,9 @@ struct na_class_core {
     struct hg_map mems; /* by public pointer */
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
     unsigned context_high; /* none from here on was ever used */
-    _Atomic bool woke;     /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters;
     struct na_match match;
-    _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -279,16 +265,6 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
 {
     return HG_UNLIKELY(atomic_load_explicit(
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
-}
-
-/* Count a message that arrived, where how to wait depends on that: see
- * na_progress_is_much. */
-static inline void na_class_note_arrival(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    if ((core->ops.caps & NA_CAP_YIELD) != 0)
-        atomic_fetch_add_explicit(&core->arrived, 1, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */

@@ -61,7 +61,6 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    na_class_note_arrival(na_class);
     ret = na_msg_place(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;

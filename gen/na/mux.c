@@ -305,14 +305,6 @@ static na_return_t na_mux_context_create(struct na_context *base)
 
 /* ---- Life ---- */
 
-/* core->woke of a part. */
-static void na_mux_woke(struct na_class *inner)
-{
-    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
-
-    na_class->core->woke(na_class);
-}
-
 /* core->count of a part: NA_Get_counter and hg_tool read ours. */
 static void na_mux_count(struct na_class *inner, const char *name, uint64_t n)
 {
@@ -354,7 +346,6 @@ static na_return_t na_mux_adopt(
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
     part->core.addr_unreached = na_mux_addr_unreached;
-    part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     part->core.count = na_mux_count;
     na_class_core_of(inner)->part = part;
@@ -567,8 +558,8 @@ static const struct na_plugin na_mux_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mux",
     .protocols = na_mux_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD |
-        NA_CAP_AUTH_KEY | NA_CAP_CURVE, /* each part decides */
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_AUTH_KEY |
+        NA_CAP_CURVE, /* each part decides */
     .class_size = sizeof(struct na_mux_class),
     .context_size = sizeof(struct na_mux_context),
     .addr_size = sizeof(struct na_mux_addr),

@@ -8,46 +8,19 @@
 #include "na/emul.h"
 #include "na/live.h"
 #include "na/mux.h"
-#include "na/sink.h"
 
-/* Messages come in batches, counted in 1/256: more than 6/5 of one on average
- * are a load. After a pause the count starts again. Found by measuring. */
-#define NA_PROGRESS_MESSAGE 256u
-#define NA_PROGRESS_MUCH (6u * NA_PROGRESS_MESSAGE / 5)
-#define NA_PROGRESS_MUCH_MAX (16u * NA_PROGRESS_MESSAGE)
-#define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
+/* Idle turns between two looks at the clock, and two yields: each costs about
+ * as much as a few turns. */
+#define NA_PROGRESS_LOOK 16u
 
-/* A processor given up for a moment that comes back after so long is crowded,
- * and taken to stay so for a while. */
-#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
-#define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
+/* A yield takes longer than that if another thread ran meanwhile. */
+#define NA_PROGRESS_YIELDED 2000u
 
-/* For who spins, and gives the processor up only so often: to nobody takes a
- * microsecond, to somebody who spins as well as long as that one. An interrupt,
- * or the host of a virtual machine, takes as long now and then: only twice in a
- * row is a sign. And whoever has the processor meanwhile may make what we wait
- * for: only a yield that brought nothing counts. */
-#define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
-#define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
-
-/* Turns that find nothing between two looks at the clock, each of which takes
- * about as long as a turn. */
-#define NA_PROGRESS_BLIND 4
-
-/* Of so many calls one polls, though there is something to run already: others
- * wait to be heard, too. */
-#define NA_PROGRESS_UNPOLLED 8u
-
-/* A sleep without a descriptor does not end when a message comes. A time awake
- * is longer than that, or two that call each other would take turns to sleep:
- * each would find the other asleep and fall asleep, too. */
+/* A sleep without a descriptor does not end when a message comes. The window is
+ * longer than that, or two that call each other would take turns to sleep: each
+ * would find the other asleep and fall asleep, too. */
 #define NA_PROGRESS_NAP HG_CLOCK_MS
 #define NA_PROGRESS_NAP_WINDOW (2u * HG_CLOCK_MS)
-
-/* An application that only looks (timeout 0) spins, if so many looks that found
- * nothing took so short a time. */
-#define NA_PROGRESS_LOOKS 16u
-#define NA_PROGRESS_LOOKED HG_CLOCK_MS
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
@@ -66,83 +39,29 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
-    atomic_store(&core->poked, true);
-    hg_waker_ring(&core->queue.waker);
+    na_context_enter(core);
+    core->pokes++;
+    hg_waker_ring_after(&core->queue.waker);
+    na_queue_wake(&core->queue);
+    na_context_leave(core);
 }
 
-/* The application slept on our descriptor, and progresses now. */
-static void na_progress_disarm(struct na_context_core *context)
-{
-    context->poll_armed = false;
-    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-    hg_waker_disarm(&context->queue.waker);
-}
-
-/* Take the context's role. False: it was not to be had, and *ret_p tells why:
- * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
- * a signal came. */
-static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
-    uint64_t deadline, na_return_t *ret_p)
-{
-    struct na_queue *queue = &context->queue;
-
-    while (context->progressing) {
-        na_return_t ret =
-            na_queue_wait(queue, lanes, &context->progressing, deadline);
-
-        /* Whoever waited to the end, or for what is here, need not try. */
-        if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
-            *ret_p = ret;
-            return false;
-        }
-    }
-    context->progressing = true;
-    if (HG_UNLIKELY(context->poll_armed))
-        na_progress_disarm(context);
-    return true;
-}
-
-static void na_progress_leave(struct na_context_core *context)
-{
-    assert(context->progressing);
-    context->progressing = false;
-    na_queue_wake(&context->queue);
-}
-
-/* Whether contexts share the transport's progress. */
-static bool na_progress_is_shared(const struct na_class_core *core)
-{
-    return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
-}
-
-/* One turn: ask the transport, then run the library's own steps. */
+/* One turn: ask the transport, then run the library's own steps. A transport
+ * may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    unsigned n;
+    unsigned n = 0;
 
     core->match.retry = false;
-    if (core->polling) {
-        n = 0;
-    } else if (na_progress_is_shared(core)) {
+    if (!core->polling) {
         core->polling = true;
         n = core->ops.poll(&context->pub);
         if (core->emul != NULL)
             n += na_emul_poll(core->emul);
         core->polling = false;
-    } else {
-        hg_leave(core->lock);
-        n = core->ops.poll(&context->pub);
-        hg_enter(core->lock);
     }
     return n + na_queue_run_internal(&context->queue);
-}
-
-/* Whether there is something to do, or to tell, before sleeping. */
-static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
-{
-    return na_queue_has(&context->queue, lanes | NA_LANES_OWN) ||
-        atomic_load(&context->poked);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -156,9 +75,38 @@ static bool na_progress_may_sleep(struct na_context_core *context)
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
+/* ---- Waiting ---- */
+
+/* How long to spin. */
+static uint64_t na_progress_window(const struct na_context_core *context)
+{
+    switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
+    case NA_WAIT_BLOCK: return 0;
+    case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
+    default: return context->window;
+    }
+}
+
+/* Spin: let who wants the lock have it, now and then who wants the processor.
+ * `look` is true where it is time for that. */
+static void na_progress_spin(struct na_context_core *context, bool look)
+{
+    uint64_t before;
+
+    if (!look && !context->yielded) {
+        hg_pass(context->queue.lock);
+        return;
+    }
+    na_context_leave(context);
+    before = hg_clock_now();
+    (void) sched_yield();
+    context->yielded = hg_clock_now() - before > NA_PROGRESS_YIELDED;
+    hg_reenter(context->queue.lock);
+}
+
 /* Sleep until something happens or `deadline`. */
-static na_return_t na_progress_sleep(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+static na_return_t na_progress_sleep(struct na_context_core *context,
+    unsigned lanes, unsigned pokes, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
@@ -166,17 +114,17 @@ static na_return_t na_progress_sleep(
     int fd = ops->poll_fd(&context->pub);
     uint64_t due = na_mux_due(context->pub.na_class);
 
-    context->load.no_fd = fd == NA_POLL_FD_NONE;
-    if (fd == NA_POLL_FD_NONE) {
+    context->no_fd = fd == NA_POLL_FD_NONE;
+    if (context->no_fd) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
 
-        if (soon < deadline)
-            deadline = soon;
+        deadline = soon < deadline ? soon : deadline;
     }
     if (due < deadline)
         deadline = due;
     hg_waker_arm(waker);
-    if (!na_progress_ready(context, lanes)) {
+    if (!na_queue_has(&context->queue, lanes | NA_LANES_OWN) &&
+        context->pokes == pokes) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
@@ -188,261 +136,92 @@ static na_return_t na_progress_sleep(
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether to sleep at once in this idle moment because many messages come at a
- * time: a sleeper finds a batch when it wakes up, and the transport's own
- * threads make better use of the processor. The size of a message does not
- * count: a caller that waits for one large answer should stay awake. */
-static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
+/* News came so long after the first idle turn. */
+static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-    uint64_t arrived =
-        atomic_load_explicit(&core->arrived, memory_order_relaxed);
-    uint64_t came = arrived - load->arrived;
+    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
 
-    if (now - load->since > NA_PROGRESS_PAUSE)
-        load->batch = 0;
-    if (came > 0) {
-        came = came < NA_PROGRESS_MUCH_MAX / NA_PROGRESS_MESSAGE
-            ? came * NA_PROGRESS_MESSAGE
-            : NA_PROGRESS_MUCH_MAX;
-        load->batch = (7 * load->batch + came) / 8;
-        load->arrived = arrived;
-        load->since = now;
-    }
-    return load->batch > NA_PROGRESS_MUCH;
+    if (context->no_fd && limit < NA_PROGRESS_NAP_WINDOW)
+        limit = NA_PROGRESS_NAP_WINDOW;
+    context->window = idle <= limit ? limit : context->window / 2;
 }
 
-/* How long to stay awake with nothing to do. */
-static uint64_t na_progress_window(const struct na_context_core *context)
+/* Make progress and wait. No other thread does so on this context. */
+static na_return_t na_progress_run(struct na_context_core *context,
+    unsigned lanes, unsigned pokes, uint64_t deadline)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t window = (uint64_t) core->info.spin_us * 1000;
+    uint64_t since = 0; /* the first idle turn */
+    uint64_t now = 0;
 
-    if (core->info.wait_mode == NA_WAIT_BLOCK)
-        return 0;
-    if (core->info.wait_mode == NA_WAIT_SPIN)
-        return HG_CLOCK_NEVER / 2;
-    if (context->load.no_fd && window < NA_PROGRESS_NAP_WINDOW)
-        return NA_PROGRESS_NAP_WINDOW;
-    return window;
-}
-
-/* Let others have the processor. Whether they took it for longer than that:
- * then who yields it waits longer than who is woken. */
-static bool na_progress_yield(
-    struct na_context_core *context, uint64_t now, uint64_t longest)
-{
-    uint64_t then;
-
-    na_context_leave(context);
-    (void) sched_yield();
-    then = hg_clock_now();
-    hg_reenter(context->queue.lock);
-    return then - now > longest;
-}
-
-/* Let a little time pass, awake. `yield_at` is when it is time for others. */
-static void na_progress_pause(
-    struct na_context_core *context, uint64_t now, uint64_t *yield_at)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-
-    if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        if (na_progress_yield(context, now, NA_PROGRESS_CROWDED))
-            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        return;
-    }
-    /* The turn since then found nothing. */
-    if (HG_UNLIKELY(load->missed)) {
-        if (load->taken)
-            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        load->taken = true;
-        load->missed = false;
-    }
-    if (now >= *yield_at) {
-        load->missed = na_progress_yield(context, now, NA_PROGRESS_TAKEN);
-        load->taken = load->taken && load->missed;
-        *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
-        return;
-    }
-    hg_pass(context->queue.lock);
-}
-
-/* A look found nothing. Who spins by looking would keep peers on the same
- * processor, and the transport's threads, from doing what is waited for. */
-static void na_progress_looked(struct na_context_core *context)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_load *load = &context->load;
-    uint64_t now;
-    bool spins;
-
-    if (++load->looks < NA_PROGRESS_LOOKS)
-        return;
-    load->looks = 0;
-    now = hg_clock_now();
-    spins = now - load->looked < NA_PROGRESS_LOOKED;
-    load->looked = now;
-    if (!spins ||
-        ((core->ops.caps & NA_CAP_YIELD) == 0 && now < load->yield_at))
-        return;
-    (void) sched_yield();
-    load->yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
-}
-
-/* When an adaptive wait that begins now gives the processor up: soon, or at
- * once to whom we have just woken, who may be on this one. */
-static uint64_t na_progress_first_yield(
-    struct na_class_core *core, uint64_t now)
-{
-    if (HG_LIKELY(!atomic_load_explicit(&core->woke, memory_order_relaxed)))
-        return now + NA_PROGRESS_YIELD;
-    atomic_store_explicit(&core->woke, false, memory_order_relaxed);
-    return now;
-}
-
-/* Whether an adaptive wait is to end its time awake before its window does. Not
- * without a descriptor: a sleep takes a whole millisecond there. */
-static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
-{
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-
-    if (core->info.wait_mode != NA_WAIT_ADAPTIVE || context->load.no_fd)
-        return false;
-    return now < context->load.crowded ||
-        ((core->ops.caps & NA_CAP_YIELD) != 0 &&
-            na_progress_is_much(context, now));
-}
-
-/* The role is ours. Between two turns others get the lock who want it. */
-static na_return_t na_progress_run(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
-{
-    struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t window = na_progress_window(context);
-    uint64_t awake_until = 0; /* not looked at the clock yet */
-    uint64_t yield_at = HG_CLOCK_NEVER;
-    unsigned blind = 0; /* turns that may pass before the next look at it */
-
-    context->load.missed = false;
     for (;;) {
         unsigned n = na_progress_turn(context);
-        uint64_t now;
+        bool done =
+            na_queue_has(&context->queue, lanes) || context->pokes != pokes;
+        bool look = n > 0 || ++context->idle % NA_PROGRESS_LOOK == 0;
         na_return_t ret;
 
-        if (na_queue_has(&context->queue, lanes))
-            return NA_SUCCESS;
-        if (atomic_load_explicit(&context->poked, memory_order_relaxed) &&
-            atomic_exchange(&context->poked, false))
+        if ((n > 0 || done) && since != 0) {
+            na_progress_adapt(context, now - since);
+            since = 0;
+        }
+        if (done)
             return NA_SUCCESS;
         if (deadline == 0) {
             if (n == 0)
-                na_progress_looked(context);
+                na_progress_spin(context, look);
             return NA_TIMEOUT;
         }
-        if (n == 0 && blind > 0) {
-            blind--;
-            hg_pass(core->lock);
-            continue;
-        }
-        now = hg_clock_now();
+        if (since == 0 || look || context->yielded)
+            now = hg_clock_now();
         if (now >= deadline)
             return NA_TIMEOUT;
-        if (n > 0 || awake_until == 0) {
-            awake_until = now + window;
-            if (core->info.wait_mode == NA_WAIT_ADAPTIVE)
-                yield_at = na_progress_first_yield(core, now);
-        }
-        if (now < awake_until && !na_progress_is_tired(context, now)) {
-            na_progress_pause(context, now, &yield_at);
-            if ((core->ops.caps & NA_CAP_YIELD) == 0)
-                blind = NA_PROGRESS_BLIND - 1;
+        if (n > 0)
+            continue;
+        if (since == 0)
+            since = now;
+        if (now - since < na_progress_window(context)) {
+            na_progress_spin(context, look);
             continue;
         }
-        ret = na_progress_sleep(context, lanes, deadline);
+        ret = na_progress_sleep(context, lanes, pokes, deadline);
+        now = hg_clock_now();
         if (ret != NA_SUCCESS)
             return ret;
     }
+}
+
+/* The application slept on our descriptor, and progresses now. */
+static void na_progress_disarm(struct na_context_core *context)
+{
+    context->poll_armed = false;
+    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    hg_waker_disarm(&context->queue.waker);
 }
 
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
+    unsigned pokes = core->pokes;
     na_return_t ret;
 
-    if (!na_progress_enter(core, lanes, deadline, &ret))
-        return ret;
-    /* A transport's thread may have queued an answer, and before it the end of
-     * the send that it answers, which is to be seen first. */
-    if (na_queue_has(&core->queue, lanes) &&
-        !na_queue_has(&core->queue, 1u << NA_LANE_INTERNAL) &&
-        ++core->load.unpolled < NA_PROGRESS_UNPOLLED) {
-        ret = NA_SUCCESS;
-    } else {
-        core->load.unpolled = 0;
-        ret = na_progress_run(core, lanes, deadline);
+    assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    while (core->progressing) {
+        ret = na_queue_nap(&core->queue, deadline);
+        if (na_queue_has(&core->queue, lanes) || core->pokes != pokes)
+            return NA_SUCCESS;
+        if (ret != NA_SUCCESS)
+            return ret;
     }
-    na_progress_leave(core);
-    return ret;
-}
-
-/* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
- * or for less. */
-static na_return_t na_progress_nap(
-    struct na_context *context, uint64_t deadline)
-{
-    struct na_queue *queue = &na_context_core_of(context)->queue;
-    na_return_t ret;
-    struct hg_nap nap;
-
-    if (hg_clock_now() >= deadline)
-        return NA_TIMEOUT;
-    queue->waiters++;
-    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
-    queue->waiters--;
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_progress_until(
-    struct na_context *context, const _Atomic bool *done, uint64_t deadline)
-{
-    struct na_context_core *core = na_context_core_of(context);
-    na_return_t ret = NA_SUCCESS;
-
-    while (ret == NA_SUCCESS && !atomic_load(done)) {
-        if (core->progressing) {
-            ret = na_progress_nap(context, deadline);
-            continue;
-        }
-        core->progressing = true;
-        if (HG_UNLIKELY(core->poll_armed))
-            na_progress_disarm(core);
-        /* Who made it so before we had the role may have poked another. */
-        while (ret == NA_SUCCESS && !atomic_load(done))
-            ret = na_progress_run(core, 0, deadline);
-        na_progress_leave(core);
-    }
-    return atomic_load(done) ? NA_SUCCESS : ret;
-}
-
-HG_PRIVATE void na_progress_tell(struct na_context *context)
-{
-    na_progress_poke(context);
-    na_queue_wake(&na_context_core_of(context)->queue);
-}
-
-HG_PRIVATE na_return_t na_progress_alone(
-    struct na_context *context, unsigned lanes, uint64_t deadline)
-{
-    struct na_context_core *core = na_context_core_of(context);
-
-    assert(core->own && core->queue.waiters == 0);
+    core->progressing = true;
     if (HG_UNLIKELY(core->poll_armed))
         na_progress_disarm(core);
-    return na_progress_run(core, lanes, deadline);
+    ret = na_progress_run(core, lanes, pokes, deadline);
+    core->progressing = false;
+    if (HG_UNLIKELY(core->queue.waiters > 0))
+        na_queue_wake(&core->queue);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Progress(
@@ -587,7 +366,6 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-
     bool idle;
 
     if (na_class_is_forked(context->na_class))
@@ -598,8 +376,8 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
     core->poll_armed = true;
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    idle =
-        na_progress_may_sleep(core) && !na_progress_ready(core, NA_LANES_ALL);
+    idle = na_progress_may_sleep(core) &&
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_OWN);
     na_context_leave(core);
     return idle;
 }

@@ -1,45 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress: one turn of the wheel, and what to do between turns.
+ * progress: polling the transport, and waiting between polls.
  *
- * A turn polls the transport, lets the emulation send, and runs the
- * library's own steps. Between turns with nothing to do a context stays awake
- * for a while (spinning, or yielding where the transport's threads need the
- * core), then arms its waker, looks once more, and sleeps on the waker and
- * the transport's descriptor.
+ * A turn polls the transport, lets the emulation send, and runs the library's
+ * own steps. A thread that finds nothing spins for a window of time, then
+ * sleeps on the waker of the queue and the descriptor of the transport:
+ *
+ * - The window is 0 with NA_WAIT_BLOCK and has no end with NA_WAIT_SPIN. In
+ *   between it adapts to the time from the first turn without news to the next
+ *   one with news: `spin_us` if that was at most `spin_us`, else half of what
+ *   it was.
+ * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock and yields
+ *   the processor. If another thread ran meanwhile, it yields after every turn,
+ *   until a yield returns at once.
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
- * has a context's progress role; who finds it taken waits as for an entry of
- * the queue. Whoever has a context of the library's own, with a role of its own
- * around progress, does without this one. One thread at a time is in poll, also
- * where that leaves the lock for a while.
+ * makes progress on a context, and one at a time polls a class; others sleep
+ * until their lanes have an entry.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
 
 #include "na/core.h"
 
-/* Progress until one of `lanes` has an entry or somebody poked (NA_SUCCESS),
+/* Progress until one of `lanes` has an entry or somebody pokes (NA_SUCCESS),
  * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
- * (NA_INTR). */
+ * (NA_INTR). To wait for a flag, call it while that is not set, and poke after
+ * setting it. */
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
-/* Progress until *done, which whoever sets it follows by na_progress_tell:
- * NA_SUCCESS, with or without a turn. Runs no entry but the library's own
- * steps. NA_TIMEOUT, NA_INTR. */
-HG_PRIVATE na_return_t na_progress_until(
-    struct na_context *context, const _Atomic bool *done, uint64_t deadline);
-HG_PRIVATE void na_progress_tell(struct na_context *context);
-
-/* As na_progress for one of the library's own contexts, where the caller's role
- * keeps others away. */
-HG_PRIVATE na_return_t na_progress_alone(
-    struct na_context *context, unsigned lanes, uint64_t deadline);
-
-/* Make the thread that progresses a context, or the next one that does,
- * return soon. */
+/* Make all threads that are in na_progress of a context return. Any thread,
+ * with the lock or without. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
 /* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will

@@ -121,20 +121,15 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
     hg_leave(queue->lock);
 }
 
-HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline)
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline)
 {
-    na_return_t ret = NA_SUCCESS;
     struct hg_nap nap;
+    na_return_t ret;
 
+    if (hg_clock_now() >= deadline)
+        return NA_TIMEOUT;
     queue->waiters++;
-    while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
-        (taken == NULL || *taken)) {
-        if (hg_clock_now() >= deadline)
-            ret = NA_TIMEOUT;
-        else
-            ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
-    }
+    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
     queue->waiters--;
-    return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
+    return ret;
 }

@@ -37,7 +37,7 @@ struct na_queue {
     _Atomic(struct na_completion *) first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
-    unsigned waiters;    /* threads in na_queue_wait, and alike */
+    unsigned waiters;    /* threads in na_queue_nap */
     struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
@@ -83,13 +83,12 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 /* How many entries stand in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
-/* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
- * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
- * The lock is held, and free while sleeping. */
-HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline);
+/* Sleep until woken (NA_SUCCESS, also for no reason), until `deadline`
+ * (NA_TIMEOUT) or a signal (NA_INTR). The lock is held, once, and free while
+ * sleeping. */
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline);
 
-/* Let those who wait look again, after a change that they look for. */
+/* Wake all that sleep so, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif

@@ -29,7 +29,6 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    addr->base.na_class->core->woke(addr->base.na_class);
 }
 
 /* Something was published for the peer; the lock is held. */

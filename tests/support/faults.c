@@ -371,7 +371,7 @@ const struct na_plugin *hg_test_faults_wrap(const struct na_plugin *inner,
     faults.table = *inner;
     faults.table.name = name;
     /* Several contexts would call poll at once, and order is not kept. */
-    faults.table.caps &= ~(uint64_t) (NA_CAP_OWN_CONTEXTS | NA_CAP_ORDERED);
+    faults.table.caps &= ~(uint64_t) NA_CAP_ORDERED;
     faults.table.msg_send = faults_msg_send;
     if (inner->frame_send != NULL)
         faults.table.frame_send = faults_frame_send;

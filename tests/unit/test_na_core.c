@@ -105,10 +105,12 @@ static unsigned core_queue_run_internal(struct na_queue *queue)
 static na_return_t core_queue_wait(
     struct na_queue *queue, unsigned lanes, unsigned ms)
 {
-    na_return_t ret;
+    uint64_t deadline = hg_clock_after_ms(ms);
+    na_return_t ret = NA_SUCCESS;
 
     hg_enter(queue->lock);
-    ret = na_queue_wait(queue, lanes, NULL, hg_clock_after_ms(ms));
+    while (!na_queue_has(queue, lanes) && ret == NA_SUCCESS)
+        ret = na_queue_nap(queue, deadline);
     hg_leave(queue->lock);
     return ret;
 }
@@ -1171,48 +1173,10 @@ HG_TEST(a_receive_wakes_who_can_offer_again)
 
 static unsigned core_looks;
 
-static unsigned core_look(struct na_context *context)
-{
-    (void) context;
-    core_looks++;
-    return 0;
-}
-
 static int core_no_fd(struct na_context *context)
 {
     (void) context;
     return NA_POLL_FD_NONE;
-}
-
-/* Without a descriptor an adaptive wait stays awake longer than it sleeps: it
- * would poll a few times in a millisecond otherwise. */
-HG_TEST(wait_without_a_descriptor_stays_awake_longer_than_it_sleeps)
-{
-    static struct na_plugin table; /* borrowed for ever */
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    na_class_t *na_class;
-    na_context_t *context;
-    unsigned tries = 0;
-
-    table = *na_self_table();
-    table.name = "deaf";
-    table.poll = core_look;
-    table.poll_fd = core_no_fd;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    info.spin_us = 1;
-    na_class = NA_Initialize_opt("deaf+self://", NA_TRUE, &info);
-    HG_CHECK(na_class != NULL);
-    context = NA_Context_create(na_class);
-    HG_CHECK(context != NULL);
-    HG_CHECK_RET(NA_Progress(na_class, context, 5), NA_TIMEOUT);
-    do {
-        HG_CHECK(tries++ < 1000);
-        core_looks = 0;
-        HG_CHECK_RET(NA_Progress(na_class, context, 1), NA_TIMEOUT);
-    } while (core_looks < 100);
-    HG_CHECK(na_context_core_of(context)->load.no_fd);
-    HG_CHECK_OK(NA_Context_destroy(na_class, context));
-    HG_CHECK_OK(NA_Finalize(na_class));
 }
 
 static int core_poke(na_context_t *context)
@@ -1323,124 +1287,96 @@ HG_TEST(who_waits_awake_leaves_the_processor_to_others)
 }
 #endif
 
-/* A yield, of which the processor came back as late as it is now since then. */
-static void core_yield(struct na_context_core *core, uint64_t since)
-{
-    uint64_t at = 0;
+/* When news come. */
+static uint64_t core_news_at;
 
-    na_context_enter(core);
-    na_progress_pause(core, since, &at);
-    na_context_leave(core);
-    HG_CHECK(at > since);
+static unsigned core_news(struct na_context *context)
+{
+    core_looks++;
+    if (hg_clock_now() < core_news_at)
+        return 0;
+    na_progress_poke(context);
+    return 1;
 }
 
-/* A processor that comes back late once was interrupted; twice, others want
- * it; and so they do the next time, unless it came back at once meanwhile. It
- * does not count if what was waited for is there then. */
-HG_TEST(one_late_yield_is_no_crowd)
+/* How long a context spins after so many waits for news like that; and how
+ * often it polled in the last one. */
+static uint64_t core_wait_for_news(
+    na_context_t *context, uint64_t after, unsigned waits)
 {
-    struct na_context_core *core;
-    na_context_t *context;
-    na_class_t *na_class;
-    uint64_t ago;
-    unsigned i;
+    while (waits-- > 0) {
+        core_looks = 0;
+        core_news_at = hg_clock_now() + after;
+        HG_CHECK_OK(NA_Progress(context->na_class, context, 60000));
+    }
+    return na_context_core_of(context)->window;
+}
 
-    na_class = NA_Initialize("self://", NA_TRUE);
+static na_context_t *core_open_news(
+    struct na_plugin *table, const char *name, unsigned spin_us)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char url[64];
+    na_class_t *na_class;
+    na_context_t *context;
+
+    table->name = name;
+    table->poll = core_news;
+    table->poll_fd = core_no_fd;
+    HG_CHECK_OK(NA_Register_plugin(table));
+    info.spin_us = spin_us;
+    (void) snprintf(url, sizeof(url), "%s+self://", name);
+    na_class = NA_Initialize_opt(url, NA_TRUE, &info);
     HG_CHECK(na_class != NULL);
     context = NA_Context_create(na_class);
     HG_CHECK(context != NULL);
-    core = na_context_core_of(context);
-    ago = hg_clock_now() - HG_CLOCK_MS; /* as if it took so long */
-    for (i = 0; i < 4; i++) {
-        core_yield(core, ago);
-        HG_CHECK_EQ_U64(core->load.crowded, 0);
-        (void) NA_Progress(na_class, context, 0); /* another wait begins */
-    }
-    for (i = 0; i < 4; i++) {
-        core_yield(core, ago);
-        /* It is known with the turn after it. */
-        HG_CHECK_EQ_U64(
-            core->load.crowded, i < 2 ? 0 : ago + NA_PROGRESS_CROWDED_FOR);
-    }
-    do
-        core_yield(core, hg_clock_now());
-    while (core->load.taken);
-    core->load.crowded = 0;
-    for (i = 0; i < 2; i++) {
-        core_yield(core, ago);
-        HG_CHECK_EQ_U64(core->load.crowded, 0);
-    }
-    HG_CHECK_OK(NA_Context_destroy(na_class, context));
-    HG_CHECK_OK(NA_Finalize(na_class));
+    return context;
 }
 
-/* Who has woken a peer gives the processor up first of all, once. */
-HG_TEST(who_was_woken_has_the_processor_first)
+static void core_close_news(na_context_t *context)
 {
-    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
-    struct na_class_core *core;
-
-    HG_CHECK(na_class != NULL);
-    core = na_class_core_of(na_class);
-    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7 + NA_PROGRESS_YIELD);
-    na_class->core->woke(na_class);
-    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7);
-    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7 + NA_PROGRESS_YIELD);
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-/* Let so many messages of that size arrive 50 us after those before, and look
- * whether that is a load. */
-static bool core_is_load(
-    na_context_t *context, unsigned count, size_t size, uint64_t *now)
-{
-    static unsigned char bytes[65536];
     na_class_t *na_class = context->na_class;
 
-    HG_CHECK(size <= sizeof(bytes));
-    while (count-- > 0)
-        HG_CHECK_OK(na_msg_arrived(
-            na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, bytes, size));
-    *now += 50000;
-    return na_progress_is_much(na_context_core_of(context), *now);
-}
-
-/* A caller of one function at a time stays awake for an answer of any size.
- * With many calls in flight it does not, nor soon after. */
-HG_TEST(messages_are_a_load_when_many_come_at_a_time)
-{
-    static const size_t sizes[] = {64, 1024, 4096, 16384, 65536};
-    static struct na_plugin table; /* borrowed for ever */
-    uint64_t now = hg_clock_now();
-    na_context_t *context;
-    na_class_t *na_class;
-    unsigned got = 0, i;
-
-    table = *na_self_table();
-    table.name = "yield";
-    table.caps |= NA_CAP_YIELD;
-    HG_CHECK_OK(NA_Register_plugin(&table));
-    na_class = NA_Initialize("yield+self://", NA_TRUE);
-    HG_CHECK(na_class != NULL);
-    context = NA_Context_create(na_class);
-    HG_CHECK(context != NULL);
-    na_msg_set_sink(
-        context, NA_SINK_ANY, core_count_rpc, core_count_dead, &got);
-    for (i = 0; i < 500; i++)
-        HG_CHECK(!core_is_load(context, 1, sizes[i / 100], &now));
-    for (i = 0; i < 100; i++)
-        (void) core_is_load(context, 8, 64, &now);
-    HG_CHECK(core_is_load(context, 1, 64, &now));
-    for (i = 0; i < 100; i++)
-        (void) core_is_load(context, 1, 4096, &now);
-    HG_CHECK(!core_is_load(context, 1, 4096, &now));
-    (void) core_is_load(context, 64, 64, &now);
-    HG_CHECK(core_is_load(context, 8, 64, &now));
-    now += 10 * HG_CLOCK_MS; /* a pause: the next one begins anew */
-    HG_CHECK(!core_is_load(context, 1, 4096, &now));
-    na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* The window is what it may be at most while news come in that time, and
+ * shrinks to nothing while they do not. */
+HG_TEST(window_adapts_to_how_long_news_take)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    uint64_t limit = 20 * HG_CLOCK_MS;
+    na_context_t *context;
+    unsigned tries = 0;
+
+    table = *na_self_table();
+    context = core_open_news(&table, "news", 20000);
+    HG_CHECK_EQ_U64(na_context_core_of(context)->window, limit);
+    HG_CHECK(core_wait_for_news(context, 25 * HG_CLOCK_MS, 1) < limit);
+    HG_CHECK(core_wait_for_news(context, 25 * HG_CLOCK_MS, 20) < 100);
+    HG_CHECK(core_looks < 1000);
+    while (core_wait_for_news(context, HG_CLOCK_MS / 10, 1) != limit)
+        HG_CHECK(tries++ < 1000);
+    core_close_news(context);
+}
+
+/* Without a descriptor an adaptive wait stays awake longer than it sleeps: it
+ * would poll a few times in a millisecond otherwise. */
+HG_TEST(wait_without_a_descriptor_spins_longer_than_it_sleeps)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    na_context_t *context;
+    unsigned tries = 0;
+
+    table = *na_self_table();
+    context = core_open_news(&table, "deaf", 1);
+    do {
+        HG_CHECK(tries++ < 1000);
+        (void) core_wait_for_news(context, HG_CLOCK_MS / 2, 1);
+    } while (core_looks < 100);
+    HG_CHECK(na_context_core_of(context)->no_fd);
+    core_close_news(context);
 }
 
 /* ---- The order of slots ---- */
