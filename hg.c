@@ -245,8 +245,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
  * count; an error also its first 64. Statements that share a format string
- * share its count. At level debug, and through hg_log_asked and hg_log_misuse,
- * every line is written. Callers need no limit of their own.
+ * share its count. At level debug, and through hg_log_misuse, every line is
+ * written. Callers need no limit of their own.
  *
  * Locking: levels are atomics; the sink and the subsystem filter have a
  * private mutex, never held while the sink runs. It is the innermost lock.
@@ -261,10 +261,6 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
-    const char *format, ...) HG_PRINTF_LIKE(3, 4);
-
-/* Deliver a line without a rate limit: for what only the application causes. */
-HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
 /* Deliver a line whatever level and filter say. */
@@ -289,31 +285,10 @@ HG_PRIVATE unsigned hg_log_begun(int level);
  * may be; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
-typedef void hg_log_func_t(
-    int level, const char *subsys, const char *line, void *arg);
-
-/* The lock of the sink, and the sink, under it. */
-HG_PRIVATE void hg_log_lock(void);
-HG_PRIVATE void hg_log_unlock(void);
-HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
-
 /* pthread_atfork for handlers that take locks under which lines are logged:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
-
-/* Size of a list of subsystems, with its terminator. */
-#define HG_LOG_FILTER_MAX 256
-
-/* The log's word for a level of Mercury's, in any case of the letters; NULL: no
- * such level. NULL is "none". */
-HG_PRIVATE const char *hg_log_word_of(const char *name);
-
-/* Write the log's list for a list of Mercury's. A word that names everything
- * replaces all others but those behind a ~; a subsystem that only Mercury has
- * is left out. */
-HG_PRIVATE void hg_log_translate(
-    const char *subsys, char *list, size_t list_size);
 
 /* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
  * cut where it is too long. */
@@ -344,29 +319,28 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 #line 1 "gen/base/log.c"
 #endif
 /*
- * log: one line for each error, from whoever saw it first.
+ * log: one line for each error, the last error of a thread, and the texts of
+ * return codes.
  *
- * A line is put together in a buffer on the stack, prefix first, and reaches
- * stderr in a single write(2), so that lines of several threads or processes
- * do not mix; the sink gets the text behind the prefix. Texts may quote what
- * a peer sent: control characters become '?', so that one call is one line.
+ * A line is formatted in a buffer on the stack and reaches stderr in a single
+ * write(2), so that lines of several threads or processes do not mix. Control
+ * characters of a line become '?': a peer's text cannot forge a second line.
  *
- * Peers can cause lines. Therefore lines are counted by call site, and most of
- * a flood is left out; and a line is dropped if stderr is a pipe, socket or
- * terminal that takes no more. O_NONBLOCK is not set, since stderr is shared
- * with other processes.
+ * Peers can cause lines. Therefore lines are counted for each call site, and
+ * most lines of a flood are left out. A line is dropped if stderr is a pipe,
+ * socket or terminal that is full. O_NONBLOCK is not set, because other
+ * processes share stderr.
  *
- * Invariants: the environment is read once, before anything else counts; a
- * setter called later wins over it. A write to a closed stderr raises no
- * SIGPIPE, and errno survives.
+ * The words for levels and subsystems are the log's own and Mercury's, in the
+ * environment and in each setter.
  *
- * Locking: the level and the counts are atomics; the filter and the sink are
- * guarded by hg_log_mutex, which is not held while a line is written or a sink
- * runs. Other locks may be held when a line is logged, so fork takes
- * hg_log_mutex last: see hg_log_atfork.
- * Allocates nothing, so that running out of memory can be logged.
+ * Invariants: the environment is read once, before the first line and the first
+ * setter. A write to a closed stderr raises no SIGPIPE. errno is kept.
  *
- * Must not know: who logs, but for the names that a filter may hold.
+ * Locking: the level and the counts are atomics. hg_log_mutex guards the filter
+ * and the outlet; it is not held while a line is written or a sink runs. Other
+ * locks may be held when a line is logged, so fork takes hg_log_mutex last: see
+ * hg_log_atfork. Allocates nothing, so that lack of memory can be logged.
  */
 /* #include "base/log.h" */
 
@@ -374,6 +348,8 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 #define HG_LOG_LINE_MAX 1000
 /* Size of the text of HG_Get_last_error_text, with its terminator. */
 #define HG_LOG_TEXT_MAX 512
+/* Size of the list of subsystems, with its terminator. */
+#define HG_LOG_FILTER_MAX 256
 /* Call sites whose lines are counted apart; a power of two. */
 #define HG_LOG_SITES 1024
 /* Errors that a call site may log before only doublings are logged. */
@@ -382,11 +358,19 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
-/* The subsystems of hg and its transports. A plugin of the application's may
- * have a name of its own. */
-static const char *const hg_log_names[] = {"addr", "bulk", "checksum", "clock",
-    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc", "sm",
-    "waker", "zmq", "ofi", "mpi"};
+/* Mercury's other words for each of them. */
+static const char *const hg_log_level_words[] = {
+    "", "fatal ftl err", "warn", "min_debug trace inf", "dbg"};
+
+/* The subsystems of hg and its transports. A plugin of the application may have
+ * a name of its own. */
+static const char hg_log_subsystems[] =
+    "addr, bulk, checksum, clock, cls, ctx, lock, log, mem, msg, op, proc, "
+    "rma, rpc, sm, waker, zmq, ofi, mpi";
+/* Mercury's names for all of them, and of subsystems that only Mercury has. */
+static const char hg_log_all[] = "hg na hg_all na_all all hg_util util";
+static const char hg_log_absent[] =
+    "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal";
 
 /* A call site is known by its format string. */
 struct hg_log_site {
@@ -398,22 +382,31 @@ static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
 static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
 static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
-static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
-static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+
+typedef int hg_log_print_t(FILE *stream, const char *format, ...);
+
+/* Where lines go: to `func`; else, if any of these is set, to `print` and the
+ * stream of the level; else to stderr. */
+struct hg_log_outlet {
+    void (*func)(int level, const char *subsys, const char *line, void *arg);
+    void *arg;
+    hg_log_print_t *print;
+    FILE *streams[HG_LOG_LEVEL_DEBUG + 1];
+};
+
+static struct hg_log_outlet hg_log_outlet; /* guard: hg_log_mutex */
 static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines that stderr did not take */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
 
-/* ---- The lock ---- */
-
-HG_PRIVATE void hg_log_lock(void)
+static void hg_log_lock(void)
 {
     pthread_mutex_lock(&hg_log_mutex);
 }
 
-HG_PRIVATE void hg_log_unlock(void)
+static void hg_log_unlock(void)
 {
     pthread_mutex_unlock(&hg_log_mutex);
 }
@@ -488,8 +481,7 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
 {
     char line[HG_LOG_LINE_MAX + 1];
     char times[32] = "";
-    hg_log_func_t *func;
-    void *func_arg;
+    struct hg_log_outlet outlet;
     size_t start;
     size_t size;
     size_t i;
@@ -516,15 +508,18 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
     assert(size < HG_LOG_LINE_MAX);
 
     hg_log_lock();
-    func = hg_log_func;
-    func_arg = hg_log_func_arg;
+    outlet = hg_log_outlet;
     hg_log_unlock();
-    if (func != NULL) {
-        func(level, subsys, line + start, func_arg);
-        return;
+    if (outlet.func != NULL) {
+        outlet.func(level, subsys, line + start, outlet.arg);
+    } else if (outlet.print != NULL || outlet.streams[level] != NULL) {
+        (void) (outlet.print != NULL ? outlet.print : fprintf)(
+            outlet.streams[level] != NULL ? outlet.streams[level] : stderr,
+            "%s\n", line);
+    } else {
+        line[size] = '\n';
+        hg_log_write(line, size + 1);
     }
-    line[size] = '\n';
-    hg_log_write(line, size + 1);
 }
 
 HG_PRIVATE void hg_log_emit_line(
@@ -539,213 +534,115 @@ HG_PRIVATE void hg_log_emit_line(
 
 /* ---- Levels and filter ---- */
 
-/* The level named `name`, or -1. */
+/* The next word of the list at *at_p, of *size_p bytes, or NULL. A ~ in front
+ * of it sets *negated_p. */
+static const char *hg_log_next_word(
+    const char **at_p, size_t *size_p, bool *negated_p)
+{
+    const char *word = *at_p + strspn(*at_p, " ,");
+
+    *negated_p = *word == '~';
+    word += *negated_p ? 1 : 0;
+    *size_p = strcspn(word, " ,");
+    *at_p = word + *size_p;
+    return *size_p > 0 || **at_p != '\0' ? word : NULL;
+}
+
+/* Whether `list` has this word of `size` bytes, in any case of the letters. */
+static bool hg_log_has(const char *list, const char *word, size_t size)
+{
+    const char *other;
+    size_t other_size;
+    bool negated;
+
+    while ((other = hg_log_next_word(&list, &other_size, &negated)) != NULL)
+        if (other_size == size && strncasecmp(other, word, size) == 0)
+            return true;
+    return false;
+}
+
+/* The level with this name, in any case of the letters, or -1. */
 static int hg_log_level_of(const char *name)
 {
     int level;
 
     for (level = HG_LOG_LEVEL_NONE; level <= HG_LOG_LEVEL_DEBUG; level++)
-        if (strcmp(name, hg_log_level_names[level]) == 0)
+        if (strcasecmp(name, hg_log_level_names[level]) == 0 ||
+            hg_log_has(hg_log_level_words[level], name, strlen(name)))
             return level;
     return -1;
 }
 
-/* Whether a subsystem of hg has this name of `size` bytes. */
-static bool hg_log_is_known(const char *name, size_t size)
-{
-    size_t i;
-
-    for (i = 0; i < sizeof(hg_log_names) / sizeof(hg_log_names[0]); i++)
-        if (strlen(hg_log_names[i]) == size &&
-            memcmp(name, hg_log_names[i], size) == 0)
-            return true;
-    return false;
-}
-
 /* Whether `list` lets `subsys` log. The last mention of `subsys` decides. One
- * that is not mentioned logs unless the list switches on a known subsystem: a
- * misspelled name does not silence the others. */
+ * that is not mentioned logs if the list names all, or switches on no known
+ * subsystem: a misspelled name does not silence the others. */
 static bool hg_log_filter_admits(const char *list, const char *subsys)
 {
     size_t subsys_size = strlen(subsys);
+    bool all = false;
     bool exclusive = false;
     bool mentioned = false;
     bool on = false;
+    const char *word;
+    size_t size;
+    bool negated;
 
-    while (*list != '\0') {
-        bool negated;
-        size_t size;
-
-        list += strspn(list, " ,");
-        negated = *list == '~';
-        if (negated)
-            list++;
-        size = strcspn(list, " ,");
-        if (size == subsys_size && memcmp(list, subsys, size) == 0) {
+    while ((word = hg_log_next_word(&list, &size, &negated)) != NULL) {
+        if (size == subsys_size && strncasecmp(word, subsys, size) == 0) {
             mentioned = true;
             on = !negated;
         }
-        if (!negated && hg_log_is_known(list, size))
+        if (!negated && hg_log_has(hg_log_all, word, size))
+            all = true;
+        if (!negated && hg_log_has(hg_log_subsystems, word, size))
             exclusive = true;
-        list += size;
     }
-    return mentioned ? on : !exclusive;
+    return mentioned ? on : all || !exclusive;
 }
 
-static bool hg_log_filter_set(const char *list)
+/* Set the filter, and warn about each word that names nothing; `from` says
+ * where the list was given. False: it is too long. */
+static bool hg_log_filter_set(const char *from, const char *list)
 {
     size_t size = strlen(list) + 1;
+    const char *word;
+    bool negated;
 
     if (size > HG_LOG_FILTER_MAX)
         return false;
     hg_log_lock();
     memcpy(hg_log_filter, list, size);
     hg_log_unlock();
+    while ((word = hg_log_next_word(&list, &size, &negated)) != NULL)
+        if (size > 0 && !hg_log_has(hg_log_subsystems, word, size) &&
+            !hg_log_has(hg_log_all, word, size) &&
+            !hg_log_has(hg_log_absent, word, size))
+            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+                "%s: \"%.*s\" is none of %s; ignoring it", from, (int) size,
+                word, hg_log_subsystems);
     return true;
 }
 
-/* Write the names of all subsystems, with commas between them. */
-static void hg_log_list_names(char *text, size_t size)
-{
-    size_t used = 0;
-    size_t i;
-
-    for (i = 0; i < sizeof(hg_log_names) / sizeof(hg_log_names[0]); i++) {
-        int n = snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
-            hg_log_names[i]);
-
-        assert(n > 0 && (size_t) n < size - used);
-        used += (size_t) n;
-    }
-}
-
-/* Warn about each name in `list` that no subsystem of hg has; `from` says where
- * the list was given. */
-static void hg_log_filter_judge(const char *from, const char *list)
-{
-    char names[HG_LOG_FILTER_MAX];
-
-    hg_log_list_names(names, sizeof(names));
-    while (*list != '\0') {
-        size_t size;
-
-        list += strspn(list, " ,~");
-        size = strcspn(list, " ,");
-        if (size > 0 && !hg_log_is_known(list, size))
-            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "%s: \"%.*s\" is none of %s; ignoring it", from, (int) size,
-                list, names);
-        list += size;
-    }
-}
-
-/* ---- Mercury's words ---- */
-
-HG_PRIVATE const char *hg_log_word_of(const char *name)
-{
-    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
-        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
-        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
-        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
-        {"debug", "debug"}, {"dbg", "debug"}};
-    size_t i;
-
-    if (name == NULL)
-        return "none";
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcasecmp(name, words[i][0]) == 0)
-            return words[i][1];
-    }
-    return NULL;
-}
-
-/* Whether the word of `size` bytes is in `list`, with a space behind each. */
-static bool hg_log_is_among(const char *list, const char *word, size_t size)
-{
-    while (*list != '\0') {
-        size_t length = strcspn(list, " ");
-
-        if (length == size && memcmp(list, word, size) == 0)
-            return true;
-        list += length + 1;
-    }
-    return false;
-}
-
-/* Append a word, with its ~, to a list, unless it does not fit. */
-static void hg_log_append(
-    char *list, size_t list_size, bool negated, const char *word, size_t size)
-{
-    size_t used = strlen(list);
-    int n = snprintf(list + used, list_size - used, "%s%s%.*s",
-        used > 0 ? "," : "", negated ? "~" : "", (int) size, word);
-
-    if (n < 0 || (size_t) n >= list_size - used)
-        list[used] = '\0';
-}
-
-HG_PRIVATE void hg_log_translate(
-    const char *subsys, char *list, size_t list_size)
-{
-    static const char all[] = "hg na hg_all na_all all hg_util util ";
-    static const char absent[] =
-        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
-    bool everything = false;
-    int pass;
-
-    list[0] = '\0';
-    for (pass = 0; pass < 2; pass++) {
-        const char *at = subsys;
-
-        while (*at != '\0') {
-            bool negated;
-            size_t size;
-
-            at += strspn(at, " ,");
-            negated = *at == '~';
-            at += negated ? 1 : 0;
-            size = strcspn(at, " ,");
-            if (pass == 0)
-                everything |= !negated && hg_log_is_among(all, at, size);
-            else if (size > 0 && (negated || !everything) &&
-                !hg_log_is_among(all, at, size) &&
-                !hg_log_is_among(absent, at, size))
-                hg_log_append(list, list_size, negated, at, size);
-            at += size;
-        }
-    }
-}
-
-/* Read the environment, once. Its mistakes are told at any level: who wrote
- * a level wants to see lines. */
+/* Read the environment, once. Its mistakes are logged at any level. */
 static void hg_log_read_environment(void)
 {
     const char *name = getenv("HG_LOG_LEVEL");
     const char *list = getenv("HG_LOG_SUBSYS");
-    char words[HG_LOG_FILTER_MAX];
     int level = HG_LOG_LEVEL_ERROR;
 
-    if (name != NULL && name[0] != '\0') {
-        const char *word = hg_log_word_of(name);
-
-        level = word != NULL ? hg_log_level_of(word) : -1;
-        if (level < 0) {
-            level = HG_LOG_LEVEL_ERROR;
-            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "HG_LOG_LEVEL: \"%s\" is none of none, error, warning, info, "
-                "debug; taking error",
-                name);
-        }
+    if (name != NULL && name[0] != '\0')
+        level = hg_log_level_of(name);
+    if (level < 0) {
+        level = HG_LOG_LEVEL_ERROR;
+        hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+            "HG_LOG_LEVEL: \"%s\" is none of none, error, warning, info, "
+            "debug; taking error",
+            name);
     }
-    if (list != NULL && strlen(list) >= HG_LOG_FILTER_MAX) {
+    if (list != NULL && !hg_log_filter_set("HG_LOG_SUBSYS", list))
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
-    } else if (list != NULL) {
-        hg_log_translate(list, words, sizeof(words));
-        (void) hg_log_filter_set(words);
-        hg_log_filter_judge("HG_LOG_SUBSYS", words);
-    }
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -869,17 +766,6 @@ HG_PRIVATE void hg_log_line(
     va_end(args);
 }
 
-HG_PRIVATE void hg_log_asked(
-    int level, const char *subsys, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (hg_log_admits(level, subsys))
-        hg_log_emit(level, subsys, 1, format, args);
-    va_end(args);
-}
-
 HG_PRIVATE hg_return_t hg_log_misuse(
     const char *subsys, const char *function, const char *what)
 {
@@ -888,7 +774,8 @@ HG_PRIVATE hg_return_t hg_log_misuse(
     hg_log_keep_text("%s: %s", function, what);
     if (hg_log_on(HG_LOG_LEVEL_ERROR))
         hg_log_counts[HG_LOG_LEVEL_ERROR]++;
-    hg_log_asked(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);
+    if (hg_log_admits(HG_LOG_LEVEL_ERROR, subsys))
+        hg_log_emit_line(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);
     errno = saved_errno;
     return HG_INVALID_ARG;
 }
@@ -970,24 +857,24 @@ HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
     return HG_SUCCESS;
 }
 
+HG_EXPORT void HG_Set_log_level2(const char *level)
+{
+    (void) HG_Set_log_level(level != NULL ? level : "none");
+}
+
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
 {
     hg_log_init();
-    if (subsys == NULL)
-        subsys = "";
-    if (!hg_log_filter_set(subsys)) {
-        hg_log_error("log", "HG_Set_log_subsys: longer than %d characters",
-            HG_LOG_FILTER_MAX - 1);
-        return HG_OVERFLOW;
-    }
-    hg_log_filter_judge("HG_Set_log_subsys", subsys);
-    return HG_SUCCESS;
+    if (hg_log_filter_set("HG_Set_log_subsys", subsys != NULL ? subsys : ""))
+        return HG_SUCCESS;
+    hg_log_error("log", "HG_Set_log_subsys: longer than %d characters",
+        HG_LOG_FILTER_MAX - 1);
+    return HG_OVERFLOW;
 }
 
-HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg)
+HG_EXPORT void HG_Set_log_subsys2(const char *subsys)
 {
-    hg_log_func = func;
-    hg_log_func_arg = arg;
+    (void) HG_Set_log_subsys(subsys);
 }
 
 HG_EXPORT void HG_Set_log_func(
@@ -996,208 +883,93 @@ HG_EXPORT void HG_Set_log_func(
 {
     hg_log_init();
     hg_log_lock();
-    hg_log_set_func(func, arg);
+    memset(&hg_log_outlet, 0, sizeof(hg_log_outlet));
+    hg_log_outlet.func = func;
+    hg_log_outlet.arg = arg;
     hg_log_unlock();
-}
-
-/* ==== gen/base/log_mercury.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/log_mercury.c"
-#endif
-/*
- * log_mercury: the log's controls as Mercury has them.
- *
- * Mercury has one stream for each level, and a function that prints as fprintf
- * does. Streams and function become a sink of the log, which is set with the
- * first and removed with the last. The log itself translates Mercury's words
- * for levels and subsystems, because the environment may hold them, too.
- *
- * Locking: the log's lock guards streams and function; it is not held while a
- * line is printed.
- */
-/* #include "base/log.h" */
-
-typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
-
-static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the log's lock */
-static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* likewise */
-
-/* ---- Levels and subsystems ---- */
-
-HG_EXPORT void HG_Set_log_level2(const char *level)
-{
-    const char *word = hg_log_word_of(level);
-
-    /* HG_Set_log_level logs a word that neither knows. */
-    (void) HG_Set_log_level(word != NULL ? word : level);
-}
-
-HG_EXPORT void HG_Set_log_subsys2(const char *subsys)
-{
-    char list[HG_LOG_FILTER_MAX];
-
-    hg_log_translate(subsys != NULL ? subsys : "", list, sizeof(list));
-    (void) HG_Set_log_subsys(list);
-}
-
-/* ---- Lines ---- */
-
-static void hg_log_mercury_sink(
-    int level, const char *subsys, const char *line, void *arg)
-{
-    static const char *const names[] = {
-        "none", "error", "warning", "info", "debug"};
-    hg_log_mercury_func_t *func;
-    FILE *stream;
-
-    (void) arg;
-    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
-    hg_log_lock();
-    func = hg_log_mercury_func;
-    stream = hg_log_mercury_streams[level];
-    hg_log_unlock();
-    if (func == NULL)
-        func = fprintf;
-    if (stream == NULL)
-        stream = stderr;
-    (void) func(stream, "hg: %s: %s: %s\n", names[level], subsys, line);
-}
-
-/* Set the sink, or remove it if nothing needs it. The lock is held. */
-static void hg_log_mercury_install(void)
-{
-    bool wanted = hg_log_mercury_func != NULL;
-    int level;
-
-    for (level = HG_LOG_LEVEL_ERROR; level <= HG_LOG_LEVEL_DEBUG; level++)
-        wanted |= hg_log_mercury_streams[level] != NULL;
-    hg_log_set_func(wanted ? hg_log_mercury_sink : NULL, NULL);
 }
 
 HG_EXPORT void HG_Set_log_func2(
     int (*log_func)(FILE *stream, const char *format, ...))
 {
+    hg_log_init();
     hg_log_lock();
-    hg_log_mercury_func = log_func;
-    hg_log_mercury_install();
+    hg_log_outlet.func = NULL;
+    hg_log_outlet.print = log_func;
     hg_log_unlock();
 }
 
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 {
-    const char *word = hg_log_word_of(level);
+    int value = level != NULL ? hg_log_level_of(level) : HG_LOG_LEVEL_NONE;
 
-    if (word == NULL || strcmp(word, "none") == 0) {
+    hg_log_init();
+    if (value <= HG_LOG_LEVEL_NONE) {
         hg_log_error("log", "HG_Set_log_stream: no level \"%s\" has a stream",
             level != NULL ? level : "(null)");
         return;
     }
     hg_log_lock();
-    if (strcmp(word, "error") == 0) {
-        hg_log_mercury_streams[HG_LOG_LEVEL_ERROR] = stream;
-    } else if (strcmp(word, "warning") == 0) {
-        hg_log_mercury_streams[HG_LOG_LEVEL_WARNING] = stream;
-    } else {
-        hg_log_mercury_streams[HG_LOG_LEVEL_INFO] = stream;
-        hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG] = stream;
-    }
-    hg_log_mercury_install();
+    hg_log_outlet.func = NULL;
+    hg_log_outlet.streams[value] = stream;
+    if (value >= HG_LOG_LEVEL_INFO) /* Mercury has no level info */
+        hg_log_outlet.streams[HG_LOG_LEVEL_INFO] =
+            hg_log_outlet.streams[HG_LOG_LEVEL_DEBUG] = stream;
     hg_log_unlock();
 }
 
-/* ==== gen/base/errors.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/errors.c"
-#endif
-/*
- * errors: a text for every return code, and the versions.
- *
- * NA and HG share one table; NA knows its first part.
- */
-/* #include "base/log.h" */
+/* ---- Return codes and versions ---- */
 
-static const char *const hg_errors_texts[HG_RETURN_MAX] = {
-    "success",
-    "operation not permitted",
-    "no such entry",
-    "interrupted by a signal",
-    "limit reached, try again later",
-    "out of memory",
-    "access denied by the system",
-    "object unusable",
-    "busy",
-    "exists already",
-    "no such device",
-    "invalid argument",
-    "protocol error",
-    "out of range",
-    "size does not fit",
-    "protocol not supported",
-    "operation not supported",
-    "address in use",
-    "address not available",
-    "host unreachable",
-    "timed out",
-    "canceled",
-    "input/output error",
-    "peer disconnected",
-    "checksum error",
-    "network layer error",
-    "other error",
-};
-
-/* Mercury's words for the same codes. */
-static const char *const hg_errors_names[HG_RETURN_MAX] = {
-    "HG_SUCCESS",
-    "HG_PERMISSION",
-    "HG_NOENTRY",
-    "HG_INTERRUPT",
-    "HG_AGAIN",
-    "HG_NOMEM",
-    "HG_ACCESS",
-    "HG_FAULT",
-    "HG_BUSY",
-    "HG_EXIST",
-    "HG_NODEV",
-    "HG_INVALID_ARG",
-    "HG_PROTOCOL_ERROR",
-    "HG_OVERFLOW",
-    "HG_MSGSIZE",
-    "HG_PROTONOSUPPORT",
-    "HG_OPNOTSUPPORTED",
-    "HG_ADDRINUSE",
-    "HG_ADDRNOTAVAIL",
-    "HG_HOSTUNREACH",
-    "HG_TIMEOUT",
-    "HG_CANCELED",
-    "HG_IO_ERROR",
-    "HG_DISCONNECT",
-    "HG_CHECKSUM_ERROR",
-    "HG_NA_ERROR",
-    "HG_OTHER_ERROR",
+/* What each code means, and Mercury's name for it. NA has the first of them. */
+static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
+    {"success", "HG_SUCCESS"},
+    {"operation not permitted", "HG_PERMISSION"},
+    {"no such entry", "HG_NOENTRY"},
+    {"interrupted by a signal", "HG_INTERRUPT"},
+    {"limit reached, try again later", "HG_AGAIN"},
+    {"out of memory", "HG_NOMEM"},
+    {"access denied by the system", "HG_ACCESS"},
+    {"object unusable", "HG_FAULT"},
+    {"busy", "HG_BUSY"},
+    {"exists already", "HG_EXIST"},
+    {"no such device", "HG_NODEV"},
+    {"invalid argument", "HG_INVALID_ARG"},
+    {"protocol error", "HG_PROTOCOL_ERROR"},
+    {"out of range", "HG_OVERFLOW"},
+    {"size does not fit", "HG_MSGSIZE"},
+    {"protocol not supported", "HG_PROTONOSUPPORT"},
+    {"operation not supported", "HG_OPNOTSUPPORTED"},
+    {"address in use", "HG_ADDRINUSE"},
+    {"address not available", "HG_ADDRNOTAVAIL"},
+    {"host unreachable", "HG_HOSTUNREACH"},
+    {"timed out", "HG_TIMEOUT"},
+    {"canceled", "HG_CANCELED"},
+    {"input/output error", "HG_IO_ERROR"},
+    {"peer disconnected", "HG_DISCONNECT"},
+    {"checksum error", "HG_CHECKSUM_ERROR"},
+    {"network layer error", "HG_NA_ERROR"},
+    {"other error", "HG_OTHER_ERROR"},
 };
 
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
 {
     if (ret < 0 || ret >= NA_RETURN_MAX)
         return "unknown error";
-    return hg_errors_texts[ret];
+    return hg_log_codes[ret][0];
 }
 
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
 {
     if (ret < 0 || ret >= HG_RETURN_MAX)
         return "unknown error";
-    return hg_errors_texts[ret];
+    return hg_log_codes[ret][0];
 }
 
 HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
 {
     if (errnum < 0 || errnum >= HG_RETURN_MAX)
         return NULL;
-    return hg_errors_names[errnum];
+    return hg_log_codes[errnum][1];
 }
 
 HG_EXPORT hg_return_t HG_Version_get(
@@ -35298,12 +35070,13 @@ static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
 
     (void) arg;
     hg_endpoint_describe_counters(hg_class, text, sizeof(text));
-    hg_log_asked(HG_LOG_LEVEL_INFO, "cls", "%s", text);
+    hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls", "%s", text);
 }
 
 void HG_Diag_dump_counters(void)
 {
-    (void) hg_class_each(true, hg_endpoint_log_counters, NULL);
+    if (hg_log_on(HG_LOG_LEVEL_INFO))
+        (void) hg_class_each(true, hg_endpoint_log_counters, NULL);
 }
 
 /* ---- Contexts ---- */

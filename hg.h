@@ -278,20 +278,22 @@ enum {
 };
 #endif
 
-/* "none", "error", "warning", "info" or "debug"; overrides HG_LOG_LEVEL of
- * the environment, which also takes Mercury's words (HG_Set_log_level2).
- * HG_INVALID_ARG for another word. */
+/* "none", "error", "warning", "info" or "debug", or another of Mercury's words
+ * ("err", "min_debug"), in any case of the letters. Overrides HG_LOG_LEVEL of
+ * the environment. HG_INVALID_ARG for another word. */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
- * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment, which
- * also takes Mercury's names (HG_Set_log_subsys2). The subsystems are
+ * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment. The
+ * subsystems are
  *
  *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
  *     waker zmq ofi mpi
  *
- * and those of the application's own plugins. A warning names each word that is
- * not in this table; a list of such words alone leaves all subsystems on.
+ * and those of the application's own plugins. Of Mercury's names, "hg", "na",
+ * "all" and "hg_all" stand for all; those without a subsystem here ("poll",
+ * "perf") are ignored. A warning names each other word. A list without any
+ * subsystem of this table leaves all on.
  * Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
@@ -1749,15 +1751,10 @@ HG_EXPORT void HG_Cleanup(void);
  * The plain names under version 2. They set the same log that HG_Set_log_func
  * and its like set under version 1; the last call wins. */
 
-/* "none" (as NULL), "error", "warning", "info" or "debug", or another of
- * Mercury's words for them ("err", "min_debug"), in any case of the letters.
- * Any other is told in the log and changes nothing. */
+/* HG_Set_log_level; NULL is "none". */
 HG_EXPORT void HG_Set_log_level2(const char *level);
 
-/* Which subsystems speak: a list with commas in between, ~ in front of those
- * that shall not. "hg", "na" and "hg_all" are all of them; names of Mercury
- * that have no subsystem here ("poll", "perf") are passed over, and a list
- * without any other lets all speak, as does NULL. */
+/* HG_Set_log_subsys. */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
 /* Deliver lines by `log_func`, which is called as fprintf is, with a newline at

@@ -281,15 +281,10 @@ HG_EXPORT void HG_Cleanup(void);
  * The plain names under version 2. They set the same log that HG_Set_log_func
  * and its like set under version 1; the last call wins. */
 
-/* "none" (as NULL), "error", "warning", "info" or "debug", or another of
- * Mercury's words for them ("err", "min_debug"), in any case of the letters.
- * Any other is told in the log and changes nothing. */
+/* HG_Set_log_level; NULL is "none". */
 HG_EXPORT void HG_Set_log_level2(const char *level);
 
-/* Which subsystems speak: a list with commas in between, ~ in front of those
- * that shall not. "hg", "na" and "hg_all" are all of them; names of Mercury
- * that have no subsystem here ("poll", "perf") are passed over, and a list
- * without any other lets all speak, as does NULL. */
+/* HG_Set_log_subsys. */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
 /* Deliver lines by `log_func`, which is called as fprintf is, with a newline at

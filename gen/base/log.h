@@ -14,8 +14,8 @@
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
  * count; an error also its first 64. Statements that share a format string
- * share its count. At level debug, and through hg_log_asked and hg_log_misuse,
- * every line is written. Callers need no limit of their own.
+ * share its count. At level debug, and through hg_log_misuse, every line is
+ * written. Callers need no limit of their own.
  *
  * Locking: levels are atomics; the sink and the subsystem filter have a
  * private mutex, never held while the sink runs. It is the innermost lock.
@@ -30,10 +30,6 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
-    const char *format, ...) HG_PRINTF_LIKE(3, 4);
-
-/* Deliver a line without a rate limit: for what only the application causes. */
-HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
 /* Deliver a line whatever level and filter say. */
@@ -58,31 +54,10 @@ HG_PRIVATE unsigned hg_log_begun(int level);
  * may be; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
-typedef void hg_log_func_t(
-    int level, const char *subsys, const char *line, void *arg);
-
-/* The lock of the sink, and the sink, under it. */
-HG_PRIVATE void hg_log_lock(void);
-HG_PRIVATE void hg_log_unlock(void);
-HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
-
 /* pthread_atfork for handlers that take locks under which lines are logged:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
-
-/* Size of a list of subsystems, with its terminator. */
-#define HG_LOG_FILTER_MAX 256
-
-/* The log's word for a level of Mercury's, in any case of the letters; NULL: no
- * such level. NULL is "none". */
-HG_PRIVATE const char *hg_log_word_of(const char *name);
-
-/* Write the log's list for a list of Mercury's. A word that names everything
- * replaces all others but those behind a ~; a subsystem that only Mercury has
- * is left out. */
-HG_PRIVATE void hg_log_translate(
-    const char *subsys, char *list, size_t list_size);
 
 /* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
  * cut where it is too long. */

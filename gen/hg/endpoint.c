@@ -556,12 +556,13 @@ static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
 
     (void) arg;
     hg_endpoint_describe_counters(hg_class, text, sizeof(text));
-    hg_log_asked(HG_LOG_LEVEL_INFO, "cls", "%s", text);
+    hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls", "%s", text);
 }
 
 void HG_Diag_dump_counters(void)
 {
-    (void) hg_class_each(true, hg_endpoint_log_counters, NULL);
+    if (hg_log_on(HG_LOG_LEVEL_INFO))
+        (void) hg_class_each(true, hg_endpoint_log_counters, NULL);
 }
 
 /* ---- Contexts ---- */
