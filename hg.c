@@ -22858,149 +22858,6 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
     return 0;
 }
 
-/* ==== gen/hg/histogram.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/histogram.h"
-#endif
-/*
- * histogram: how long calls took, counted by powers of two.
- *
- * Adding is a few steps; a percentile is as exact as a bucket is wide, a factor
- * of two. There are two kinds: an application's own, plain numbers; and those
- * of a function's calls, to which any thread adds while others read.
- *
- * Invariants: the buckets sum up to the count; min <= max unless that is 0.
- * Locking: none. An application guards its own; a function's are atomics, which
- * who reads them meanwhile may find one call apart.
- */
-#ifndef HG_GEN_HG_HISTOGRAM_H
-#define HG_GEN_HG_HISTOGRAM_H
-
-/* #include "base/os.h" */
-
-/* Of the calls to a function, or of those executed here. Begins as zeros. */
-struct hg_histogram_live {
-    _Atomic uint64_t sum_ns;
-    _Atomic uint64_t min_ns; /* the least, plus 1; 0: none yet */
-    _Atomic uint64_t max_ns;
-    _Atomic uint64_t bucket[HG_HISTOGRAM_BUCKETS];
-};
-
-/* Count one more. */
-HG_PRIVATE void hg_histogram_count(struct hg_histogram_live *live, uint64_t ns);
-
-/* What was counted; `size` is not set. */
-HG_PRIVATE void hg_histogram_read(
-    struct hg_histogram_live *live, struct hg_histogram *histogram_p);
-
-#endif
-
-/* ==== gen/hg/histogram.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/histogram.c"
-#endif
-/* histogram: see histogram.h. */
-/* #include "hg/histogram.h" */
-
-/* #include "base/log.h" */
-
-/* The bucket of a time: the place of its highest bit. */
-static unsigned hg_histogram_bucket(uint64_t ns)
-{
-    unsigned bucket = 0;
-    unsigned step;
-
-    for (step = 32; step > 0; step /= 2) {
-        if (ns >> step != 0) {
-            ns >>= step;
-            bucket += step;
-        }
-    }
-    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
-}
-
-/* The longest time that a bucket stands for. */
-static uint64_t hg_histogram_end(
-    const struct hg_histogram *histogram, unsigned bucket)
-{
-    uint64_t end = ((uint64_t) 2 << bucket) - 1;
-
-    assert(bucket < HG_HISTOGRAM_BUCKETS);
-    return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
-        ? histogram->max_ns
-        : end;
-}
-
-hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
-{
-    if (histogram == NULL) {
-        hg_log_error("rpc", "HG_Histogram_add: the histogram is NULL");
-        return HG_INVALID_ARG;
-    }
-    if (histogram->count == 0 || ns < histogram->min_ns)
-        histogram->min_ns = ns;
-    if (ns > histogram->max_ns)
-        histogram->max_ns = ns;
-    histogram->count++;
-    histogram->sum_ns += ns;
-    histogram->bucket[hg_histogram_bucket(ns)]++;
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE void hg_histogram_count(struct hg_histogram_live *live, uint64_t ns)
-{
-    uint64_t min = atomic_load_explicit(&live->min_ns, memory_order_relaxed);
-    uint64_t max = atomic_load_explicit(&live->max_ns, memory_order_relaxed);
-
-    while ((min == 0 || ns < min - 1) &&
-        !atomic_compare_exchange_weak_explicit(&live->min_ns, &min, ns + 1,
-            memory_order_relaxed, memory_order_relaxed)) {
-    }
-    while (ns > max &&
-        !atomic_compare_exchange_weak_explicit(&live->max_ns, &max, ns,
-            memory_order_relaxed, memory_order_relaxed)) {
-    }
-    atomic_fetch_add_explicit(&live->sum_ns, ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(
-        &live->bucket[hg_histogram_bucket(ns)], 1, memory_order_relaxed);
-}
-
-HG_PRIVATE void hg_histogram_read(
-    struct hg_histogram_live *live, struct hg_histogram *histogram_p)
-{
-    uint64_t min = atomic_load(&live->min_ns);
-    unsigned i;
-
-    histogram_p->count = 0;
-    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
-        histogram_p->bucket[i] = atomic_load(&live->bucket[i]);
-        histogram_p->count += histogram_p->bucket[i];
-    }
-    histogram_p->sum_ns = atomic_load(&live->sum_ns);
-    histogram_p->min_ns = min > 0 ? min - 1 : 0;
-    histogram_p->max_ns = atomic_load(&live->max_ns);
-}
-
-uint64_t HG_Histogram_percentile(
-    const struct hg_histogram *histogram, double percent)
-{
-    uint64_t passed = 0;
-    double wanted;
-    unsigned i;
-
-    if (histogram == NULL || histogram->count == 0)
-        return 0;
-    wanted = percent / 100 * (double) histogram->count;
-    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
-        passed += histogram->bucket[i];
-        if (passed > 0 && (double) passed >= wanted)
-            return hg_histogram_end(histogram, i);
-    }
-    return histogram->max_ns; /* of more than 100 per cent */
-}
-
 /* ==== gen/hg/deadline.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -23366,98 +23223,105 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  *
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
- * an error of the second registration, and the names are kept to notice.
+ * an error of the second registration, and the names are kept to notice. The
+ * callback model registers under numbers, too, then without a name.
  *
- * An id has an entry as long as the registry lives, which says what is
- * registered now: a version, or nothing. Versions never change and stay with
- * their entry, as calls that found them may still go by their names: who
- * registers again what was registered before has the same one. So a registry
- * grows with what is registered, not with how often. What an id has besides
- * (data, whether its calls are answered) is shared by its versions.
- *
- * The callback model registers under numbers, too; such a version has no name.
+ * An id has an entry until the registry ends. Its `now` is the version that is
+ * registered, or NULL. A version never changes and stays with its entry, as
+ * calls that found it go by its name. Registering again what was registered
+ * before finds the same version, so a registry does not grow with that.
  *
  * A stub registers the names of its types as a text. A fingerprint of that text
  * travels with each call, so that a target notices a caller with other types.
  *
- * Locking: a mutex for who registers. Calls read without: entries and versions
- * are complete before they can be found, and stay where they are.
+ * Locking: the class's lock around registering, data and histograms. Lookups
+ * take no lock: entries and versions are complete before they can be found.
  */
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
 
-/* #include "hg/histogram.h" */
+/* #include "base/lock.h" */
 
-/* A registered function. It is copied out, so that a call never sees half of a
- * change. */
+struct hg_registry_entry;
+
+/* A registered function. */
 struct hg_rpc {
     hg_id_t id;
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
     const char *name;     /* the registry's; NULL: none, or not registered */
-    struct hg_registry_more *more; /* the registry's */
-    uint32_t fingerprint; /* of its types, which travels with calls; 0: they are
-                             not known, and not compared */
+    struct hg_registry_entry *entry; /* NULL: not registered */
+    uint32_t fingerprint;            /* of its types; 0: they are not known */
 };
 
-/* Of an id, as long as the registry. */
-struct hg_registry_more {
-    void *data; /* the registry's lock */
+/* One way in which an id is, or was, registered. */
+struct hg_registry_version {
+    struct hg_registry_version *next; /* older */
+    struct hg_rpc rpc;
+    char name[]; /* behind its NUL the types, if there is a fingerprint */
+};
+
+struct hg_registry_entry {
+    struct hg_registry_entry *next; /* of the bucket, older */
+    hg_id_t id;
+    _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
+    struct hg_registry_version *versions;
+    void *data;
     void (*free_data)(void *data);
-    _Atomic bool one_way;            /* its calls are not answered */
-    struct hg_histogram_live *times; /* of calls, of those executed; or NULL */
+    _Atomic bool one_way;       /* its calls are not answered */
+    bool timed;                 /* counts how long calls take */
+    struct hg_histogram out_ns; /* of calls; `size` is not set */
+    struct hg_histogram in_ns;  /* of calls executed here */
 };
-
-struct hg_registry_entry;
 
 #define HG_REGISTRY_BUCKETS 256 /* a power of two; ids are hashes */
 
 struct hg_registry {
-    pthread_mutex_t lock;
-    bool timed; /* entries that are added count how long calls take */
+    struct hg_monitor *lock; /* the class's */
+    bool timed;              /* entries that are added count times */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
-HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry);
+HG_PRIVATE void hg_registry_init(
+    struct hg_registry *registry, struct hg_monitor *lock);
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 
 /* The id of a name. */
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
-/* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
- * is there. `more` and `fingerprint` of *rpc are not looked at. */
-HG_PRIVATE hg_id_t hg_registry_add(
-    struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
+/* Register or replace. `name` and `types` (the types of input and output as a
+ * text) are copied; NULL: none, or not known. With `keep_callback` a NULL
+ * callback leaves the one that is there. `entry` and `fingerprint` of *rpc are
+ * not looked at. HG_NOMEM; HG_EXIST: another name has the id, the types are
+ * others, or the name is the library's (all logged). */
+HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
+    const char *name, const char *types, const struct hg_rpc *rpc,
+    bool keep_callback);
 
-/* hg_registry_add with the types of input and output as a text (copied; NULL:
- * not known). 0 also if the name is registered with other types. */
-HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+/* hg_registry_put under the name's id, which keeps the callback; the id, or
+ * 0. */
+HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     const char *name, const char *types, const struct hg_rpc *rpc);
 
 /* The text of the types, the registry's; NULL: not known. */
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 
-/* Copy an entry out. HG_NOENTRY. */
+/* Copy what is registered. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
-/* Have `see` called with each entry that counts, in an order that stays as long
- * as nothing is registered, until it returns false. */
+/* Call `see` with each registered function until it returns false. The order
+ * stays while nothing is registered. */
 HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg);
-
-/* Register or replace all, under an id of the application's; `name` may be
- * NULL. HG_NOMEM (logged); HG_EXIST (logged): another name has the id. */
-HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc);
 
 /* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
 
-/* Data of an id, which is freed when it is forgotten, and with the registry.
- * HG_NOENTRY. */
+/* Data of an id, freed when it is replaced or forgotten and with the registry.
+ * HG_NOENTRY; NULL. */
 HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
     hg_id_t id, void *data, void (*free_data)(void *data));
 HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
@@ -23473,112 +23337,50 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 /* #include "hg/registry.h" */
 
 /* #include "base/crc64.h" */
-/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 
-/* One way in which an id is, or was, registered. */
-struct hg_registry_version {
-    struct hg_registry_version *next; /* older */
-    struct hg_rpc rpc;
-    char name[]; /* behind its NUL the types, if there is a fingerprint */
-};
-
-/* An id that is, or was. */
-struct hg_registry_entry {
-    struct hg_registry_entry *next; /* of the bucket, older */
-    hg_id_t id;
-    _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
-    struct hg_registry_version *versions;            /* the registry's lock */
-    struct hg_registry_more *more;
-};
-
-HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
+HG_PRIVATE void hg_registry_init(
+    struct hg_registry *registry, struct hg_monitor *lock)
 {
-    unsigned i;
-
-    registry->timed = false;
-    for (i = 0; i < HG_REGISTRY_BUCKETS; i++)
-        atomic_init(&registry->buckets[i], NULL);
-    return hg_lock_init(&registry->lock);
+    memset(registry, 0, sizeof(*registry));
+    registry->lock = lock;
 }
 
-/* Call back for an id's data, which is forgotten; without the lock. */
-static void hg_registry_free_data(void *data, void (*free_data)(void *data))
+/* Exchange an id's data, and free the data before, without the lock. */
+static void hg_registry_swap_data(struct hg_registry *registry,
+    struct hg_registry_entry *entry, void *data, void (*free_data)(void *data))
 {
-    if (data != NULL && free_data != NULL)
-        free_data(data);
-}
+    void *data_before;
+    void (*free_before)(void *data);
 
-static void hg_registry_free_more(struct hg_registry_more *more)
-{
-    if (more != NULL)
-        hg_mem_free(more->times);
-    hg_mem_free(more);
-}
-
-/* NULL: no memory. */
-static struct hg_registry_more *hg_registry_new_more(
-    const struct hg_registry *registry)
-{
-    struct hg_registry_more *more =
-        (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
-
-    if (more == NULL || !registry->timed)
-        return more;
-    more->times =
-        (struct hg_histogram_live *) hg_mem_calloc(2, sizeof(more->times[0]));
-    if (more->times != NULL)
-        return more;
-    hg_mem_free(more);
-    return NULL;
-}
-
-static void hg_registry_free_entry(struct hg_registry_entry *entry)
-{
-    struct hg_registry_version *version;
-
-    while ((version = entry->versions) != NULL) {
-        entry->versions = version->next;
-        hg_mem_free(version);
-    }
-    hg_registry_free_more(entry->more);
-    hg_mem_free(entry);
-}
-
-/* NULL: no memory. */
-static struct hg_registry_entry *hg_registry_new_entry(
-    const struct hg_registry *registry, hg_id_t id)
-{
-    struct hg_registry_entry *entry =
-        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry));
-
-    if (entry == NULL)
-        return NULL;
-    entry->id = id;
-    entry->more = hg_registry_new_more(registry);
-    if (entry->more != NULL)
-        return entry;
-    hg_mem_free(entry);
-    return NULL;
+    hg_enter(registry->lock);
+    data_before = entry->data;
+    free_before = entry->free_data;
+    entry->data = data;
+    entry->free_data = free_data;
+    hg_leave(registry->lock);
+    if (data_before != NULL && free_before != NULL)
+        free_before(data_before);
 }
 
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
+    struct hg_registry_version *version;
+    struct hg_registry_entry *entry;
     unsigned i;
 
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
-        struct hg_registry_entry *entry = atomic_load(&registry->buckets[i]);
-
-        while (entry != NULL) {
-            struct hg_registry_entry *next = entry->next;
-
-            hg_registry_free_data(entry->more->data, entry->more->free_data);
-            hg_registry_free_entry(entry);
-            entry = next;
+        while ((entry = atomic_load(&registry->buckets[i])) != NULL) {
+            atomic_store(&registry->buckets[i], entry->next);
+            hg_registry_swap_data(registry, entry, NULL, NULL);
+            while ((version = entry->versions) != NULL) {
+                entry->versions = version->next;
+                hg_mem_free(version);
+            }
+            hg_mem_free(entry);
         }
     }
-    pthread_mutex_destroy(&registry->lock);
 }
 
 /* Never 0, which stands for types that are not known. */
@@ -23669,7 +23471,7 @@ static const struct hg_registry_version *hg_registry_version(
         return NULL;
     version->rpc = *rpc;
     version->rpc.id = entry->id;
-    version->rpc.more = entry->more;
+    version->rpc.entry = entry;
     version->rpc.name = name != NULL ? version->name : NULL;
     version->rpc.fingerprint =
         types != NULL ? hg_registry_fingerprint(types) : 0;
@@ -23682,126 +23484,99 @@ static const struct hg_registry_version *hg_registry_version(
     return version;
 }
 
+/* An entry for an id that has none. The lock is held. NULL: no memory. */
+static struct hg_registry_entry *hg_registry_new_entry(
+    struct hg_registry *registry, hg_id_t id)
+{
+    _Atomic(struct hg_registry_entry *) *bucket =
+        hg_registry_bucket(registry, id);
+    struct hg_registry_entry *entry =
+        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry));
+
+    if (entry == NULL)
+        return NULL;
+    entry->id = id;
+    entry->timed = registry->timed;
+    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, entry, memory_order_release);
+    return entry;
+}
+
 /* Make it what is registered. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
-    _Atomic(struct hg_registry_entry *) *bucket =
-        hg_registry_bucket(registry, id);
-    struct hg_registry_entry *before = hg_registry_look(registry, id);
-    struct hg_registry_entry *entry =
-        before != NULL ? before : hg_registry_new_entry(registry, id);
-    const struct hg_registry_version *version =
-        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
+    struct hg_registry_entry *entry = hg_registry_look(registry, id);
+    const struct hg_registry_version *version;
 
+    if (entry == NULL)
+        entry = hg_registry_new_entry(registry, id);
+    version =
+        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
     if (version == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
             name != NULL ? name : "", id);
-        if (entry != NULL && before == NULL)
-            hg_registry_free_entry(entry);
         return HG_NOMEM;
     }
     atomic_store_explicit(&entry->now, version, memory_order_release);
-    if (before != NULL)
-        return HG_SUCCESS;
-    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-    atomic_store_explicit(bucket, entry, memory_order_release);
     return HG_SUCCESS;
 }
 
-/* Whether `name` may stand for an id that is registered already. The lock is
+/* Whether an id may be registered so, where `before` is registered or NULL:
+ * calls of either definition would use the procs of the other. The lock is
  * held. HG_EXIST (logged). */
-static hg_return_t hg_registry_check_name(
-    const struct hg_rpc *before, const char *name)
-{
-    if (before == NULL || before->name == NULL || name == NULL ||
-        strcmp(before->name, name) == 0)
-        return HG_SUCCESS;
-    hg_log_error(
-        "rpc", "'%s' has the same id as '%s': rename one", name, before->name);
-    return HG_EXIST;
-}
-
-/* Whether the types are those that are registered already, as far as both are
- * known: calls of either definition would use the procs of the other. The lock
- * is held. HG_EXIST (logged). */
-static hg_return_t hg_registry_check_types(
-    const struct hg_rpc *before, const char *name, const char *types)
-{
-    const char *other = before != NULL ? hg_registry_types(before) : NULL;
-
-    if (other == NULL || types == NULL || strcmp(other, types) == 0)
-        return HG_SUCCESS;
-    hg_log_error("rpc",
-        "'%s' with the types %s is registered here with other types already: "
-        "%s",
-        name, types, other);
-    return HG_EXIST;
-}
-
-/* Whether the library serves a name itself: then nobody else does. HG_EXIST
- * (logged). */
-static hg_return_t hg_registry_check_own(
-    const char *name, const struct hg_rpc *rpc)
-{
-    if (name == NULL || rpc->callback == NULL ||
-        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) != 0)
-        return HG_SUCCESS;
-    hg_log_error("rpc",
-        "'%s': names that begin with " HG_BUILTIN_PREFIX
-        " are served by the library itself",
-        name);
-    return HG_EXIST;
-}
-
-/* The lock is held. */
-static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
-    const char *name, const char *types, const struct hg_rpc *rpc,
-    bool keep_callback)
-{
-    const struct hg_rpc *before =
-        hg_registry_now(hg_registry_look(registry, id));
-    hg_return_t ret = hg_registry_check_name(before, name);
-    struct hg_rpc now = *rpc;
-
-    if (ret == HG_SUCCESS)
-        ret = hg_registry_check_types(before, name, types);
-    if (ret == HG_SUCCESS)
-        ret = hg_registry_check_own(name, rpc);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (before != NULL && now.callback == NULL && keep_callback)
-        now.callback = before->callback;
-    return hg_registry_insert(registry, id, name, types, &now);
-}
-
-HG_PRIVATE hg_id_t hg_registry_add(
-    struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
-{
-    return hg_registry_add_typed(registry, name, NULL, rpc);
-}
-
-HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+static hg_return_t hg_registry_check(const struct hg_rpc *before,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
-    hg_id_t id = hg_registry_id(name);
-    hg_return_t ret;
+    const char *other_name = before != NULL ? before->name : NULL;
+    const char *other = before != NULL ? hg_registry_types(before) : NULL;
 
-    hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, types, rpc, true);
-    hg_unlock(&registry->lock);
-    return ret == HG_SUCCESS ? id : 0;
+    if (other_name != NULL && name != NULL && strcmp(other_name, name) != 0)
+        hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
+            other_name);
+    else if (other != NULL && types != NULL && strcmp(other, types) != 0)
+        hg_log_error("rpc",
+            "'%s' with the types %s is registered here with other types "
+            "already: %s",
+            name, types, other);
+    else if (name != NULL && rpc->callback != NULL &&
+        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) == 0)
+        hg_log_error("rpc",
+            "'%s': names that begin with " HG_BUILTIN_PREFIX
+            " are served by the library itself",
+            name);
+    else
+        return HG_SUCCESS;
+    return HG_EXIST;
 }
 
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc)
+    const char *name, const char *types, const struct hg_rpc *rpc,
+    bool keep_callback)
 {
+    const struct hg_rpc *before;
+    struct hg_rpc now = *rpc;
     hg_return_t ret;
 
-    hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, NULL, rpc, false);
-    hg_unlock(&registry->lock);
+    hg_enter(registry->lock);
+    before = hg_registry_now(hg_registry_look(registry, id));
+    ret = hg_registry_check(before, name, types, rpc);
+    if (before != NULL && now.callback == NULL && keep_callback)
+        now.callback = before->callback;
+    if (ret == HG_SUCCESS)
+        ret = hg_registry_insert(registry, id, name, types, &now);
+    hg_leave(registry->lock);
     return ret;
+}
+
+HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc)
+{
+    hg_id_t id = hg_registry_id(name);
+
+    return hg_registry_put(registry, id, name, types, rpc, true) == HG_SUCCESS
+        ? id
+        : 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
@@ -23833,65 +23608,41 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     }
 }
 
-/* ---- What an id has besides ---- */
-
-/* Exchange an id's data; the lock is held. */
-static void hg_registry_swap_data(
-    struct hg_registry_more *more, void **data, void (**free_data)(void *data))
-{
-    void *data_before = more->data;
-    void (*free_before)(void *data) = more->free_data;
-
-    more->data = *data;
-    more->free_data = *free_data;
-    *data = data_before;
-    *free_data = free_before;
-}
+/* ---- Data ---- */
 
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id)
 {
-    void (*free_data)(void *data) = NULL;
-    struct hg_registry_entry *entry;
-    hg_return_t ret = HG_NOENTRY;
-    void *data = NULL;
+    struct hg_registry_entry *entry = hg_registry_look(registry, id);
 
-    hg_lock(&registry->lock);
-    entry = hg_registry_look(registry, id);
-    if (hg_registry_now(entry) != NULL) {
-        ret = HG_SUCCESS;
-        atomic_store(&entry->now, NULL);
-        hg_registry_swap_data(entry->more, &data, &free_data);
-        atomic_store(&entry->more->one_way, false);
-    }
-    hg_unlock(&registry->lock);
-    hg_registry_free_data(data, free_data);
-    return ret;
+    if (entry == NULL || atomic_exchange(&entry->now, NULL) == NULL)
+        return HG_NOENTRY;
+    atomic_store(&entry->one_way, false);
+    hg_registry_swap_data(registry, entry, NULL, NULL);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
     hg_id_t id, void *data, void (*free_data)(void *data))
 {
-    const struct hg_rpc *now;
+    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
 
-    hg_lock(&registry->lock);
-    now = hg_registry_now(hg_registry_look(registry, id));
-    if (now != NULL)
-        hg_registry_swap_data(now->more, &data, &free_data);
-    hg_unlock(&registry->lock);
-    return now != NULL ? HG_SUCCESS : HG_NOENTRY;
+    if (now == NULL)
+        return HG_NOENTRY;
+    hg_registry_swap_data(registry, now->entry, data, free_data);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_rpc *now;
-    void *data = NULL;
+    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
+    void *data;
 
-    hg_lock(&registry->lock);
-    now = hg_registry_now(hg_registry_look(registry, id));
-    if (now != NULL)
-        data = now->more->data;
-    hg_unlock(&registry->lock);
+    if (now == NULL)
+        return NULL;
+    hg_enter(registry->lock);
+    data = now->entry->data;
+    hg_leave(registry->lock);
     return data;
 }
 
@@ -26539,17 +26290,15 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
     hg_class->lock = na_class_core_of(na_class)->lock;
-    ret = hg_registry_init(&hg_class->registry);
-    if (ret != HG_SUCCESS)
-        goto free_class;
+    hg_registry_init(&hg_class->registry, hg_class->lock);
     ret = hg_class_set_options(hg_class, options);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
-        goto fini_registry;
+        goto free_class;
     ret = na_live_add(NA_LIVE_CLASS, hg_class);
     if (ret != HG_SUCCESS)
-        goto fini_registry;
+        goto free_class;
     (void) pthread_once(&hg_class_once, hg_class_begin);
     hg_lock(&hg_class_lock);
     hg_list_push(&hg_classes, &hg_class->link);
@@ -26557,9 +26306,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     *hg_class_p = hg_class;
     return HG_SUCCESS;
 
-fini_registry:
-    hg_registry_fini(&hg_class->registry);
 free_class:
+    hg_registry_fini(&hg_class->registry);
     hg_mem_free(hg_class);
     return ret;
 }
@@ -28833,8 +28581,11 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context)
  * another is executed is of that one's trace: so each thread knows which it
  * executes just now.
  *
- * Locking: none. The hook is constant while calls are under way; no lock is
- * held when it runs.
+ * A histogram has buckets by powers of two, which sum up to its count; a
+ * percentile is as exact as a bucket is wide.
+ *
+ * Locking: the class's lock around the histograms of functions. The hook is
+ * constant while calls are under way; no lock is held when it runs.
  */
 #ifndef HG_GEN_HG_WATCH_H
 #define HG_GEN_HG_WATCH_H
@@ -28864,6 +28615,11 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
  * which it did before. */
 HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
 
+/* Copy how long calls of a registered function took, or those executed here.
+ * False: it is not counted. `size` stays. */
+HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
+    const struct hg_rpc *rpc, bool target, struct hg_histogram *histogram_p);
+
 /* See HG_Set_hook. */
 HG_PRIVATE void hg_watch_set_hook(
     struct hg_class *hg_class, hg_hook_cb_t hook, void *arg);
@@ -28879,6 +28635,8 @@ HG_PRIVATE void hg_watch_set_hook(
 /* #include "hg/watch.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
 
 /* Of what this thread executes; 0: nothing. */
 static _Thread_local uint64_t hg_watch_current;
@@ -28943,10 +28701,14 @@ static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 /* Count how long a call took, where that is wanted. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
-    struct hg_registry_more *more = handle->rpc.more;
+    struct hg_registry_entry *entry = handle->rpc.entry;
 
-    if (more != NULL && more->times != NULL)
-        hg_histogram_count(&more->times[handle->target ? 1 : 0], ns);
+    if (entry == NULL || !entry->timed)
+        return;
+    hg_enter(handle->context->lock);
+    (void) HG_Histogram_add(
+        handle->target ? &entry->in_ns : &entry->out_ns, ns);
+    hg_leave(handle->context->lock);
 }
 
 HG_PRIVATE hg_return_t hg_watch_forward(struct hg_handle *handle)
@@ -28980,7 +28742,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 {
     uint64_t now = hg_clock_now();
 
-    if (handle->refused || handle->rpc.more == NULL)
+    if (handle->refused || handle->rpc.entry == NULL)
         return; /* not executed, or by the library */
     /* One that could not be answered so may be answered again. */
     if (!handle->watch.counted)
@@ -28990,6 +28752,83 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
         ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
     (void) hg_watch_tell(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
+}
+
+/* ---- Histograms ---- */
+
+/* The bucket of a time: the place of its highest bit. */
+static unsigned hg_watch_bucket(uint64_t ns)
+{
+    unsigned bucket = 0;
+    unsigned step;
+
+    for (step = 32; step > 0; step /= 2) {
+        if (ns >> step != 0) {
+            ns >>= step;
+            bucket += step;
+        }
+    }
+    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
+}
+
+/* The longest time that a bucket stands for. */
+static uint64_t hg_watch_bucket_end(
+    const struct hg_histogram *histogram, unsigned bucket)
+{
+    uint64_t end = ((uint64_t) 2 << bucket) - 1;
+
+    assert(bucket < HG_HISTOGRAM_BUCKETS);
+    return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
+        ? histogram->max_ns
+        : end;
+}
+
+hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
+{
+    if (histogram == NULL) {
+        hg_log_error("rpc", "HG_Histogram_add: the histogram is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (histogram->count == 0 || ns < histogram->min_ns)
+        histogram->min_ns = ns;
+    if (ns > histogram->max_ns)
+        histogram->max_ns = ns;
+    histogram->count++;
+    histogram->sum_ns += ns;
+    histogram->bucket[hg_watch_bucket(ns)]++;
+    return HG_SUCCESS;
+}
+
+uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent)
+{
+    uint64_t passed = 0;
+    double wanted;
+    unsigned i;
+
+    if (histogram == NULL || histogram->count == 0)
+        return 0;
+    wanted = percent / 100 * (double) histogram->count;
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        passed += histogram->bucket[i];
+        if (passed > 0 && (double) passed >= wanted)
+            return hg_watch_bucket_end(histogram, i);
+    }
+    return histogram->max_ns; /* of more than 100 per cent */
+}
+
+HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
+    const struct hg_rpc *rpc, bool target, struct hg_histogram *histogram_p)
+{
+    size_t size = histogram_p->size;
+
+    if (!rpc->entry->timed)
+        return false;
+    hg_enter(hg_class->lock);
+    *histogram_p = target ? rpc->entry->in_ns : rpc->entry->out_ns;
+    hg_leave(hg_class->lock);
+    histogram_p->size = size;
+    return true;
 }
 
 /* ---- Whether anybody does ---- */
@@ -31153,7 +30992,7 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
 /* Whether it is the library that executes it. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
-    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
+    return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
 }
 
 /* Whether its origin has said, or its death has, that nobody waits. */
@@ -31657,7 +31496,7 @@ static hg_return_t hg_serve_accept(
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return handle->rpc.more != NULL && handle->context->callbacks
+        return handle->rpc.entry != NULL && handle->context->callbacks
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }
@@ -32722,6 +32561,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 /* #include "base/log.h" */
 /* #include "hg/context.h" */
 /* #include "hg/serve.h" */
+/* #include "hg/watch.h" */
 
 /* Of a name in a list; what is longer is cut. */
 #define HG_BUILTIN_NAME_MAX 512
@@ -32916,40 +32756,39 @@ static void hg_builtin_add_counters(
 
 /* How long calls of a function took. */
 static void hg_builtin_add_times(
-    struct hg_builtin_text *out, struct hg_histogram_live *live)
+    struct hg_builtin_text *out, const struct hg_histogram *times)
 {
-    struct hg_histogram times;
     unsigned i;
 
-    hg_histogram_read(live, &times);
     (void) hg_builtin_add(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
-        times.count, times.sum_ns, times.min_ns, times.max_ns,
-        HG_Histogram_percentile(&times, 50),
-        HG_Histogram_percentile(&times, 99));
+        times->count, times->sum_ns, times->min_ns, times->max_ns,
+        HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
     for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
-        if (times.bucket[i] > 0)
+        if (times->bucket[i] > 0)
             (void) hg_builtin_add(
-                out, "bucket_%u %" PRIu64 "\n", i, times.bucket[i]);
+                out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
     }
 }
 
 static hg_return_t hg_builtin_stats_of(
     struct hg_handle *handle, const char *name, bool target)
 {
-    struct hg_registry *registry = &handle->context->hg_class->registry;
+    struct hg_class *hg_class = handle->context->hg_class;
     struct hg_builtin_text out;
+    struct hg_histogram times;
     struct hg_rpc rpc;
 
-    if (hg_registry_find(registry, hg_registry_id(name), &rpc) != HG_SUCCESS)
+    if (hg_registry_find(&hg_class->registry, hg_registry_id(name), &rpc) !=
+        HG_SUCCESS)
         return hg_builtin_refuse(
             handle, HG_NOENTRY, "that function is not registered");
-    if (rpc.more->times == NULL)
+    if (!hg_watch_times(hg_class, &rpc, target, &times))
         return hg_builtin_refuse(
             handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
     out.size = 0;
-    hg_builtin_add_times(&out, &rpc.more->times[target ? 1 : 0]);
+    hg_builtin_add_times(&out, &times);
     return hg_builtin_answer(handle, 0, out.text);
 }
 
@@ -33000,7 +32839,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
         rpc_p->out_proc = all[i].out_proc;
         rpc_p->callback = all[i].callback;
         rpc_p->name = all[i].name;
-        rpc_p->more = NULL;
+        rpc_p->entry = NULL;
         return HG_SUCCESS;
     }
     return HG_NOENTRY;
@@ -33210,8 +33049,8 @@ static hg_return_t hg_call_find(
 /* Whether calls of it are not answered, as of now. */
 static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 {
-    return rpc->more != NULL &&
-        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+    return rpc->entry != NULL &&
+        atomic_load_explicit(&rpc->entry->one_way, memory_order_relaxed);
 }
 
 static hg_return_t hg_call_check_addr(struct hg_context *context,
@@ -35249,8 +35088,8 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
         return 0;
     }
     id = hg_registry_id(func_name);
-    return hg_registry_put(&hg_class->registry, id, func_name, &rpc) ==
-            HG_SUCCESS
+    return hg_registry_put(&hg_class->registry, id, func_name, NULL, &rpc,
+               false) == HG_SUCCESS
         ? id
         : 0;
 }
@@ -35265,7 +35104,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
         return ret;
     if (id == 0)
         return hg_log_misuse("cls", "HG_Register", "the id is 0");
-    return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
+    return hg_registry_put(&hg_class->registry, id, NULL, NULL, &rpc, false);
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
@@ -35381,7 +35220,7 @@ hg_return_t HG_Registered_disable_response(
             id);
         return HG_NOENTRY;
     }
-    atomic_store(&rpc.more->one_way, disable != 0);
+    atomic_store(&rpc.entry->one_way, disable != 0);
     return HG_SUCCESS;
 }
 
@@ -35404,7 +35243,7 @@ hg_return_t HG_Registered_disabled_response(
             id);
         return HG_NOENTRY;
     }
-    *disabled_p = atomic_load(&rpc.more->one_way) ? HG_TRUE : HG_FALSE;
+    *disabled_p = atomic_load(&rpc.entry->one_way) ? HG_TRUE : HG_FALSE;
     return HG_SUCCESS;
 }
 
@@ -37756,13 +37595,11 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    if (ret == HG_SUCCESS && rpc.more->times == NULL) {
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    } else if (!hg_watch_times(hg_class, &rpc, target, histogram_p)) {
         ret = HG_OPNOTSUPPORT;
         hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
-    } else if (ret == HG_SUCCESS) {
-        hg_histogram_read(&rpc.more->times[target ? 1 : 0], histogram_p);
-    } else {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
     }
     hg_extras_leave(inside);
     return ret;
@@ -38362,7 +38199,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
         hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
         before.callback != NULL && before.fingerprint == 0)
         return id;
-    return hg_registry_add_typed(&hg_class->registry, func_name, types, &rpc);
+    return hg_registry_add(&hg_class->registry, func_name, types, &rpc);
 }
 
 hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
@@ -38936,7 +38773,8 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     if (func_name == NULL || func_name[0] == '\0')
         (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
     else
-        id = hg_registry_add(&context->hg_class->registry, func_name, &rpc);
+        id = hg_registry_add(
+            &context->hg_class->registry, func_name, NULL, &rpc);
     (void) hg_layer_leave(HG_SUCCESS);
     return id;
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "hg/context.h"
 #include "hg/serve.h"
+#include "hg/watch.h"
 
 /* Of a name in a list; what is longer is cut. */
 #define HG_BUILTIN_NAME_MAX 512
@@ -199,40 +200,39 @@ static void hg_builtin_add_counters(
 
 /* How long calls of a function took. */
 static void hg_builtin_add_times(
-    struct hg_builtin_text *out, struct hg_histogram_live *live)
+    struct hg_builtin_text *out, const struct hg_histogram *times)
 {
-    struct hg_histogram times;
     unsigned i;
 
-    hg_histogram_read(live, &times);
     (void) hg_builtin_add(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
-        times.count, times.sum_ns, times.min_ns, times.max_ns,
-        HG_Histogram_percentile(&times, 50),
-        HG_Histogram_percentile(&times, 99));
+        times->count, times->sum_ns, times->min_ns, times->max_ns,
+        HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
     for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
-        if (times.bucket[i] > 0)
+        if (times->bucket[i] > 0)
             (void) hg_builtin_add(
-                out, "bucket_%u %" PRIu64 "\n", i, times.bucket[i]);
+                out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
     }
 }
 
 static hg_return_t hg_builtin_stats_of(
     struct hg_handle *handle, const char *name, bool target)
 {
-    struct hg_registry *registry = &handle->context->hg_class->registry;
+    struct hg_class *hg_class = handle->context->hg_class;
     struct hg_builtin_text out;
+    struct hg_histogram times;
     struct hg_rpc rpc;
 
-    if (hg_registry_find(registry, hg_registry_id(name), &rpc) != HG_SUCCESS)
+    if (hg_registry_find(&hg_class->registry, hg_registry_id(name), &rpc) !=
+        HG_SUCCESS)
         return hg_builtin_refuse(
             handle, HG_NOENTRY, "that function is not registered");
-    if (rpc.more->times == NULL)
+    if (!hg_watch_times(hg_class, &rpc, target, &times))
         return hg_builtin_refuse(
             handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
     out.size = 0;
-    hg_builtin_add_times(&out, &rpc.more->times[target ? 1 : 0]);
+    hg_builtin_add_times(&out, &times);
     return hg_builtin_answer(handle, 0, out.text);
 }
 
@@ -283,7 +283,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
         rpc_p->out_proc = all[i].out_proc;
         rpc_p->callback = all[i].callback;
         rpc_p->name = all[i].name;
-        rpc_p->more = NULL;
+        rpc_p->entry = NULL;
         return HG_SUCCESS;
     }
     return HG_NOENTRY;

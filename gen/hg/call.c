@@ -49,8 +49,8 @@ static hg_return_t hg_call_find(
 /* Whether calls of it are not answered, as of now. */
 static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 {
-    return rpc->more != NULL &&
-        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+    return rpc->entry != NULL &&
+        atomic_load_explicit(&rpc->entry->one_way, memory_order_relaxed);
 }
 
 static hg_return_t hg_call_check_addr(struct hg_context *context,

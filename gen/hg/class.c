@@ -109,17 +109,15 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
     hg_class->lock = na_class_core_of(na_class)->lock;
-    ret = hg_registry_init(&hg_class->registry);
-    if (ret != HG_SUCCESS)
-        goto free_class;
+    hg_registry_init(&hg_class->registry, hg_class->lock);
     ret = hg_class_set_options(hg_class, options);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
-        goto fini_registry;
+        goto free_class;
     ret = na_live_add(NA_LIVE_CLASS, hg_class);
     if (ret != HG_SUCCESS)
-        goto fini_registry;
+        goto free_class;
     (void) pthread_once(&hg_class_once, hg_class_begin);
     hg_lock(&hg_class_lock);
     hg_list_push(&hg_classes, &hg_class->link);
@@ -127,9 +125,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     *hg_class_p = hg_class;
     return HG_SUCCESS;
 
-fini_registry:
-    hg_registry_fini(&hg_class->registry);
 free_class:
+    hg_registry_fini(&hg_class->registry);
     hg_mem_free(hg_class);
     return ret;
 }

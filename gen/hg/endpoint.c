@@ -735,8 +735,8 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
         return 0;
     }
     id = hg_registry_id(func_name);
-    return hg_registry_put(&hg_class->registry, id, func_name, &rpc) ==
-            HG_SUCCESS
+    return hg_registry_put(&hg_class->registry, id, func_name, NULL, &rpc,
+               false) == HG_SUCCESS
         ? id
         : 0;
 }
@@ -751,7 +751,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
         return ret;
     if (id == 0)
         return hg_log_misuse("cls", "HG_Register", "the id is 0");
-    return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
+    return hg_registry_put(&hg_class->registry, id, NULL, NULL, &rpc, false);
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
@@ -867,7 +867,7 @@ hg_return_t HG_Registered_disable_response(
             id);
         return HG_NOENTRY;
     }
-    atomic_store(&rpc.more->one_way, disable != 0);
+    atomic_store(&rpc.entry->one_way, disable != 0);
     return HG_SUCCESS;
 }
 
@@ -890,7 +890,7 @@ hg_return_t HG_Registered_disabled_response(
             id);
         return HG_NOENTRY;
     }
-    *disabled_p = atomic_load(&rpc.more->one_way) ? HG_TRUE : HG_FALSE;
+    *disabled_p = atomic_load(&rpc.entry->one_way) ? HG_TRUE : HG_FALSE;
     return HG_SUCCESS;
 }
 

@@ -175,13 +175,11 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    if (ret == HG_SUCCESS && rpc.more->times == NULL) {
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    } else if (!hg_watch_times(hg_class, &rpc, target, histogram_p)) {
         ret = HG_OPNOTSUPPORT;
         hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
-    } else if (ret == HG_SUCCESS) {
-        hg_histogram_read(&rpc.more->times[target ? 1 : 0], histogram_p);
-    } else {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
     }
     hg_extras_leave(inside);
     return ret;

@@ -320,7 +320,8 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     if (func_name == NULL || func_name[0] == '\0')
         (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
     else
-        id = hg_registry_add(&context->hg_class->registry, func_name, &rpc);
+        id = hg_registry_add(
+            &context->hg_class->registry, func_name, NULL, &rpc);
     (void) hg_layer_leave(HG_SUCCESS);
     return id;
 }

@@ -3,112 +3,50 @@
 #include "hg/registry.h"
 
 #include "base/crc64.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
-/* One way in which an id is, or was, registered. */
-struct hg_registry_version {
-    struct hg_registry_version *next; /* older */
-    struct hg_rpc rpc;
-    char name[]; /* behind its NUL the types, if there is a fingerprint */
-};
-
-/* An id that is, or was. */
-struct hg_registry_entry {
-    struct hg_registry_entry *next; /* of the bucket, older */
-    hg_id_t id;
-    _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
-    struct hg_registry_version *versions;            /* the registry's lock */
-    struct hg_registry_more *more;
-};
-
-HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
+HG_PRIVATE void hg_registry_init(
+    struct hg_registry *registry, struct hg_monitor *lock)
 {
-    unsigned i;
-
-    registry->timed = false;
-    for (i = 0; i < HG_REGISTRY_BUCKETS; i++)
-        atomic_init(&registry->buckets[i], NULL);
-    return hg_lock_init(&registry->lock);
+    memset(registry, 0, sizeof(*registry));
+    registry->lock = lock;
 }
 
-/* Call back for an id's data, which is forgotten; without the lock. */
-static void hg_registry_free_data(void *data, void (*free_data)(void *data))
+/* Exchange an id's data, and free the data before, without the lock. */
+static void hg_registry_swap_data(struct hg_registry *registry,
+    struct hg_registry_entry *entry, void *data, void (*free_data)(void *data))
 {
-    if (data != NULL && free_data != NULL)
-        free_data(data);
-}
+    void *data_before;
+    void (*free_before)(void *data);
 
-static void hg_registry_free_more(struct hg_registry_more *more)
-{
-    if (more != NULL)
-        hg_mem_free(more->times);
-    hg_mem_free(more);
-}
-
-/* NULL: no memory. */
-static struct hg_registry_more *hg_registry_new_more(
-    const struct hg_registry *registry)
-{
-    struct hg_registry_more *more =
-        (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
-
-    if (more == NULL || !registry->timed)
-        return more;
-    more->times =
-        (struct hg_histogram_live *) hg_mem_calloc(2, sizeof(more->times[0]));
-    if (more->times != NULL)
-        return more;
-    hg_mem_free(more);
-    return NULL;
-}
-
-static void hg_registry_free_entry(struct hg_registry_entry *entry)
-{
-    struct hg_registry_version *version;
-
-    while ((version = entry->versions) != NULL) {
-        entry->versions = version->next;
-        hg_mem_free(version);
-    }
-    hg_registry_free_more(entry->more);
-    hg_mem_free(entry);
-}
-
-/* NULL: no memory. */
-static struct hg_registry_entry *hg_registry_new_entry(
-    const struct hg_registry *registry, hg_id_t id)
-{
-    struct hg_registry_entry *entry =
-        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry));
-
-    if (entry == NULL)
-        return NULL;
-    entry->id = id;
-    entry->more = hg_registry_new_more(registry);
-    if (entry->more != NULL)
-        return entry;
-    hg_mem_free(entry);
-    return NULL;
+    hg_enter(registry->lock);
+    data_before = entry->data;
+    free_before = entry->free_data;
+    entry->data = data;
+    entry->free_data = free_data;
+    hg_leave(registry->lock);
+    if (data_before != NULL && free_before != NULL)
+        free_before(data_before);
 }
 
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
+    struct hg_registry_version *version;
+    struct hg_registry_entry *entry;
     unsigned i;
 
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
-        struct hg_registry_entry *entry = atomic_load(&registry->buckets[i]);
-
-        while (entry != NULL) {
-            struct hg_registry_entry *next = entry->next;
-
-            hg_registry_free_data(entry->more->data, entry->more->free_data);
-            hg_registry_free_entry(entry);
-            entry = next;
+        while ((entry = atomic_load(&registry->buckets[i])) != NULL) {
+            atomic_store(&registry->buckets[i], entry->next);
+            hg_registry_swap_data(registry, entry, NULL, NULL);
+            while ((version = entry->versions) != NULL) {
+                entry->versions = version->next;
+                hg_mem_free(version);
+            }
+            hg_mem_free(entry);
         }
     }
-    pthread_mutex_destroy(&registry->lock);
 }
 
 /* Never 0, which stands for types that are not known. */
@@ -199,7 +137,7 @@ static const struct hg_registry_version *hg_registry_version(
         return NULL;
     version->rpc = *rpc;
     version->rpc.id = entry->id;
-    version->rpc.more = entry->more;
+    version->rpc.entry = entry;
     version->rpc.name = name != NULL ? version->name : NULL;
     version->rpc.fingerprint =
         types != NULL ? hg_registry_fingerprint(types) : 0;
@@ -212,126 +150,99 @@ static const struct hg_registry_version *hg_registry_version(
     return version;
 }
 
+/* An entry for an id that has none. The lock is held. NULL: no memory. */
+static struct hg_registry_entry *hg_registry_new_entry(
+    struct hg_registry *registry, hg_id_t id)
+{
+    _Atomic(struct hg_registry_entry *) *bucket =
+        hg_registry_bucket(registry, id);
+    struct hg_registry_entry *entry =
+        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry));
+
+    if (entry == NULL)
+        return NULL;
+    entry->id = id;
+    entry->timed = registry->timed;
+    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, entry, memory_order_release);
+    return entry;
+}
+
 /* Make it what is registered. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
-    _Atomic(struct hg_registry_entry *) *bucket =
-        hg_registry_bucket(registry, id);
-    struct hg_registry_entry *before = hg_registry_look(registry, id);
-    struct hg_registry_entry *entry =
-        before != NULL ? before : hg_registry_new_entry(registry, id);
-    const struct hg_registry_version *version =
-        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
+    struct hg_registry_entry *entry = hg_registry_look(registry, id);
+    const struct hg_registry_version *version;
 
+    if (entry == NULL)
+        entry = hg_registry_new_entry(registry, id);
+    version =
+        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
     if (version == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
             name != NULL ? name : "", id);
-        if (entry != NULL && before == NULL)
-            hg_registry_free_entry(entry);
         return HG_NOMEM;
     }
     atomic_store_explicit(&entry->now, version, memory_order_release);
-    if (before != NULL)
-        return HG_SUCCESS;
-    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-    atomic_store_explicit(bucket, entry, memory_order_release);
     return HG_SUCCESS;
 }
 
-/* Whether `name` may stand for an id that is registered already. The lock is
+/* Whether an id may be registered so, where `before` is registered or NULL:
+ * calls of either definition would use the procs of the other. The lock is
  * held. HG_EXIST (logged). */
-static hg_return_t hg_registry_check_name(
-    const struct hg_rpc *before, const char *name)
-{
-    if (before == NULL || before->name == NULL || name == NULL ||
-        strcmp(before->name, name) == 0)
-        return HG_SUCCESS;
-    hg_log_error(
-        "rpc", "'%s' has the same id as '%s': rename one", name, before->name);
-    return HG_EXIST;
-}
-
-/* Whether the types are those that are registered already, as far as both are
- * known: calls of either definition would use the procs of the other. The lock
- * is held. HG_EXIST (logged). */
-static hg_return_t hg_registry_check_types(
-    const struct hg_rpc *before, const char *name, const char *types)
-{
-    const char *other = before != NULL ? hg_registry_types(before) : NULL;
-
-    if (other == NULL || types == NULL || strcmp(other, types) == 0)
-        return HG_SUCCESS;
-    hg_log_error("rpc",
-        "'%s' with the types %s is registered here with other types already: "
-        "%s",
-        name, types, other);
-    return HG_EXIST;
-}
-
-/* Whether the library serves a name itself: then nobody else does. HG_EXIST
- * (logged). */
-static hg_return_t hg_registry_check_own(
-    const char *name, const struct hg_rpc *rpc)
-{
-    if (name == NULL || rpc->callback == NULL ||
-        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) != 0)
-        return HG_SUCCESS;
-    hg_log_error("rpc",
-        "'%s': names that begin with " HG_BUILTIN_PREFIX
-        " are served by the library itself",
-        name);
-    return HG_EXIST;
-}
-
-/* The lock is held. */
-static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
-    const char *name, const char *types, const struct hg_rpc *rpc,
-    bool keep_callback)
-{
-    const struct hg_rpc *before =
-        hg_registry_now(hg_registry_look(registry, id));
-    hg_return_t ret = hg_registry_check_name(before, name);
-    struct hg_rpc now = *rpc;
-
-    if (ret == HG_SUCCESS)
-        ret = hg_registry_check_types(before, name, types);
-    if (ret == HG_SUCCESS)
-        ret = hg_registry_check_own(name, rpc);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (before != NULL && now.callback == NULL && keep_callback)
-        now.callback = before->callback;
-    return hg_registry_insert(registry, id, name, types, &now);
-}
-
-HG_PRIVATE hg_id_t hg_registry_add(
-    struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
-{
-    return hg_registry_add_typed(registry, name, NULL, rpc);
-}
-
-HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+static hg_return_t hg_registry_check(const struct hg_rpc *before,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
-    hg_id_t id = hg_registry_id(name);
-    hg_return_t ret;
+    const char *other_name = before != NULL ? before->name : NULL;
+    const char *other = before != NULL ? hg_registry_types(before) : NULL;
 
-    hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, types, rpc, true);
-    hg_unlock(&registry->lock);
-    return ret == HG_SUCCESS ? id : 0;
+    if (other_name != NULL && name != NULL && strcmp(other_name, name) != 0)
+        hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
+            other_name);
+    else if (other != NULL && types != NULL && strcmp(other, types) != 0)
+        hg_log_error("rpc",
+            "'%s' with the types %s is registered here with other types "
+            "already: %s",
+            name, types, other);
+    else if (name != NULL && rpc->callback != NULL &&
+        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) == 0)
+        hg_log_error("rpc",
+            "'%s': names that begin with " HG_BUILTIN_PREFIX
+            " are served by the library itself",
+            name);
+    else
+        return HG_SUCCESS;
+    return HG_EXIST;
 }
 
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc)
+    const char *name, const char *types, const struct hg_rpc *rpc,
+    bool keep_callback)
 {
+    const struct hg_rpc *before;
+    struct hg_rpc now = *rpc;
     hg_return_t ret;
 
-    hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, NULL, rpc, false);
-    hg_unlock(&registry->lock);
+    hg_enter(registry->lock);
+    before = hg_registry_now(hg_registry_look(registry, id));
+    ret = hg_registry_check(before, name, types, rpc);
+    if (before != NULL && now.callback == NULL && keep_callback)
+        now.callback = before->callback;
+    if (ret == HG_SUCCESS)
+        ret = hg_registry_insert(registry, id, name, types, &now);
+    hg_leave(registry->lock);
     return ret;
+}
+
+HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc)
+{
+    hg_id_t id = hg_registry_id(name);
+
+    return hg_registry_put(registry, id, name, types, rpc, true) == HG_SUCCESS
+        ? id
+        : 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
@@ -363,64 +274,40 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     }
 }
 
-/* ---- What an id has besides ---- */
-
-/* Exchange an id's data; the lock is held. */
-static void hg_registry_swap_data(
-    struct hg_registry_more *more, void **data, void (**free_data)(void *data))
-{
-    void *data_before = more->data;
-    void (*free_before)(void *data) = more->free_data;
-
-    more->data = *data;
-    more->free_data = *free_data;
-    *data = data_before;
-    *free_data = free_before;
-}
+/* ---- Data ---- */
 
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id)
 {
-    void (*free_data)(void *data) = NULL;
-    struct hg_registry_entry *entry;
-    hg_return_t ret = HG_NOENTRY;
-    void *data = NULL;
+    struct hg_registry_entry *entry = hg_registry_look(registry, id);
 
-    hg_lock(&registry->lock);
-    entry = hg_registry_look(registry, id);
-    if (hg_registry_now(entry) != NULL) {
-        ret = HG_SUCCESS;
-        atomic_store(&entry->now, NULL);
-        hg_registry_swap_data(entry->more, &data, &free_data);
-        atomic_store(&entry->more->one_way, false);
-    }
-    hg_unlock(&registry->lock);
-    hg_registry_free_data(data, free_data);
-    return ret;
+    if (entry == NULL || atomic_exchange(&entry->now, NULL) == NULL)
+        return HG_NOENTRY;
+    atomic_store(&entry->one_way, false);
+    hg_registry_swap_data(registry, entry, NULL, NULL);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
     hg_id_t id, void *data, void (*free_data)(void *data))
 {
-    const struct hg_rpc *now;
+    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
 
-    hg_lock(&registry->lock);
-    now = hg_registry_now(hg_registry_look(registry, id));
-    if (now != NULL)
-        hg_registry_swap_data(now->more, &data, &free_data);
-    hg_unlock(&registry->lock);
-    return now != NULL ? HG_SUCCESS : HG_NOENTRY;
+    if (now == NULL)
+        return HG_NOENTRY;
+    hg_registry_swap_data(registry, now->entry, data, free_data);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_rpc *now;
-    void *data = NULL;
+    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
+    void *data;
 
-    hg_lock(&registry->lock);
-    now = hg_registry_now(hg_registry_look(registry, id));
-    if (now != NULL)
-        data = now->more->data;
-    hg_unlock(&registry->lock);
+    if (now == NULL)
+        return NULL;
+    hg_enter(registry->lock);
+    data = now->entry->data;
+    hg_leave(registry->lock);
     return data;
 }

@@ -46,7 +46,7 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
 /* Whether it is the library that executes it. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
-    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
+    return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
 }
 
 /* Whether its origin has said, or its death has, that nobody waits. */
@@ -550,7 +550,7 @@ static hg_return_t hg_serve_accept(
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return handle->rpc.more != NULL && handle->context->callbacks
+        return handle->rpc.entry != NULL && handle->context->callbacks
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }

@@ -187,7 +187,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
         hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
         before.callback != NULL && before.fingerprint == 0)
         return id;
-    return hg_registry_add_typed(&hg_class->registry, func_name, types, &rpc);
+    return hg_registry_add(&hg_class->registry, func_name, types, &rpc);
 }
 
 hg_id_t hg_stub_register_layer(const char *func_name, const char *types,

@@ -3,6 +3,8 @@
 #include "hg/watch.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
 
 /* Of what this thread executes; 0: nothing. */
 static _Thread_local uint64_t hg_watch_current;
@@ -67,10 +69,14 @@ static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 /* Count how long a call took, where that is wanted. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
-    struct hg_registry_more *more = handle->rpc.more;
+    struct hg_registry_entry *entry = handle->rpc.entry;
 
-    if (more != NULL && more->times != NULL)
-        hg_histogram_count(&more->times[handle->target ? 1 : 0], ns);
+    if (entry == NULL || !entry->timed)
+        return;
+    hg_enter(handle->context->lock);
+    (void) HG_Histogram_add(
+        handle->target ? &entry->in_ns : &entry->out_ns, ns);
+    hg_leave(handle->context->lock);
 }
 
 HG_PRIVATE hg_return_t hg_watch_forward(struct hg_handle *handle)
@@ -104,7 +110,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 {
     uint64_t now = hg_clock_now();
 
-    if (handle->refused || handle->rpc.more == NULL)
+    if (handle->refused || handle->rpc.entry == NULL)
         return; /* not executed, or by the library */
     /* One that could not be answered so may be answered again. */
     if (!handle->watch.counted)
@@ -114,6 +120,83 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
         ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
     (void) hg_watch_tell(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
+}
+
+/* ---- Histograms ---- */
+
+/* The bucket of a time: the place of its highest bit. */
+static unsigned hg_watch_bucket(uint64_t ns)
+{
+    unsigned bucket = 0;
+    unsigned step;
+
+    for (step = 32; step > 0; step /= 2) {
+        if (ns >> step != 0) {
+            ns >>= step;
+            bucket += step;
+        }
+    }
+    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
+}
+
+/* The longest time that a bucket stands for. */
+static uint64_t hg_watch_bucket_end(
+    const struct hg_histogram *histogram, unsigned bucket)
+{
+    uint64_t end = ((uint64_t) 2 << bucket) - 1;
+
+    assert(bucket < HG_HISTOGRAM_BUCKETS);
+    return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
+        ? histogram->max_ns
+        : end;
+}
+
+hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
+{
+    if (histogram == NULL) {
+        hg_log_error("rpc", "HG_Histogram_add: the histogram is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (histogram->count == 0 || ns < histogram->min_ns)
+        histogram->min_ns = ns;
+    if (ns > histogram->max_ns)
+        histogram->max_ns = ns;
+    histogram->count++;
+    histogram->sum_ns += ns;
+    histogram->bucket[hg_watch_bucket(ns)]++;
+    return HG_SUCCESS;
+}
+
+uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent)
+{
+    uint64_t passed = 0;
+    double wanted;
+    unsigned i;
+
+    if (histogram == NULL || histogram->count == 0)
+        return 0;
+    wanted = percent / 100 * (double) histogram->count;
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        passed += histogram->bucket[i];
+        if (passed > 0 && (double) passed >= wanted)
+            return hg_watch_bucket_end(histogram, i);
+    }
+    return histogram->max_ns; /* of more than 100 per cent */
+}
+
+HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
+    const struct hg_rpc *rpc, bool target, struct hg_histogram *histogram_p)
+{
+    size_t size = histogram_p->size;
+
+    if (!rpc->entry->timed)
+        return false;
+    hg_enter(hg_class->lock);
+    *histogram_p = target ? rpc->entry->in_ns : rpc->entry->out_ns;
+    hg_leave(hg_class->lock);
+    histogram_p->size = size;
+    return true;
 }
 
 /* ---- Whether anybody does ---- */

@@ -15,8 +15,11 @@
  * another is executed is of that one's trace: so each thread knows which it
  * executes just now.
  *
- * Locking: none. The hook is constant while calls are under way; no lock is
- * held when it runs.
+ * A histogram has buckets by powers of two, which sum up to its count; a
+ * percentile is as exact as a bucket is wide.
+ *
+ * Locking: the class's lock around the histograms of functions. The hook is
+ * constant while calls are under way; no lock is held when it runs.
  */
 #ifndef HG_GEN_HG_WATCH_H
 #define HG_GEN_HG_WATCH_H
@@ -45,6 +48,11 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
 /* This thread executes what belongs to a trace from now on, 0: to none; to
  * which it did before. */
 HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
+
+/* Copy how long calls of a registered function took, or those executed here.
+ * False: it is not counted. `size` stays. */
+HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
+    const struct hg_rpc *rpc, bool target, struct hg_histogram *histogram_p);
 
 /* See HG_Set_hook. */
 HG_PRIVATE void hg_watch_set_hook(

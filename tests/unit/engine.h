@@ -163,11 +163,12 @@ static inline hg_id_t engine_register(
 {
     struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL, 0};
 
-    if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
-        0)
+    if (hg_registry_add(
+            &engine->a.context->hg_class->registry, name, NULL, &rpc) == 0)
         return 0;
     rpc.callback = callback;
-    return hg_registry_add(&engine->b.context->hg_class->registry, name, &rpc);
+    return hg_registry_add(
+        &engine->b.context->hg_class->registry, name, NULL, &rpc);
 }
 
 /* ---- Turning the wheels ---- */

@@ -1060,10 +1060,10 @@ HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
     bulk_begin(&engine, 1);
     bulk_engine = &engine;
     id = hg_registry_add(
-        &engine.a.context->hg_class->registry, "bulk many", &rpc);
+        &engine.a.context->hg_class->registry, "bulk many", NULL, &rpc);
     rpc.callback = bulk_serve;
     HG_CHECK_EQ_U64(hg_registry_add(&engine.b.context->hg_class->registry,
-                        "bulk many", &rpc),
+                        "bulk many", NULL, &rpc),
         id);
     HG_CHECK_OK(hg_bulk_create(
         engine.a.layer, COUNT, ptrs, sizes, HG_BULK_READ_ONLY, &bulk));

@@ -1252,13 +1252,13 @@ HG_TEST(refusals_have_a_text)
 
     options.max_unanswered = 1;
     ends_begin(&engine, &options);
-    id = hg_registry_add(&engine.a.hg_class->registry, "stranger", &rpc);
+    id = hg_registry_add(&engine.a.hg_class->registry, "stranger", NULL, &rpc);
     snprintf(
         text, sizeof(text), "function %016" PRIx64 " is not registered", id);
     hg_test_expect_log("\"stranger\" is not served by loop://b");
     ends_check_text(&engine, id, HG_NOENTRY, text);
-    HG_CHECK(
-        hg_registry_add(&engine.b.hg_class->registry, "stranger", &rpc) == id);
+    HG_CHECK(hg_registry_add(
+                 &engine.b.hg_class->registry, "stranger", NULL, &rpc) == id);
     ends_check_text(&engine, id, HG_NOENTRY,
         "\"stranger\" is registered without a handler");
 

@@ -275,6 +275,20 @@ static hg_return_t header_callback(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+static struct hg_monitor registry_lock;
+
+static void registry_begin(struct hg_registry *registry)
+{
+    HG_CHECK_OK(hg_monitor_init(&registry_lock));
+    hg_registry_init(registry, &registry_lock);
+}
+
+static void registry_end(struct hg_registry *registry)
+{
+    hg_registry_fini(registry);
+    hg_monitor_fini(&registry_lock);
+}
+
 HG_TEST(registry_replaces_but_never_unserves)
 {
     struct hg_rpc served = {
@@ -284,17 +298,17 @@ HG_TEST(registry_replaces_but_never_unserves)
     struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     hg_id_t id;
 
-    HG_CHECK_OK(hg_registry_init(&registry));
+    registry_begin(&registry);
     HG_CHECK_RET(hg_registry_find(&registry, 1, &found), HG_NOENTRY);
-    id = hg_registry_add(&registry, "123456789", &served);
+    id = hg_registry_add(&registry, "123456789", NULL, &served);
     HG_CHECK_EQ_U64(id, HEADER_ID);
     HG_CHECK_EQ_U64(hg_registry_id("123456789"), HEADER_ID);
-    HG_CHECK_EQ_U64(hg_registry_add(&registry, "123456789", &called), id);
+    HG_CHECK_EQ_U64(hg_registry_add(&registry, "123456789", NULL, &called), id);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK_EQ_U64(found.id, id);
     HG_CHECK(found.in_proc == NULL && found.out_proc == header_proc);
     HG_CHECK(found.callback == header_callback);
-    hg_registry_fini(&registry);
+    registry_end(&registry);
 }
 
 /* Two names with one CRC-64, found by solving for the bits in which they
@@ -308,16 +322,16 @@ HG_TEST(registry_refuses_a_collision)
     struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     hg_id_t id;
 
-    HG_CHECK_OK(hg_registry_init(&registry));
+    registry_begin(&registry);
     HG_CHECK_EQ_U64(hg_registry_id(first), hg_registry_id(second));
-    id = hg_registry_add(&registry, first, &rpc);
+    id = hg_registry_add(&registry, first, NULL, &rpc);
     HG_CHECK(id != 0);
     hg_test_expect_log("has the same id as");
     rpc.in_proc = header_proc;
-    HG_CHECK_EQ_U64(hg_registry_add(&registry, second, &rpc), 0);
+    HG_CHECK_EQ_U64(hg_registry_add(&registry, second, NULL, &rpc), 0);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(found.in_proc == NULL);
-    hg_registry_fini(&registry);
+    registry_end(&registry);
 }
 
 HG_TEST(registry_holds_many_names)
@@ -328,17 +342,17 @@ HG_TEST(registry_holds_many_names)
     char name[32];
     unsigned i;
 
-    HG_CHECK_OK(hg_registry_init(&registry));
+    registry_begin(&registry);
     for (i = 0; i < 10000; i++) {
         snprintf(name, sizeof(name), "function %u", i);
-        HG_CHECK(hg_registry_add(&registry, name, &rpc) != 0);
+        HG_CHECK(hg_registry_add(&registry, name, NULL, &rpc) != 0);
     }
     for (i = 0; i < 10000; i++) {
         snprintf(name, sizeof(name), "function %u", i);
         HG_CHECK_OK(hg_registry_find(&registry, hg_registry_id(name), &found));
         HG_CHECK_EQ_U64(found.id, hg_registry_id(name));
     }
-    hg_registry_fini(&registry);
+    registry_end(&registry);
 }
 
 /* The text is copied, its fingerprint is never 0, and two definitions with
@@ -352,31 +366,31 @@ HG_TEST(registry_keeps_types)
     uint32_t fingerprint;
     hg_id_t id;
 
-    HG_CHECK_OK(hg_registry_init(&registry));
-    id = hg_registry_add_typed(&registry, "typed", types, &rpc);
+    registry_begin(&registry);
+    id = hg_registry_add(&registry, "typed", types, &rpc);
     HG_CHECK(id != 0);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK_EQ_STR(found.name, "typed");
     HG_CHECK_EQ_STR(hg_registry_types(&found), types);
     HG_CHECK(found.fingerprint != 0);
     fingerprint = found.fingerprint;
-    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == id);
+    HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == id);
 
     types[1] = 'f';
     HG_CHECK_EQ_STR(hg_registry_types(&found), "(int32_t) -> (float)");
     hg_test_expect_log("'typed' with the types (fnt32_t) -> (float)");
-    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == 0);
+    HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == 0);
     HG_CHECK_OK(hg_registry_remove(&registry, id));
-    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == id);
+    HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == id);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(found.fingerprint != 0 && found.fingerprint != fingerprint);
 
     /* By hand: it has no types, and any may follow. */
-    HG_CHECK(hg_registry_add(&registry, "typed", &rpc) == id);
+    HG_CHECK(hg_registry_add(&registry, "typed", NULL, &rpc) == id);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(hg_registry_types(&found) == NULL && found.fingerprint == 0);
-    HG_CHECK(hg_registry_add_typed(&registry, "typed", "()", &rpc) == id);
-    hg_registry_fini(&registry);
+    HG_CHECK(hg_registry_add(&registry, "typed", "()", &rpc) == id);
+    registry_end(&registry);
 }
 
 /* Again and again, with other procs and forgotten in between: what is held is
@@ -395,14 +409,14 @@ HG_TEST(registry_does_not_grow_with_time)
     unsigned i;
 
     hg_test_alloc_install();
-    HG_CHECK_OK(hg_registry_init(&registry));
+    registry_begin(&registry);
     for (i = 0; i < 600; i++) {
         unsigned way = i % 6;
 
         if (i == 6)
             live = hg_test_alloc_live();
         HG_CHECK_OK(hg_registry_put(
-            &registry, id, way < 3 ? name : NULL, &ways[way % 3]));
+            &registry, id, way < 3 ? name : NULL, NULL, &ways[way % 3], false));
         HG_CHECK_OK(hg_registry_find(&registry, id, &found));
         HG_CHECK(found.in_proc == ways[way % 3].in_proc);
         HG_CHECK(found.out_proc == ways[way % 3].out_proc);
@@ -417,7 +431,7 @@ HG_TEST(registry_does_not_grow_with_time)
         HG_CHECK_RET(hg_registry_remove(&registry, id), HG_NOENTRY);
     }
     HG_CHECK_EQ_INT(hg_test_alloc_live(), live);
-    hg_registry_fini(&registry);
+    registry_end(&registry);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 

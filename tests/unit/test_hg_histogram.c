@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The room histogram: which bucket a time falls into, and what percentiles say.
+ * Histograms: which bucket a time falls into, and what percentiles say.
  */
 #include "support/house.h"
 
@@ -20,14 +20,14 @@ HG_TEST(histogram_has_a_bucket_for_every_time)
     struct hg_histogram histogram = histogram_new();
     unsigned i;
 
-    HG_CHECK_EQ_U64(hg_histogram_bucket(0), 0);
-    HG_CHECK_EQ_U64(hg_histogram_bucket(1), 0);
+    HG_CHECK_EQ_U64(hg_watch_bucket(0), 0);
+    HG_CHECK_EQ_U64(hg_watch_bucket(1), 0);
     for (i = 1; i < 64; i++) {
         uint64_t first = (uint64_t) 1 << i;
         unsigned want = i < HG_HISTOGRAM_BUCKETS ? i : HG_HISTOGRAM_BUCKETS - 1;
 
-        HG_CHECK_EQ_U64(hg_histogram_bucket(first), want);
-        HG_CHECK_EQ_U64(hg_histogram_bucket(first + (first - 1)), want);
+        HG_CHECK_EQ_U64(hg_watch_bucket(first), want);
+        HG_CHECK_EQ_U64(hg_watch_bucket(first + (first - 1)), want);
         HG_CHECK_OK(HG_Histogram_add(&histogram, first));
     }
     HG_CHECK_EQ_U64(histogram.count, 63);
@@ -63,37 +63,4 @@ HG_TEST(histogram_tells_percentiles)
     HG_CHECK_EQ_U64(HG_Histogram_percentile(&histogram, 99.5), 100000);
     HG_CHECK_EQ_U64(HG_Histogram_percentile(&histogram, 100), 100000);
     HG_CHECK_EQ_U64(HG_Histogram_percentile(&histogram, 200), 100000);
-}
-
-static void *histogram_count_some(void *arg)
-{
-    uint64_t i;
-
-    for (i = 0; i < 10000; i++)
-        hg_histogram_count((struct hg_histogram_live *) arg, i);
-    return NULL;
-}
-
-/* The same calls counted one by one, and by several threads. */
-HG_TEST(histogram_counts_live)
-{
-    struct hg_histogram want = histogram_new();
-    struct hg_histogram got = histogram_new();
-    struct hg_histogram_live live;
-    pthread_t threads[4];
-    uint64_t i;
-
-    memset(&live, 0, sizeof(live));
-    hg_histogram_read(&live, &got);
-    HG_CHECK(got.count == 0 && got.min_ns == 0 && got.max_ns == 0);
-    for (i = 0; i < 4; i++)
-        HG_CHECK(pthread_create(
-                     &threads[i], NULL, histogram_count_some, &live) == 0);
-    for (i = 0; i < 4; i++)
-        HG_CHECK(pthread_join(threads[i], NULL) == 0);
-    for (i = 0; i < 40000; i++)
-        HG_CHECK_OK(HG_Histogram_add(&want, i % 10000));
-    hg_histogram_read(&live, &got);
-    HG_CHECK_EQ_MEM(&got, &want, sizeof(want));
-    HG_CHECK(got.min_ns == 0 && got.max_ns == 9999);
 }

@@ -34,7 +34,6 @@ static unsigned forked_locks(
     locks[n++] = &hg_layer_mutex;
     locks[n++] = &hg_bulk_request_lock;
     locks[n++] = &hg_init_state.context->lock->mutex;
-    locks[n++] = &hg_init_state.context->hg_class->registry.lock;
     locks[n++] = &core->list_lock;
     locks[n++] = &context->queue.waker.mutex;
     return n;
@@ -188,7 +187,6 @@ static unsigned forked_callback_locks(
 
     locks[n++] = &hg_class_lock;
     locks[n++] = &hg_class->lock->mutex;
-    locks[n++] = &hg_class->registry.lock;
     locks[n++] = &core->list_lock;
     locks[n++] = &na_context->queue.waker.mutex;
     return n;

@@ -356,8 +356,8 @@ HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
         NA_Addr_lookup_wait(engine.a.na_class, name, 10000, &engine.a.peer));
     HG_CHECK(na_mux_inner(engine.a.peer) != engine.a.peer);
     HG_CHECK_OK(engine_start(&engine,
-        hg_registry_add(&engine.a.hg_class->registry, "large", &rpc), &blob,
-        &call));
+        hg_registry_add(&engine.a.hg_class->registry, "large", NULL, &rpc),
+        &blob, &call));
     HG_CHECK(call.handle->in_large.mem != NULL);
     HG_CHECK(call.handle->in_large.mem->na_class ==
         na_mux_inner(engine.a.peer)->na_class);
