@@ -10036,9 +10036,9 @@ HG_PRIVATE na_return_t na_progress(
 
     assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
     while (core->progressing) {
-        ret = na_queue_nap(&core->queue, deadline);
         if (na_queue_has(&core->queue, lanes) || core->pokes != pokes)
             return NA_SUCCESS;
+        ret = na_queue_nap(&core->queue, deadline);
         if (ret != NA_SUCCESS)
             return ret;
     }

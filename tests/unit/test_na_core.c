@@ -1231,6 +1231,48 @@ HG_TEST(progress_takes_the_internal_steps_before_what_it_tells)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+static void *core_progress_for_nothing(void *arg)
+{
+    na_context_t *context = (na_context_t *) arg;
+
+    na_context_enter(na_context_core_of(context));
+    HG_CHECK_OK(na_progress(context, 0, HG_CLOCK_NEVER));
+    na_context_leave(na_context_core_of(context));
+    return NULL;
+}
+
+/* An entry that is there already is found although another thread makes
+ * progress, which waits for none. */
+HG_TEST(progress_finds_an_entry_while_another_thread_makes_progress)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_context_core *core = na_context_core_of(context);
+    struct core_entry entry;
+    unsigned counter = 0;
+    bool progressing;
+    pthread_t other;
+
+    HG_CHECK(
+        pthread_create(&other, NULL, core_progress_for_nothing, context) == 0);
+    do {
+        na_context_enter(core);
+        progressing = core->progressing;
+        na_context_leave(core);
+    } while (!progressing);
+    memset(&entry, 0, sizeof(entry));
+    entry.done.run = core_entry_run;
+    entry.counter = &counter;
+    na_queue_push(&core->queue, NA_LANE_DONE, &entry.done);
+    HG_CHECK_OK(NA_Progress(na_class, context, 60000));
+    na_progress_poke(context);
+    HG_CHECK(pthread_join(other, NULL) == 0);
+    HG_CHECK_EQ_INT(
+        core_queue_run(&core->queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- Awake among others ---- */
 
 #ifdef __linux__
