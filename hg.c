@@ -2134,8 +2134,6 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
  * once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
-#if HG_ENABLE_SM /* for nobody else */
-
 /* Leave however often this thread has entered; and enter as often again. */
 static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
@@ -2155,8 +2153,6 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }
-
-#endif
 
 /* As hg_lock_wait_until, inside. */
 HG_PRIVATE bool hg_monitor_wait_until(
@@ -3614,6 +3610,7 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline)
 /* #include "na/queue.h" */
 
 struct na_emul;
+struct na_emul_peer;
 struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
@@ -3655,9 +3652,10 @@ struct na_addr_core {
     char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
-    uint64_t asked;              /* bytes of its calls to the peer, in flight */
-    uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
+    struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
+    uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
+    uint64_t asked; /* bytes of its calls to the peer, in flight */
+    uint64_t room;  /* for these, as answers show; UINT64_MAX: unknown */
     /* Messages of its that wait. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -3741,7 +3739,6 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
-    bool sums_frames;         /* the emulation's have a CRC64 */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */
@@ -4400,6 +4397,7 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
+    hg_mem_free(addr_core->emul_peer);
     hg_mem_free(addr_core);
 }
 
@@ -6244,167 +6242,6 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
     return NA_SUCCESS;
 }
 
-/* ==== gen/na/cursor.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/cursor.h"
-#endif
-/*
- * cursor: a place in described memory, moving forward.
- *
- * Memory is a list of segments addressed by a logical offset into their
- * concatenation. A cursor turns that into addresses, a contiguous run at a
- * time, and never looks at a segment twice, so that walking 65,536 segments
- * costs as many steps. Segments may be empty.
- *
- * Invariant: the cursor stands at or before the end of its memory; callers
- * check ranges before they set it. Locking: none, a cursor belongs to one
- * thread at a time; it borrows the handle's segments.
- */
-#ifndef HG_GEN_NA_CURSOR_H
-#define HG_GEN_NA_CURSOR_H
-
-/* #include "na/core.h" */
-
-struct na_cursor {
-    const struct na_segment *segments;
-    na_size_t count;
-    na_size_t index;  /* segment it stands in */
-    na_size_t offset; /* into that segment; at most its size */
-};
-
-/* Stand at a logical offset of memory whose segments are known, at most its
- * size. */
-HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
-    const struct na_mem_handle *mem, na_offset_t offset);
-
-/* The contiguous bytes here: their address, and in *size_p how many, 1 to
- * `limit`. There must be a byte left, and `limit` not 0. */
-HG_PRIVATE char *na_cursor_run(
-    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
-
-/* Pass over `size` bytes of the run. */
-HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
-
-/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
- * there; stop before a longer one. The number of bytes copied. */
-HG_PRIVATE na_size_t na_cursor_gather(
-    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
-
-/* Copy `size` bytes of `data` into the memory from here on. */
-HG_PRIVATE void na_cursor_scatter(
-    struct na_cursor *cursor, const void *data, na_size_t size);
-
-#endif
-
-/* ==== gen/na/cursor.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/cursor.c"
-#endif
-/* cursor: see cursor.h. */
-/* #include "na/cursor.h" */
-
-/* The segment that holds logical `offset` (less than the size of `mem`), and
- * where in it: a binary search. */
-static na_size_t na_cursor_find(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
-{
-    const na_offset_t *starts = na_mem_core_of(mem)->starts;
-    na_size_t low = 0;
-    na_size_t high = mem->segment_count;
-
-    assert(offset < mem->size);
-    /* The last segment that starts at or before the offset; of several that
-     * start there (empty ones) the last is the one with bytes. */
-    while (high - low > 1) {
-        na_size_t middle = low + (high - low) / 2;
-
-        if (starts[middle] <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    *within_p = offset - starts[low];
-    assert(*within_p < mem->segments[low].size);
-    return low;
-}
-
-HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
-    const struct na_mem_handle *mem, na_offset_t offset)
-{
-    assert(mem->segments != NULL || mem->size == 0);
-    assert(offset <= mem->size);
-    cursor->segments = mem->segments;
-    cursor->count = mem->segment_count;
-    cursor->index = mem->segment_count;
-    cursor->offset = 0;
-    if (offset < mem->size)
-        cursor->index = na_cursor_find(mem, offset, &cursor->offset);
-}
-
-HG_PRIVATE char *na_cursor_run(
-    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p)
-{
-    const struct na_segment *segment;
-    na_size_t left;
-
-    assert(limit > 0);
-    for (;;) {
-        assert(cursor->index < cursor->count);
-        segment = &cursor->segments[cursor->index];
-        assert(cursor->offset <= segment->size);
-        left = segment->size - cursor->offset;
-        if (left > 0)
-            break;
-        cursor->index++;
-        cursor->offset = 0;
-    }
-    *size_p = left < limit ? left : limit;
-    return (char *) segment->address + cursor->offset;
-}
-
-HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
-{
-    cursor->offset += size;
-    assert(cursor->offset <= cursor->segments[cursor->index].size);
-}
-
-HG_PRIVATE na_size_t na_cursor_gather(
-    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece)
-{
-    char *to = (char *) buf;
-    na_size_t done = 0;
-
-    while (done < size) {
-        na_size_t run;
-        const char *from = na_cursor_run(cursor, size - done, &run);
-
-        if (run >= piece)
-            break;
-        memcpy(to + done, from, (size_t) run);
-        na_cursor_advance(cursor, run);
-        done += run;
-    }
-    return done;
-}
-
-HG_PRIVATE void na_cursor_scatter(
-    struct na_cursor *cursor, const void *data, na_size_t size)
-{
-    const char *from = (const char *) data;
-
-    while (size > 0) {
-        na_size_t run;
-        char *to = na_cursor_run(cursor, size, &run);
-
-        memcpy(to, from, (size_t) run);
-        na_cursor_advance(cursor, run);
-        from += run;
-        size -= run;
-    }
-}
-
 /* ==== gen/na/mux_wire.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -6679,12 +6516,18 @@ HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 #line 1 "gen/na/rma.h"
 #endif
 /*
- * rma: memory handles, and the checks before data moves.
+ * rma: memory handles, cursors, and the checks before data moves.
  *
  * A handle describes memory by segments; everything else speaks of logical
  * offsets into their concatenation. Bounds and permissions of both sides are
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
+ *
+ * A cursor turns a logical offset into addresses, a contiguous run at a time.
+ * It never looks at a segment twice, so walking 65,536 segments takes as many
+ * steps. Segments may be empty. It belongs to one thread at a time and borrows
+ * the handle's segments. It stands at or before the end of its memory: callers
+ * check ranges before they set it.
  *
  * Locking: the class's list_lock guards the table of handles; use and
  * registration are atomics of the handle.
@@ -6693,6 +6536,35 @@ HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 #define HG_GEN_NA_RMA_H
 
 /* #include "na/core.h" */
+
+struct na_cursor {
+    const struct na_segment *segments;
+    na_size_t count;
+    na_size_t index;  /* segment it stands in */
+    na_size_t offset; /* into that segment; at most its size */
+};
+
+/* Stand at a logical offset of memory whose segments are known, at most its
+ * size. */
+HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
+    const struct na_mem_handle *mem, na_offset_t offset);
+
+/* The contiguous bytes here: their address, and in *size_p how many, 1 to
+ * `limit`. There must be a byte left, and `limit` not 0. */
+HG_PRIVATE char *na_cursor_run(
+    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
+
+/* Pass over `size` bytes of the run. */
+HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
+
+/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
+ * there; stop before a longer one. The number of bytes copied. */
+HG_PRIVATE na_size_t na_cursor_gather(
+    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
+
+/* Copy `size` bytes of `data` into the memory from here on. */
+HG_PRIVATE void na_cursor_scatter(
+    struct na_cursor *cursor, const void *data, na_size_t size);
 
 /* Copy between two local descriptions, which may overlap within a segment;
  * ranges are checked already. */
@@ -6747,11 +6619,112 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
-/* #include "na/cursor.h" */
 /* #include "na/live.h" */
 /* #include "na/mux.h" */
 /* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
+
+/* ---- Cursors ---- */
+
+/* The segment that holds logical `offset` (less than the size of `mem`), and
+ * where in it: a binary search. */
+static na_size_t na_cursor_find(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
+{
+    const na_offset_t *starts = na_mem_core_of(mem)->starts;
+    na_size_t low = 0;
+    na_size_t high = mem->segment_count;
+
+    assert(offset < mem->size);
+    /* The last segment that starts at or before the offset; of several that
+     * start there (empty ones) the last is the one with bytes. */
+    while (high - low > 1) {
+        na_size_t middle = low + (high - low) / 2;
+
+        if (starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *within_p = offset - starts[low];
+    assert(*within_p < mem->segments[low].size);
+    return low;
+}
+
+HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
+    const struct na_mem_handle *mem, na_offset_t offset)
+{
+    assert(mem->segments != NULL || mem->size == 0);
+    assert(offset <= mem->size);
+    cursor->segments = mem->segments;
+    cursor->count = mem->segment_count;
+    cursor->index = mem->segment_count;
+    cursor->offset = 0;
+    if (offset < mem->size)
+        cursor->index = na_cursor_find(mem, offset, &cursor->offset);
+}
+
+HG_PRIVATE char *na_cursor_run(
+    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p)
+{
+    const struct na_segment *segment;
+    na_size_t left;
+
+    assert(limit > 0);
+    for (;;) {
+        assert(cursor->index < cursor->count);
+        segment = &cursor->segments[cursor->index];
+        assert(cursor->offset <= segment->size);
+        left = segment->size - cursor->offset;
+        if (left > 0)
+            break;
+        cursor->index++;
+        cursor->offset = 0;
+    }
+    *size_p = left < limit ? left : limit;
+    return (char *) segment->address + cursor->offset;
+}
+
+HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
+{
+    cursor->offset += size;
+    assert(cursor->offset <= cursor->segments[cursor->index].size);
+}
+
+HG_PRIVATE na_size_t na_cursor_gather(
+    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece)
+{
+    char *to = (char *) buf;
+    na_size_t done = 0;
+
+    while (done < size) {
+        na_size_t run;
+        const char *from = na_cursor_run(cursor, size - done, &run);
+
+        if (run >= piece)
+            break;
+        memcpy(to + done, from, (size_t) run);
+        na_cursor_advance(cursor, run);
+        done += run;
+    }
+    return done;
+}
+
+HG_PRIVATE void na_cursor_scatter(
+    struct na_cursor *cursor, const void *data, na_size_t size)
+{
+    const char *from = (const char *) data;
+
+    while (size > 0) {
+        na_size_t run;
+        char *to = na_cursor_run(cursor, size, &run);
+
+        memcpy(to, from, (size_t) run);
+        na_cursor_advance(cursor, run);
+        from += run;
+        size -= run;
+    }
+}
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
@@ -7289,185 +7262,71 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
         data_size, remote_addr, op_id, "NA_Get");
 }
 
-/* ==== gen/na/emul.h ==== */
+/* ==== gen/emul/xfer.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/emul.h"
+#line 1 "gen/emul/xfer.h"
 #endif
 /*
- * emul: remote memory access over messages, for every transport that has
- * none of its own.
+ * xfer: the transfers of emulated RMA, and the frames that they send.
  *
- * A transport that leaves put and get empty and offers frame_send gets them
- * from here. The initiator names a registration by a random 64-bit key, an
- * offset and a length; the target, while it makes progress, checks key,
- * bounds and permission, and sends the data straight from the registered
- * memory, or receives it straight into it, in frames under a window. Nothing
- * a peer says is used as a pointer, a size or an index before it is checked.
+ * A transfer exists at both ends. At the initiator it belongs to an operation,
+ * at the target to a registration. The initiator of a put sends the data, and
+ * so does the target of a get.
  *
- *     get:  initiator            target     put:  initiator            target
- *           GET_REQ --------------->              PUT_REQ + data -------->
- *              <------------- GET_DATA            PUT_DATA -------------->
- *              <------------- GET_DATA               <------------ PUT_ACK
- *           GET_ACK -------------->               PUT_DATA -------------->
- *              <------------- GET_DATA               <--------------- DONE
- *           GET_ACK -------------->
+ *     moving --end--> ended --no pin--> memory released --sent--> freed
  *
- * A refusal is a DONE with the reason. An initiator that gives up sends
- * ABORT. Frames arrive in the order they were sent; so data of a transfer is
- * expected in sequence, and everything else is a peer's mistake.
+ * na_emul_xfer_end gives a transfer its result, and frames no longer find it.
+ * A frame in the transport's hands pins the memory of its transfer. When the
+ * last pin of an ended transfer is gone, the operation completes and the
+ * registration is released. The transfer is freed once its last control frame
+ * (DONE, ABORT, an acknowledgement) has left.
  *
- * What it asks of a transport: frames between two addresses keep their order;
- * the answer to a frame is sent to its source, and arrives from the address
- * that the question was sent to; frame_send may say NA_AGAIN, and the
- * transport wakes progress when there is room again.
+ * All senders to one peer share a window of unacknowledged bytes. A transfer is
+ * on at most one of these lists, by `link`:
  *
- * Rooms: cursor (places in memory), emul_wire (frames as bytes), emul_xfer
- * (transfers and their life), emul_send (what goes out, and when), emul (the
- * slots, and what comes in).
+ *     emul->ready     has a frame to send
+ *     emul->stalled   the transport took no frame: tried again by the next poll
+ *     peer->parked    has data to send, but the window is full
+ *     peer->waiting   waits until earlier operations with the peer have ended
  *
- * Locking: one mutex per class guards registrations and transfers. It is
- * never held while a slot of the transport or core->complete is called, nor
- * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them. A slow or stopped peer holds them as long as
- * it likes to, up to its death; so the library's own memory, which no
- * application wants back at once, is withdrawn instead: what is in use is left
- * to the last who uses it.
+ * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
+ * acknowledgement. Flag SUM of a request asks for sums; of a frame
+ * with data it says that there is one.
+ *
+ * Locking: the lock of the class guards everything here and is held in every
+ * function, also around the transport's frame_send. `returned` is atomic: the
+ * transport gives frames back in any thread, with any lock held.
  */
-#ifndef HG_GEN_NA_EMUL_H
-#define HG_GEN_NA_EMUL_H
+#ifndef HG_GEN_EMUL_XFER_H
+#define HG_GEN_EMUL_XFER_H
 
-/* #include "base/os.h" */
+/* #include "base/map.h" */
+/* #include "base/mem.h" */
+/* #include "na/rma.h" */
 
-struct na_emul;
+/* Operations with one peer that are under way at a time; more wait. */
+#define NA_EMUL_ORIGINS_MAX 256
 
-/* State of one class, whose transport has frame_send; frame size and window
- * come from na_class->info. NULL: out of memory (logged). */
-HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
+/* Transfers that one peer may have here; a request beyond it gets NA_AGAIN. It
+ * is more than ORIGINS_MAX, because an ended transfer stays until its last
+ * frame has left. */
+#define NA_EMUL_TARGETS_MAX 1024
 
-/* No context is left and the transport is closed, so every release callback
- * has run. Drops its references of addresses: they are still valid. */
-HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
+/* Transfers up to this size do not wait for the window. */
+#define NA_EMUL_SMALL 16384u
 
-/* The slots of struct na_plugin with the same names; see there. Deregistering
- * waits for frames that the transport still holds: their release must not
- * depend on what the waiting thread does next. */
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem);
-HG_PRIVATE na_size_t na_emul_mem_serialize_size(
-    const struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_serialize(
-    const struct na_mem_handle *mem, void *buf);
-HG_PRIVATE na_return_t na_emul_mem_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
-HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
-HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
+/* Pieces of memory shorter than this are copied together. */
+#define NA_EMUL_PIECE 16384u
 
-/* Take a put or get back: NA_SUCCESS (it completes with NA_CANCELED, or the
- * result it already has, once no local memory of it is in use), or NA_NOENTRY
- * when the operation of that identifier is not here (any more). */
-HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
+#define NA_EMUL_FRAME_MIN 4096u
+#define NA_EMUL_FRAME_MAX (1u << 30)
+#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
-/* core->frame_arrived. The frames of one source come one at a time. */
-HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
-    struct na_addr *source, const void *header, size_t header_size,
-    const void *data, size_t size);
+/* ---- Frames as bytes ---- */
 
-/* core->frame_place and frame_unplace. Memory that is placed counts as a frame
- * in the transport's hands. */
-HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
-    struct na_addr *source, const void *header, size_t header_size, size_t size,
-    void **place_p);
-HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
-
-/* The peer is gone, and core->addr_is_dead says so already: what is in flight
- * with it ends with `ret`. */
-HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
-
-/* Take back memory of the library's own that `user` could reach, and free its
- * handle; nobody is waited for. False: the memory is used no more, and `buf`,
- * which holds it, is the caller's as before. True: frames or copies, or pieces
- * that the transport moves, use it still. Then `buf` is taken, and freed by
- * hg_mem_free once they do not; until then its size is counted for `user`. */
-HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user);
-
-/* Bytes so counted. */
-HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
-
-/* A context is being destroyed: its operations complete with NA_CANCELED (or
- * the result they already have) before this returns, and nothing touches
- * their memory any more. Waits as deregistering does. */
-HG_PRIVATE void na_emul_context_gone(struct na_context *context);
-
-/* The local memory of puts and gets is being freed, and no thread starts one:
- * they complete with NA_CANCELED (or the result they already have), when
- * polled, and nothing touches it any more once this returned. Waits as
- * deregistering does. A transport with RMA of its own and nothing to hand over
- * has moved the bytes when its put or get returns: nothing is to be done. */
-HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
-
-/* Whether frames of puts and gets that this class starts have a CRC64 of their
- * data. NA_OPNOTSUPPORT (not logged), unless `on` is false: bytes move without
- * frames, all of them or some. No context is open yet. */
-HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
-
-/* Send what windows and the transport allow now, a bounded number of frames;
- * the number of things done. Called by progress after each poll of the
- * transport. */
-HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
-
-/* Whether poll has something to do. Asked by progress once it has armed its
- * waker, before it sleeps: whatever adds work later wakes. */
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
-
-/* When poll has something to do though nobody wakes; HG_CLOCK_NEVER. */
-HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul);
-
-#endif
-
-/* ==== gen/na/emul_wire.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/emul_wire.h"
-#endif
-/*
- * emul_wire: the frames of emulated RMA as bytes.
- *
- * A frame is a header and, where its type says so, payload. All numbers are
- * little-endian. Every header begins with
- *
- *      0    1    2    3    4    5    6    7    8                     15
- *     +----+----+----+----+----+----+---------+-------------------------+
- *     |0x68|0x52| 1  |type|flag| 0  | status  |           id            |
- *     +----+----+----+----+----+----+---------+-------------------------+
- *       'h'  'R'  version
- *
- * `id` is the initiator's number of the transfer. What follows:
- *
- *     type               16         24         32         40
- *     1 GET_REQ    i>t   | key      | offset   | length   | window   |
- *     2 PUT_REQ    i>t   | key      | offset   | length   | window   | data
- *     3 PUT_DATA   i>t   | position | data
- *     4 GET_ACK    i>t   | received |
- *     5 ABORT      i>t   |
- *     6 GET_DATA   t>i   | position | data
- *     7 PUT_ACK    t>i   | received |
- *     8 DONE       t>i   |                     (the only one with a status)
- *
- * i>t goes from the initiator to the target, t>i back. `position` counts from
- * the transfer's beginning. flag 1 of a frame with data: acknowledge it.
- * A header may be longer than shown, for later versions to add to; what is
- * behind is skipped, as are unknown flags.
- *
- * Knows bytes only: what a frame means is emul's business. No locking.
- */
-#ifndef HG_GEN_NA_EMUL_WIRE_H
-#define HG_GEN_NA_EMUL_WIRE_H
-
-/* #include "base/os.h" */
-
-#define NA_EMUL_WIRE_MAX 48 /* the longest header written */
+#define NA_EMUL_WIRE_MAX 56 /* the longest header written */
 
 enum na_emul_wire_type {
     NA_EMUL_WIRE_GET_REQ = 1,
@@ -7480,7 +7339,7 @@ enum na_emul_wire_type {
     NA_EMUL_WIRE_DONE = 8
 };
 
-enum { NA_EMUL_WIRE_WANT_ACK = 0x01 };
+enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
 
 struct na_emul_wire {
     uint8_t type;
@@ -7492,84 +7351,208 @@ struct na_emul_wire {
                         received */
     uint64_t length; /* requests */
     uint64_t window; /* requests */
+    uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
 /* Write a header; its size. */
 HG_PRIVATE size_t na_emul_wire_encode(
     const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX]);
 
-/* Read a header (borrowed) that came with `data_size` bytes of payload; only
- * the members its type has are meaningful. NA_PROTOCOL_ERROR: no header of
- * this version, too short, or payload where none belongs. */
+/* Read a header (borrowed) that came with `data_size` bytes of data; only the
+ * members that its type has are meaningful. NA_PROTOCOL_ERROR: no header of
+ * this version, too short, or data where none belongs. */
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
 
-/* A registered handle as bytes: how peers name the memory.
- *
- *      0    1    2    3    4    5    6    7    8          16         24
- *     +----+----+----+----+----+----+----+----+----------+----------+
- *     |0x68|0x4d| 1  |flag| 0  | 0  | 0  | 0  |   key    |   size   |
- *     +----+----+----+----+----+----+----+----+----------+----------+
- */
-#define NA_EMUL_WIRE_HANDLE_SIZE 24
+/* ---- Transfers ---- */
 
-HG_PRIVATE void na_emul_wire_put_handle(
-    const struct na_mem_handle *mem, void *buf);
+struct na_emul {
+    struct na_class *na_class;
+    size_t frame_size;       /* constant: data of a frame, at most */
+    uint64_t window;         /* constant: unacknowledged bytes to a peer */
+    bool sums;               /* operations started here have sums */
+    struct hg_map regs;      /* by key */
+    struct hg_slots origins; /* transfers of operations, until ended */
+    struct hg_map targets;   /* transfers of peers, until ended */
+    struct na_link xfers;    /* all */
+    struct na_link ready;
+    struct na_link stalled;
+    struct na_link touched; /* withdrawn registrations, of which the transport
+                               itself still moves pieces */
+    uint64_t touched_at;    /* when to ask it again */
+    struct hg_pool xfer_pool;
+    struct hg_pool frame_pool;
+    _Atomic(struct na_emul_frame *) returned; /* by the transport */
+};
 
-/* Fill flags, size and key. NA_PROTOCOL_ERROR. */
-HG_PRIVATE na_return_t na_emul_wire_get_handle(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+/* Memory that peers may reach. */
+struct na_emul_reg {
+    struct na_mem_handle *mem;
+    uint64_t refs;        /* of the owner, and of transfers that use it */
+    struct na_link link;  /* emul->touched */
+    struct na_addr *user; /* NULL, or it was withdrawn: a reference */
+    void *buf;            /* then: freed with it */
+};
+
+/* What is counted for one address; hangs on its na_addr_core. */
+struct na_emul_peer {
+    struct na_addr *addr;
+    struct na_link parked;
+    struct na_link waiting;
+    uint64_t salt;         /* random: where its ids begin in emul->targets */
+    uint32_t origin_count; /* operations started and not ended */
+    uint32_t target_count; /* transfers of the peer's that exist */
+    uint64_t outstanding;  /* bytes sent under the window, not acknowledged */
+};
+
+struct na_emul_xfer {
+    struct na_link link;    /* ready, stalled, parked or waiting */
+    struct na_link in_emul; /* emul->xfers */
+    struct na_emul *emul;
+    struct na_emul_peer *peer; /* with a reference of its address */
+    struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
+    struct na_op *op;          /* initiator; NULL: completed */
+    uint64_t id;
+    struct na_cursor cursor;
+    na_size_t length;
+    na_size_t moved;  /* bytes sent, or received */
+    na_size_t acked;  /* of those sent */
+    na_size_t window; /* unacknowledged bytes of this transfer, at most */
+    na_size_t placed; /* past `moved`: up to there the transport receives in
+                         the memory itself; else it has no meaning */
+    struct na_cursor ahead; /* at `placed` */
+    uint32_t pins;          /* frames that use the memory */
+    uint8_t control;        /* type of the control frame to send; 0: none */
+    na_return_t status;
+    bool origin;
+    bool sends;
+    bool sums;
+    bool started; /* origin: counted in origin_count */
+    bool ended;
+    bool abandoned; /* its connection is being ended */
+};
+
+/* A frame in the transport's hands that uses its transfer's memory. */
+struct na_emul_frame {
+    struct na_emul_frame *next; /* emul->returned */
+    struct na_emul_xfer *xfer;
+};
+
+static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
+{
+    return xfer->length > NA_EMUL_SMALL;
+}
+
+/* Whether the peer knows of the transfer: its request has left. */
+static inline bool na_emul_xfer_is_known(const struct na_emul_xfer *xfer)
+{
+    return !xfer->origin ||
+        (xfer->control != NA_EMUL_WIRE_GET_REQ &&
+            xfer->control != NA_EMUL_WIRE_PUT_REQ);
+}
+
+/* What is known of an address, or NULL: nothing was ever moved. */
+static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
+{
+    return na_addr_core_of(addr)->emul_peer;
+}
+
+/* The moving transfer that a peer started here under `id`, or NULL. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
+    const struct na_emul *emul, const struct na_addr *addr, uint64_t id);
+
+/* A transfer with `addr` that is on no list of work yet. The id of an
+ * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
+    struct na_addr *addr, bool origin, bool sends, na_size_t length,
+    uint64_t id);
+
+/* Start an initiator's transfer, or have it wait for others. What fits in the
+ * transport leaves at once. */
+HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
+
+/* Put a transfer that has a frame to send on the ready list. */
+HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
+
+/* The peer acknowledged bytes up to `acked`. */
+HG_PRIVATE void na_emul_xfer_acknowledge(
+    struct na_emul_xfer *xfer, na_size_t acked);
+
+/* The transfer's result; the first one counts. `control` is sent to the peer;
+ * 0: nothing. The transfer may be gone when this returns. */
+HG_PRIVATE void na_emul_xfer_end(
+    struct na_emul_xfer *xfer, na_return_t status, uint8_t control);
+
+/* End from this side: the peer is told by a DONE of the target, or an ABORT of
+ * the initiator if its request has left. */
+HG_PRIVATE void na_emul_xfer_fail(
+    struct na_emul_xfer *xfer, na_return_t status);
+
+/* End with `ret`, or be ended already: nothing is sent any more. */
+HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
+
+/* A frame that pins the transfer's memory. NULL: out of memory. */
+HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
+    struct na_emul_xfer *xfer);
+
+/* The transport is done with a frame. Any thread, any lock held: it is put on
+ * a list, for na_emul_xfer_collect. */
+HG_PRIVATE void na_emul_xfer_return(void *frame);
+
+/* Unpin what was returned; the number of frames. */
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
+
+/* Drop a reference of a registration. With the last one it is freed, and, if
+ * it was withdrawn, its handle and buffer. */
+HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg);
+
+/* Send the next frame of a transfer that is on no list. Whether anything
+ * changed. The transfer may be gone when this returns. */
+HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer);
 
 #endif
 
-/* ==== gen/na/emul_wire.c ==== */
+/* ==== gen/emul/xfer.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/emul_wire.c"
+#line 1 "gen/emul/xfer.c"
 #endif
-/* emul_wire: see emul_wire.h. */
-/* #include "na/emul_wire.h" */
+/* xfer: see xfer.h. */
+/* #include "emul/xfer.h" */
 
+/* #include "base/clock.h" */
+/* #include "base/crc64.h" */
 /* #include "base/wire.h" */
+/* #include "na/addr.h" */
 
 #define NA_EMUL_WIRE_MAGIC 0x5268u
-#define NA_EMUL_WIRE_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_WIRE_VERSION 1u
 
-/* What stands behind the first 16 bytes of a type. */
-enum na_emul_wire_tail {
-    NA_EMUL_WIRE_TAIL_UNKNOWN = 0, /* no such type */
-    NA_EMUL_WIRE_TAIL_NONE,
-    NA_EMUL_WIRE_TAIL_OFFSET,
-    NA_EMUL_WIRE_TAIL_REQUEST
+/* ---- Frames as bytes ---- */
+
+/* What a frame of a type has behind its first 16 bytes. */
+enum {
+    NA_EMUL_WIRE_HAS_OFFSET = 0x01,
+    NA_EMUL_WIRE_HAS_REQUEST = 0x02, /* key, length and window */
+    NA_EMUL_WIRE_HAS_DATA = 0x04
 };
 
-static const struct {
-    uint8_t tail; /* enum na_emul_wire_tail */
-    bool data;    /* payload may follow */
-} na_emul_wire_types[] = {
-    {NA_EMUL_WIRE_TAIL_UNKNOWN, false},
-    {NA_EMUL_WIRE_TAIL_REQUEST, false}, /* GET_REQ */
-    {NA_EMUL_WIRE_TAIL_REQUEST, true},  /* PUT_REQ */
-    {NA_EMUL_WIRE_TAIL_OFFSET, true},   /* PUT_DATA */
-    {NA_EMUL_WIRE_TAIL_OFFSET, false},  /* GET_ACK */
-    {NA_EMUL_WIRE_TAIL_NONE, false},    /* ABORT */
-    {NA_EMUL_WIRE_TAIL_OFFSET, true},   /* GET_DATA */
-    {NA_EMUL_WIRE_TAIL_OFFSET, false},  /* PUT_ACK */
-    {NA_EMUL_WIRE_TAIL_NONE, false},    /* DONE */
-};
+static unsigned na_emul_wire_parts(uint8_t type)
+{
+    static const uint8_t parts[] = {0, /* GET_REQ */ 3, /* PUT_REQ */ 7,
+        /* PUT_DATA */ 5, /* GET_ACK */ 1, /* ABORT */ 0, /* GET_DATA */ 5,
+        /* PUT_ACK */ 1, /* DONE */ 0};
 
-#define NA_EMUL_WIRE_TYPES \
-    (sizeof(na_emul_wire_types) / sizeof(na_emul_wire_types[0]))
+    assert(type > 0 && type < sizeof(parts));
+    return parts[type];
+}
 
 HG_PRIVATE size_t na_emul_wire_encode(
     const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX])
 {
     struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_MAX);
-    unsigned tail;
+    unsigned parts = na_emul_wire_parts(frame->type);
 
-    assert(frame->type > 0 && frame->type < NA_EMUL_WIRE_TYPES);
-    tail = na_emul_wire_types[frame->type].tail;
     hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
     hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
     hg_wire_put8(&wire, frame->type);
@@ -7577,14 +7560,17 @@ HG_PRIVATE size_t na_emul_wire_encode(
     hg_wire_put8(&wire, 0);
     hg_wire_put16(&wire, frame->status);
     hg_wire_put64(&wire, frame->id);
-    if (tail == NA_EMUL_WIRE_TAIL_REQUEST)
+    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
         hg_wire_put64(&wire, frame->key);
-    if (tail != NA_EMUL_WIRE_TAIL_NONE)
+    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
         hg_wire_put64(&wire, frame->offset);
-    if (tail == NA_EMUL_WIRE_TAIL_REQUEST) {
+    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
         hg_wire_put64(&wire, frame->length);
         hg_wire_put64(&wire, frame->window);
     }
+    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
+        (frame->flags & NA_EMUL_WIRE_SUM) != 0)
+        hg_wire_put64(&wire, frame->sum);
     assert(!wire.failed);
     return NA_EMUL_WIRE_MAX - hg_wire_left(&wire);
 }
@@ -7596,7 +7582,7 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     struct na_emul_wire frame;
     uint16_t magic = hg_wire_get16(&wire);
     uint8_t version = hg_wire_get8(&wire);
-    unsigned tail;
+    unsigned parts;
 
     memset(&frame, 0, sizeof(frame));
     frame.type = hg_wire_get8(&wire);
@@ -7604,1403 +7590,694 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     hg_wire_skip(&wire, 1);
     frame.status = hg_wire_get16(&wire);
     frame.id = hg_wire_get64(&wire);
-    /* Of a header that is too short the rest is 0, and refused below. */
+    /* If the header is too short, what is missing reads as 0. */
     if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
-        frame.type >= NA_EMUL_WIRE_TYPES)
+        frame.type == 0 || frame.type > NA_EMUL_WIRE_DONE)
         return NA_PROTOCOL_ERROR;
-    tail = na_emul_wire_types[frame.type].tail;
-    if (tail == NA_EMUL_WIRE_TAIL_UNKNOWN ||
-        (data_size > 0 && !na_emul_wire_types[frame.type].data))
-        return NA_PROTOCOL_ERROR;
-    if (tail == NA_EMUL_WIRE_TAIL_REQUEST)
+    parts = na_emul_wire_parts(frame.type);
+    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
         frame.key = hg_wire_get64(&wire);
-    if (tail != NA_EMUL_WIRE_TAIL_NONE)
+    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
         frame.offset = hg_wire_get64(&wire);
-    if (tail == NA_EMUL_WIRE_TAIL_REQUEST) {
+    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
         frame.length = hg_wire_get64(&wire);
         frame.window = hg_wire_get64(&wire);
     }
+    if ((parts & NA_EMUL_WIRE_HAS_DATA) == 0 && data_size > 0)
+        return NA_PROTOCOL_ERROR;
+    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
+        (frame.flags & NA_EMUL_WIRE_SUM) != 0)
+        frame.sum = hg_wire_get64(&wire);
     if (wire.failed)
         return NA_PROTOCOL_ERROR;
     *frame_p = frame;
     return NA_SUCCESS;
 }
 
-HG_PRIVATE void na_emul_wire_put_handle(
-    const struct na_mem_handle *mem, void *buf)
+/* ---- The life of a transfer ---- */
+
+/* What is known of an address, made with its first transfer. NULL: no memory.
+ * It goes with the address. */
+static struct na_emul_peer *na_emul_xfer_make_peer(struct na_addr *addr)
 {
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
+    struct na_emul_peer *peer = na_emul_xfer_peer(addr);
 
-    hg_wire_put16(&wire, NA_EMUL_WIRE_HANDLE_MAGIC);
-    hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
-    hg_wire_put8(&wire, (uint8_t) mem->flags);
-    hg_wire_put32(&wire, 0);
-    hg_wire_put64(&wire, mem->key);
-    hg_wire_put64(&wire, mem->size);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE na_return_t na_emul_wire_get_handle(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
-{
-    struct hg_wire wire;
-    uint16_t magic;
-    uint8_t version;
-    uint8_t flags;
-    uint64_t key;
-
-    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE)
-        return NA_PROTOCOL_ERROR;
-    wire = hg_wire_reader(buf, NA_EMUL_WIRE_HANDLE_SIZE);
-    magic = hg_wire_get16(&wire);
-    version = hg_wire_get8(&wire);
-    flags = hg_wire_get8(&wire);
-    if (magic != NA_EMUL_WIRE_HANDLE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
-        flags == 0 || (flags & ~NA_MEM_READWRITE) != 0 ||
-        hg_wire_get32(&wire) != 0)
-        return NA_PROTOCOL_ERROR;
-    key = hg_wire_get64(&wire);
-    if (key == 0) /* no registration has it */
-        return NA_PROTOCOL_ERROR;
-    mem->flags = flags;
-    mem->key = key;
-    mem->size = hg_wire_get64(&wire);
-    return NA_SUCCESS;
-}
-
-/* ==== gen/na/emul_xfer.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/emul_xfer.h"
-#endif
-/*
- * emul_xfer: the transfers of emulated RMA, from their start to their end.
- *
- * A transfer exists at both ends: at the initiator it belongs to an
- * operation, at the target to a registration. Which end sends is another
- * matter: the initiator of a put, the target of a get.
- *
- *     new --> moving --end--> ended, draining --check--> done --settle--> gone
- *
- * `end` gives it its one result and takes it from where frames and memory
- * find it. It then drains: borrowed frames come back, a copy under way ends,
- * a last control frame (DONE, ABORT, ACK) leaves. An operation completes as
- * soon as its memory is no longer in use. `settle` does what must be done
- * without the lock.
- *
- * Transfers of one address hang on a peer, which exists while there are any.
- * The window belongs to the peer: all senders to it share it. So a transfer
- * is on one of these lists, or on none, by `link`:
- *
- *     emul->ready     has a frame to send, and may
- *     emul->stalled   the transport had no room: again at the next poll
- *     peer->parked    has data to send, but the window is full
- *     peer->waiting   an operation waits for earlier ones to the same peer
- *
- * Locking: emul->lock guards everything here, except that the thread which
- * set `busy` owns the sender's cursor, and who raised `copies` the
- * receiver's. Functions expect the lock held unless they say otherwise.
- */
-#ifndef HG_GEN_NA_EMUL_XFER_H
-#define HG_GEN_NA_EMUL_XFER_H
-
-/* #include "base/map.h" */
-/* #include "base/mem.h" */
-/* #include "na/cursor.h" */
-/* #include "na/emul.h" */
-
-#define NA_EMUL_BUCKETS 64
-
-/* Operations to one peer on their way at a time; more wait their turn. */
-#define NA_EMUL_ORIGINS_MAX 256
-
-/* Transfers that one peer may have here; beyond it gets NA_AGAIN. More than
- * ORIGINS_MAX, because ended ones take a moment to drain. */
-#define NA_EMUL_TARGETS_MAX 1024
-
-/* Refusals kept for want of memory or room to send them, and those of them to
- * one peer. Past it one is lost. */
-#define NA_EMUL_UNSAID_MAX 64
-#define NA_EMUL_UNSAID_EACH 8
-
-/* How soon a refusal is tried again for which there was no memory. */
-#define NA_EMUL_UNSAID_MS 10
-
-/* Transfers up to this size do not wait for the window. */
-#define NA_EMUL_SMALL 16384u
-
-/* Pieces of memory shorter than this are copied together. */
-#define NA_EMUL_PIECE 16384u
-
-/* Between two questions whether the transport is done with memory. */
-#define NA_EMUL_TOUCH_MS 10
-
-#define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_FRAME_MAX (1u << 30)
-#define NA_EMUL_GATHER_MAX (1u << 18)
-#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
-
-/* Frames to send besides data: bits of na_emul_xfer.owed. */
-enum na_emul_owed {
-    NA_EMUL_OWED_REQ = 0x01,
-    NA_EMUL_OWED_ACK = 0x02,
-    NA_EMUL_OWED_ABORT = 0x04,
-    NA_EMUL_OWED_DONE = 0x08
-};
-
-/* A request that got no transfer, and has not been told. */
-struct na_emul_refusal {
-    struct na_addr *addr; /* a reference */
-    uint64_t id;
-    na_return_t status;
-};
-
-struct na_emul {
-    struct na_class *na_class;
-    size_t frame_size;  /* constant: payload of a frame, at most */
-    size_t gather_size; /* constant: of a frame copied together */
-    uint64_t window;    /* constant: unacknowledged bytes to a peer */
-    pthread_mutex_t lock;
-    pthread_cond_t cond;     /* a pin was dropped, and somebody waits */
-    unsigned waiters;        /* for cond */
-    unsigned completing;     /* threads that complete operations, unlocked */
-    struct hg_map regs;      /* by key */
-    struct hg_slots origins; /* transfers of operations, until ended */
-    struct na_link peers[NA_EMUL_BUCKETS];
-    struct na_link ready;
-    struct na_link stalled;
-    struct na_link done;
-    struct na_link buried; /* registrations given up, and used no more */
-    /* Given up, and the transport moves pieces of them, for each of which they
-     * have one pin; and when to ask it next. */
-    struct na_link touched;
-    uint64_t touched_at;
-    struct hg_pool peer_pool;
-    struct hg_pool xfer_pool;
-    struct hg_pool frame_pool;  /* without a buffer */
-    struct hg_pool gather_pool; /* with one of gather_size */
-    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX]; /* oldest first */
-    unsigned unsaid_count;
-    uint64_t unsaid_at; /* when to try them again; 0: when the transport says */
-    /* Transfers that exist, refusals unsaid, and registrations given up. */
-    _Atomic uint32_t active;
-};
-
-/* Memory that peers may reach. */
-struct na_emul_reg {
-    struct na_mem_handle *mem;
-    struct na_link xfers;     /* moving */
-    uint64_t pins;            /* frames and copies that use the memory */
-    struct na_link in_buried; /* emul->buried, or touched */
-    struct na_addr *user;     /* NULL, or it was given up: a reference */
-    void *buf;                /* then: freed with it */
-};
-
-struct na_emul_peer {
-    struct na_link link;  /* emul->peers */
-    struct na_addr *addr; /* a reference */
-    struct na_link xfers; /* all */
-    struct na_link parked;
-    struct na_link waiting;
-    struct na_link targets[NA_EMUL_BUCKETS]; /* moving, by id */
-    uint32_t origin_count;                   /* requested and not ended */
-    uint32_t target_count;                   /* all */
-    uint64_t outstanding; /* bytes sent under the window, not acknowledged */
-    uint64_t gathered;    /* bytes in buffers that the transport holds */
-    bool gather_wanted;   /* somebody is parked because of `gathered` */
-};
-
-struct na_emul_xfer {
-    struct na_link link;      /* ready, stalled, parked or waiting */
-    struct na_link in_peer;   /* peer->xfers */
-    struct na_link in_bucket; /* target: peer->targets */
-    struct na_link in_reg;    /* target: reg->xfers */
-    struct na_link in_done;   /* emul->done */
-    struct na_emul *emul;
-    struct na_emul_peer *peer;
-    struct na_emul_reg *reg; /* target: until ended */
-    struct na_op *op;        /* initiator: until completed */
-    uint64_t id;
-    struct na_cursor cursor;
-    na_size_t length;
-    na_size_t moved;  /* bytes sent, or received */
-    na_size_t placed; /* past `moved`: up to there the transport receives in
-                         the memory itself; else it has no meaning */
-    struct na_cursor ahead; /* at `placed` */
-    na_size_t acked;        /* of those sent */
-    na_size_t window;       /* unacknowledged bytes at most */
-    uint32_t frames;        /* with data, in the transport's hands */
-    uint32_t copies;        /* threads that copy to or from its memory */
-    unsigned owed;          /* enum na_emul_owed */
-    na_return_t status;
-    bool origin;
-    bool sends;
-    bool windowed;
-    bool started; /* origin: counted in origin_count */
-    bool busy;    /* a thread sends a frame of it */
-    bool ended;
-};
-
-/* Payload in the transport's hands: the argument of the release callback. */
-struct na_emul_frame {
-    struct na_emul_xfer *xfer;
-    struct na_emul_reg *reg; /* pinned, or NULL */
-    void *buf;               /* gathered into, or NULL: sent in place */
-};
-
-/* Lists and pools. */
-HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul);
-
-/* Free everything; see na_emul_destroy. Without the lock. */
-HG_PRIVATE void na_emul_xfer_teardown(struct na_emul *emul);
-
-/* A transfer with `addr` that is on no list of work yet. The id of an
- * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
-    struct na_addr *addr, bool origin, bool sends, na_size_t length,
-    uint64_t id);
-
-/* Who talks to us through `addr`, or NULL. */
-HG_PRIVATE struct na_emul_peer *na_emul_xfer_find_peer(
-    const struct na_emul *emul, const struct na_addr *addr);
-
-/* The moving transfer that a peer started here under `id`, or NULL. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul_peer *peer, uint64_t id);
-
-/* Give a target's transfer its memory. */
-HG_PRIVATE void na_emul_xfer_bind(
-    struct na_emul_xfer *xfer, struct na_emul_reg *reg, na_offset_t offset);
-
-/* Begin an initiator's transfer, or let it wait; then kick. */
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
-
-/* Put a transfer that has a frame to send on the ready list. */
-HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
-
-/* The window may have room: everybody parked gets another look. */
-HG_PRIVATE void na_emul_xfer_unpark(struct na_emul_peer *peer);
-
-/* The transfer's result; the first counts. `owed` remains to be sent. */
-HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned owed);
-
-/* End from this side: with a DONE at the target, an ABORT at the initiator
- * where the peer knows of it. */
-HG_PRIVATE void na_emul_xfer_fail(
-    struct na_emul_xfer *xfer, na_return_t status);
-
-/* Look whether an ended transfer has drained. Call after whatever may have
- * drained it; the transfer may be gone when the lock is next released. */
-HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer);
-
-/* A frame for data of the transfer, with a buffer or to be sent in place,
- * which keeps its transfer, and its registration where it is sent in place.
- * NULL: out of memory. */
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_frame_get(
-    struct na_emul_xfer *xfer, bool gather);
-
-/* The frame's memory is no longer used. Calls check, and unpark. */
-HG_PRIVATE void na_emul_xfer_frame_put(struct na_emul_frame *frame);
-
-/* A copy to or from the transfer's memory begins, and ends (without check).
- * `reg` is its registration when the copy began, NULL for an initiator. */
-HG_PRIVATE void na_emul_xfer_copy_begin(struct na_emul_xfer *xfer);
-HG_PRIVATE void na_emul_xfer_copy_end(
-    struct na_emul_xfer *xfer, struct na_emul_reg *reg);
-
-/* Nobody waits until a registration that is in no table any more is unused:
- * it, its handle and `buf` are freed then. */
-HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
-    struct na_emul_reg *reg, void *buf, struct na_addr *user);
-
-/* The transport moves pieces of a registration, that is to be given up: pin it
- * until it does not. */
-HG_PRIVATE void na_emul_xfer_touch(
-    struct na_emul *emul, struct na_emul_reg *reg);
-
-/* Ask it about those, in time; or with `closed`, when it moves nothing any
- * more. The lock is released around each. */
-HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed);
-
-/* When to ask; HG_CLOCK_NEVER. */
-HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul);
-
-/* Free the registrations that were given up and are used no more. The lock is
- * released around each. The number of them. */
-HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul);
-
-/* Release the lock, then complete operations and free transfers that are
- * done, and registrations. The number of them. */
-HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul);
-
-/* Wait, releasing the lock, until a pin or a copy ended, an operation
- * completed, or `deadline`; false: it passed. */
-HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline);
-
-#endif
-
-/* ==== gen/na/emul_xfer.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/emul_xfer.c"
-#endif
-/* emul_xfer: see emul_xfer.h. */
-/* #include "na/emul_xfer.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "na/rma.h" */
-
-#define NA_EMUL_XFER_KEEP 256 /* free objects of each kind, at most */
-#define NA_EMUL_XFER_GATHER 8 /* free buffers of gather_size, at most */
-
-/* ---- Peers ---- */
-
-static size_t na_emul_xfer_hash(uint64_t number)
-{
-    return (size_t) (number ^ number >> 6 ^ number >> 12) % NA_EMUL_BUCKETS;
-}
-
-HG_PRIVATE struct na_emul_peer *na_emul_xfer_find_peer(
-    const struct na_emul *emul, const struct na_addr *addr)
-{
-    const struct na_link *bucket =
-        &emul->peers[na_emul_xfer_hash((uintptr_t) addr >> 4)];
-    struct na_link *link;
-
-    for (link = bucket->next; link != bucket; link = link->next) {
-        struct na_emul_peer *peer =
-            HG_CONTAINER_OF(link, struct na_emul_peer, link);
-
-        if (peer->addr == addr)
-            return peer;
-    }
-    return NULL;
-}
-
-static struct na_emul_peer *na_emul_xfer_new_peer(
-    struct na_emul *emul, struct na_addr *addr)
-{
-    bool fresh;
-    struct na_emul_peer *peer =
-        (struct na_emul_peer *) hg_pool_get(&emul->peer_pool, &fresh);
-    size_t i;
-
+    if (peer != NULL)
+        return peer;
+    peer = (struct na_emul_peer *) hg_mem_calloc(1, sizeof(*peer));
     if (peer == NULL)
         return NULL;
-    if (fresh) {
-        hg_list_init(&peer->xfers);
-        hg_list_init(&peer->parked);
-        hg_list_init(&peer->waiting);
-        for (i = 0; i < NA_EMUL_BUCKETS; i++)
-            hg_list_init(&peer->targets[i]);
-    }
-    assert(hg_list_is_empty(&peer->xfers));
-    assert(peer->origin_count == 0 && peer->target_count == 0);
-    assert(peer->outstanding == 0 && peer->gathered == 0);
-    hg_list_init(&peer->link);
-    hg_list_push(
-        &emul->peers[na_emul_xfer_hash((uintptr_t) addr >> 4)], &peer->link);
-    emul->na_class->core->addr_ref(addr);
     peer->addr = addr;
-    peer->gather_wanted = false;
+    peer->salt = hg_clock_random();
+    hg_list_init(&peer->parked);
+    hg_list_init(&peer->waiting);
+    na_addr_core_of(addr)->emul_peer = peer;
     return peer;
 }
 
-/* Drop a peer without transfers. Returns its address, whose reference the
- * caller drops once it has left the lock. */
-static struct na_addr *na_emul_xfer_drop_peer(
-    struct na_emul *emul, struct na_emul_peer *peer)
-{
-    struct na_addr *addr = peer->addr;
-
-    assert(hg_list_is_empty(&peer->parked));
-    assert(hg_list_is_empty(&peer->waiting));
-    hg_list_remove(&peer->link);
-    peer->addr = NULL;
-    hg_pool_put(&emul->peer_pool, peer);
-    return addr;
-}
-
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul_peer *peer, uint64_t id)
+    const struct na_emul *emul, const struct na_addr *addr, uint64_t id)
 {
-    const struct na_link *bucket = &peer->targets[na_emul_xfer_hash(id)];
-    struct na_link *link;
+    const struct na_emul_peer *peer = na_emul_xfer_peer(addr);
+    struct na_emul_xfer *xfer;
 
-    for (link = bucket->next; link != bucket; link = link->next) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_bucket);
-
-        if (xfer->id == id)
-            return xfer;
-    }
-    return NULL;
-}
-
-HG_PRIVATE void na_emul_xfer_unpark(struct na_emul_peer *peer)
-{
-    struct na_link *link;
-
-    peer->gather_wanted = false;
-    while ((link = hg_list_pop(&peer->parked)) != NULL)
-        na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
-}
-
-/* ---- Frames and copies ---- */
-
-static void na_emul_xfer_free_buf(void *object)
-{
-    struct na_emul_frame *frame = (struct na_emul_frame *) object;
-
-    hg_mem_free(frame->buf);
-}
-
-/* A frame or copy is done with its memory: that of `reg`, or of an operation
- * where that is NULL. */
-static void na_emul_xfer_unpin(struct na_emul *emul, struct na_emul_reg *reg)
-{
-    if (reg != NULL) {
-        assert(reg->pins > 0);
-        reg->pins--;
-        if (reg->pins == 0 && reg->user != NULL)
-            hg_list_push(&emul->buried, &reg->in_buried);
-    }
-    if (emul->waiters > 0)
-        pthread_cond_broadcast(&emul->cond);
-}
-
-HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
-    struct na_emul_reg *reg, void *buf, struct na_addr *user)
-{
-    assert(reg->pins > 0 && reg->user == NULL && user != NULL);
-    assert(hg_list_is_empty(&reg->xfers));
-    emul->na_class->core->addr_ref(user);
-    reg->user = user;
-    reg->buf = buf;
-    atomic_fetch_add(&na_addr_core_of(user)->lingering, reg->mem->size);
-    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
-}
-
-HG_PRIVATE void na_emul_xfer_touch(
-    struct na_emul *emul, struct na_emul_reg *reg)
-{
-    reg->pins++;
-    hg_list_push(&emul->touched, &reg->in_buried);
-    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
-    emul->na_class->core->count(emul->na_class, "rma_touched", 1);
-}
-
-HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul)
-{
-    return hg_list_is_empty(&emul->touched) ? HG_CLOCK_NEVER : emul->touched_at;
-}
-
-HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed)
-{
-    struct na_link asked, *link;
-
-    if (!closed && na_emul_xfer_touch_due(emul) > hg_clock_now())
-        return;
-    hg_list_init(&asked);
-    hg_list_splice(&asked, &emul->touched);
-    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
-    while ((link = hg_list_pop(&asked)) != NULL) {
-        struct na_emul_reg *reg =
-            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
-        bool touched = false;
-
-        if (!closed) {
-            hg_unlock(&emul->lock);
-            touched =
-                na_class_ops(emul->na_class)->mem_retract(reg->mem) != NA_FALSE;
-            hg_lock(&emul->lock);
-        }
-        if (touched)
-            hg_list_push(&emul->touched, link);
-        else
-            na_emul_xfer_unpin(emul, reg);
-    }
-}
-
-HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul)
-{
-    unsigned n = 0;
-    struct na_link *link;
-
-    while ((link = hg_list_pop(&emul->buried)) != NULL) {
-        struct na_emul_reg *reg =
-            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
-
-        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-        hg_unlock(&emul->lock);
-        atomic_fetch_sub(
-            &na_addr_core_of(reg->user)->lingering, reg->mem->size);
-        na_rma_delete(reg->mem);
-        emul->na_class->core->addr_unref(reg->user);
-        hg_mem_free(reg->buf);
-        hg_mem_free(reg);
-        n++;
-        hg_lock(&emul->lock);
-    }
-    return n;
-}
-
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_frame_get(
-    struct na_emul_xfer *xfer, bool gather)
-{
-    struct na_emul *emul = xfer->emul;
-    struct hg_pool *pool = gather ? &emul->gather_pool : &emul->frame_pool;
-    bool fresh;
-    struct na_emul_frame *frame =
-        (struct na_emul_frame *) hg_pool_get(pool, &fresh);
-
-    if (frame == NULL)
+    if (peer == NULL)
         return NULL;
-    if (gather && frame->buf == NULL) {
-        frame->buf = hg_mem_alloc(emul->gather_size);
-        if (frame->buf == NULL) {
-            hg_mem_free(frame);
-            return NULL;
-        }
-    }
-    assert((frame->buf != NULL) == gather);
-    frame->xfer = xfer;
-    frame->reg = gather ? NULL : xfer->reg;
-    if (frame->reg != NULL)
-        frame->reg->pins++;
-    if (gather)
-        xfer->peer->gathered += emul->gather_size;
-    xfer->frames++;
-    return frame;
-}
-
-HG_PRIVATE void na_emul_xfer_frame_put(struct na_emul_frame *frame)
-{
-    struct na_emul_xfer *xfer = frame->xfer;
-    struct na_emul_peer *peer = xfer->peer;
-    struct na_emul *emul = xfer->emul;
-
-    assert(xfer->frames > 0);
-    xfer->frames--;
-    na_emul_xfer_unpin(emul, frame->reg);
-    if (frame->buf != NULL) {
-        assert(peer->gathered >= emul->gather_size);
-        peer->gathered -= emul->gather_size;
-        hg_pool_put(&emul->gather_pool, frame);
-        if (peer->gather_wanted)
-            na_emul_xfer_unpark(peer);
-    } else {
-        hg_pool_put(&emul->frame_pool, frame);
-    }
-    na_emul_xfer_check(xfer);
-}
-
-HG_PRIVATE void na_emul_xfer_copy_begin(struct na_emul_xfer *xfer)
-{
-    assert(!xfer->ended);
-    xfer->copies++;
-    if (xfer->reg != NULL)
-        xfer->reg->pins++;
-}
-
-HG_PRIVATE void na_emul_xfer_copy_end(
-    struct na_emul_xfer *xfer, struct na_emul_reg *reg)
-{
-    assert(xfer->copies > 0);
-    xfer->copies--;
-    na_emul_xfer_unpin(xfer->emul, reg);
-}
-
-HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline)
-{
-    bool in_time;
-
-    emul->waiters++;
-    in_time = hg_lock_wait_until(&emul->cond, &emul->lock, deadline);
-    emul->waiters--;
-    return in_time;
-}
-
-/* ---- Transfers ---- */
-
-HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul)
-{
-    size_t i;
-
-    for (i = 0; i < NA_EMUL_BUCKETS; i++)
-        hg_list_init(&emul->peers[i]);
-    hg_list_init(&emul->ready);
-    hg_list_init(&emul->stalled);
-    hg_list_init(&emul->done);
-    hg_list_init(&emul->buried);
-    hg_list_init(&emul->touched);
-    hg_map_init(&emul->regs);
-    hg_slots_init(&emul->origins);
-    hg_pool_init(&emul->peer_pool, sizeof(struct na_emul_peer),
-        offsetof(struct na_emul_peer, link), NA_EMUL_XFER_KEEP, NULL);
-    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
-        offsetof(struct na_emul_xfer, link), NA_EMUL_XFER_KEEP, NULL);
-    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
-        offsetof(struct na_emul_frame, xfer), NA_EMUL_XFER_KEEP, NULL);
-    hg_pool_init(&emul->gather_pool, sizeof(struct na_emul_frame),
-        offsetof(struct na_emul_frame, xfer), NA_EMUL_XFER_GATHER,
-        na_emul_xfer_free_buf);
-}
-
-/* Set every member of a transfer that has its peer. */
-static void na_emul_xfer_reset(struct na_emul_xfer *xfer,
-    struct na_emul_peer *peer, bool origin, bool sends, na_size_t length,
-    struct na_emul *emul)
-{
-    memset(xfer, 0, sizeof(*xfer));
-    hg_list_init(&xfer->link);
-    hg_list_init(&xfer->in_peer);
-    hg_list_init(&xfer->in_bucket);
-    hg_list_init(&xfer->in_reg);
-    hg_list_init(&xfer->in_done);
-    xfer->emul = emul;
-    xfer->peer = peer;
-    xfer->length = length;
-    xfer->window = emul->window;
-    xfer->origin = origin;
-    xfer->sends = sends;
-    xfer->windowed = length > NA_EMUL_SMALL;
-    hg_list_push(&peer->xfers, &xfer->in_peer);
+    xfer = (struct na_emul_xfer *) hg_map_get(&emul->targets, peer->salt + id);
+    return xfer != NULL && xfer->peer == peer ? xfer : NULL;
 }
 
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id)
 {
-    struct na_emul_peer *peer = na_emul_xfer_find_peer(emul, addr);
+    struct na_emul_peer *peer = na_emul_xfer_make_peer(addr);
     struct na_emul_xfer *xfer;
+    hg_return_t ret;
     bool fresh;
 
+    if (peer == NULL)
+        return NULL;
     xfer = (struct na_emul_xfer *) hg_pool_get(&emul->xfer_pool, &fresh);
     if (xfer == NULL)
         return NULL;
-    if (origin && hg_slots_add(&emul->origins, xfer, &id) != HG_SUCCESS)
-        goto put_xfer;
-    if (peer == NULL) {
-        peer = na_emul_xfer_new_peer(emul, addr);
-        if (peer == NULL)
-            goto remove_id;
-    }
-    na_emul_xfer_reset(xfer, peer, origin, sends, length, emul);
-    xfer->id = id;
-    if (origin) {
-        xfer->owed = NA_EMUL_OWED_REQ;
-    } else {
-        hg_list_push(&peer->targets[na_emul_xfer_hash(id)], &xfer->in_bucket);
-        peer->target_count++;
-    }
-    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
-    return xfer;
-
-remove_id:
     if (origin)
-        (void) hg_slots_remove(&emul->origins, id);
-put_xfer:
-    hg_pool_put(&emul->xfer_pool, xfer);
-    return NULL;
-}
-
-/* Free a drained transfer. When its peer goes with it, returns the address
- * whose reference the caller drops outside the lock; NULL otherwise. */
-static struct na_addr *na_emul_xfer_free(struct na_emul_xfer *xfer)
-{
-    struct na_emul *emul = xfer->emul;
-    struct na_emul_peer *peer = xfer->peer;
-
-    assert(xfer->op == NULL && xfer->frames == 0 && xfer->copies == 0);
-    hg_list_remove(&xfer->link);
-    hg_list_remove(&xfer->in_peer);
-    hg_list_remove(&xfer->in_bucket);
-    hg_list_remove(&xfer->in_reg);
-    hg_list_remove(&xfer->in_done);
-    if (!xfer->origin)
-        peer->target_count--;
-    hg_pool_put(&emul->xfer_pool, xfer);
-    atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-    if (!hg_list_is_empty(&peer->xfers))
+        ret = hg_slots_add(&emul->origins, xfer, &id);
+    else if (hg_map_get(&emul->targets, peer->salt + id) != NULL)
+        ret = HG_EXIST; /* another peer's, by an unlikely chance */
+    else
+        ret = hg_map_put(&emul->targets, peer->salt + id, xfer);
+    if (ret != HG_SUCCESS) {
+        hg_pool_put(&emul->xfer_pool, xfer);
         return NULL;
-    return na_emul_xfer_drop_peer(emul, peer);
-}
-
-HG_PRIVATE void na_emul_xfer_teardown(struct na_emul *emul)
-{
-    size_t i;
-
-    for (i = 0; i < NA_EMUL_BUCKETS; i++) {
-        while (!hg_list_is_empty(&emul->peers[i])) {
-            struct na_emul_peer *peer =
-                HG_CONTAINER_OF(emul->peers[i].next, struct na_emul_peer, link);
-            struct na_addr *addr = NULL;
-
-            while (addr == NULL)
-                addr = na_emul_xfer_free(HG_CONTAINER_OF(
-                    peer->xfers.next, struct na_emul_xfer, in_peer));
-            emul->na_class->core->addr_unref(addr);
-        }
     }
-    for (i = 0; i < emul->unsaid_count; i++) {
-        emul->na_class->core->addr_unref(emul->unsaid[i].addr);
-        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-    }
-    assert(atomic_load(&emul->active) == 0);
-    hg_pool_fini(&emul->peer_pool);
-    hg_pool_fini(&emul->xfer_pool);
-    hg_pool_fini(&emul->frame_pool);
-    hg_pool_fini(&emul->gather_pool);
-    hg_slots_fini(&emul->origins);
-    hg_map_fini(&emul->regs);
+    memset(xfer, 0, sizeof(*xfer));
+    hg_list_init(&xfer->link);
+    hg_list_init(&xfer->in_emul);
+    xfer->emul = emul;
+    xfer->peer = peer;
+    xfer->id = id;
+    xfer->length = length;
+    xfer->window = emul->window;
+    xfer->origin = origin;
+    xfer->sends = sends;
+    if (origin)
+        xfer->control = sends ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ;
+    else
+        peer->target_count++;
+    emul->na_class->core->addr_ref(addr);
+    hg_list_push(&emul->xfers, &xfer->in_emul);
+    return xfer;
 }
 
-HG_PRIVATE void na_emul_xfer_bind(
-    struct na_emul_xfer *xfer, struct na_emul_reg *reg, na_offset_t offset)
+static void na_emul_xfer_free(struct na_emul_xfer *xfer)
 {
-    assert(!xfer->origin && xfer->reg == NULL);
-    xfer->reg = reg;
-    hg_list_push(&reg->xfers, &xfer->in_reg);
-    na_cursor_init(&xfer->cursor, reg->mem, offset);
+    struct na_addr *addr = xfer->peer->addr;
+    const struct na_core *core = xfer->emul->na_class->core;
+
+    hg_list_remove(&xfer->link);
+    hg_list_remove(&xfer->in_emul);
+    if (!xfer->origin)
+        xfer->peer->target_count--;
+    hg_pool_put(&xfer->emul->xfer_pool, xfer);
+    core->addr_unref(addr);
 }
 
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer)
+/* Release what an ended transfer does not need any more. */
+static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
-    struct na_emul_peer *peer = xfer->peer;
+    struct na_op *op = xfer->op;
 
-    assert(xfer->origin && !xfer->started && !xfer->ended);
-    if (peer->origin_count >= NA_EMUL_ORIGINS_MAX) {
-        hg_list_push(&peer->waiting, &xfer->link);
+    if (!xfer->ended || xfer->pins > 0)
         return;
-    }
-    peer->origin_count++;
-    xfer->started = true;
-    na_emul_xfer_kick(xfer);
+    if (xfer->reg != NULL)
+        na_emul_xfer_unref_reg(xfer->reg);
+    xfer->reg = NULL;
+    xfer->op = NULL;
+    if (op != NULL)
+        xfer->emul->na_class->core->complete(op, xfer->status);
+    if (xfer->control == 0)
+        na_emul_xfer_free(xfer);
+}
+
+static void na_emul_xfer_unpin(struct na_emul_xfer *xfer)
+{
+    assert(xfer->pins > 0);
+    xfer->pins--;
+    na_emul_xfer_check(xfer);
+}
+
+static bool na_emul_xfer_has_frame(const struct na_emul_xfer *xfer)
+{
+    return xfer->control != 0 ||
+        (xfer->sends && !xfer->ended && xfer->moved < xfer->length);
 }
 
 HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
 {
-    bool data = xfer->sends && !xfer->ended && xfer->moved < xfer->length;
-
-    if ((data || xfer->owed != 0) && !xfer->busy &&
-        hg_list_is_empty(&xfer->link))
+    if (na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link))
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* An initiator's transfer no longer counts: the next one may start. */
-static void na_emul_xfer_start_next(struct na_emul_peer *peer)
+/* Give back bytes of the window. */
+static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
 {
     struct na_link *link;
 
-    assert(peer->origin_count > 0);
-    peer->origin_count--;
-    link = hg_list_pop(&peer->waiting);
-    if (link != NULL)
-        na_emul_xfer_start(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+    assert(peer->outstanding >= size);
+    peer->outstanding -= size;
+    while ((link = hg_list_pop(&peer->parked)) != NULL)
+        na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+}
+
+HG_PRIVATE void na_emul_xfer_acknowledge(
+    struct na_emul_xfer *xfer, na_size_t acked)
+{
+    na_size_t size = acked - xfer->acked;
+
+    assert(acked >= xfer->acked && acked <= xfer->moved);
+    xfer->acked = acked;
+    na_emul_xfer_give_window(xfer->peer, size);
+}
+
+/* A started operation ended: the next one may start. */
+static void na_emul_xfer_start_next(struct na_emul_peer *peer)
+{
+    struct na_link *link = hg_list_pop(&peer->waiting);
+    struct na_emul_xfer *next =
+        HG_CONTAINER_OF(link, struct na_emul_xfer, link);
+
+    if (link == NULL) {
+        peer->origin_count--;
+        return;
+    }
+    next->started = true;
+    na_emul_xfer_kick(next);
 }
 
 HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned owed)
+    struct na_emul_xfer *xfer, na_return_t status, uint8_t control)
 {
+    struct na_emul *emul = xfer->emul;
     struct na_emul_peer *peer = xfer->peer;
 
     if (xfer->ended)
         return;
     xfer->ended = true;
     xfer->status = status;
-    xfer->owed = owed;
+    xfer->control = control;
     hg_list_remove(&xfer->link);
-    hg_list_remove(&xfer->in_bucket);
-    hg_list_remove(&xfer->in_reg);
-    xfer->reg = NULL;
-    if (xfer->sends && xfer->windowed) {
-        assert(peer->outstanding >= xfer->moved - xfer->acked);
-        peer->outstanding -= xfer->moved - xfer->acked;
-        na_emul_xfer_unpark(peer);
-    }
-    if (xfer->origin) {
-        (void) hg_slots_remove(&xfer->emul->origins, xfer->id);
-        if (xfer->started)
-            na_emul_xfer_start_next(peer);
-    }
+    if (xfer->sends && na_emul_xfer_is_windowed(xfer))
+        na_emul_xfer_acknowledge(xfer, xfer->moved);
+    if (!xfer->origin)
+        (void) hg_map_remove(&emul->targets, peer->salt + xfer->id);
+    else
+        (void) hg_slots_remove(&emul->origins, xfer->id);
+    if (xfer->started)
+        na_emul_xfer_start_next(peer);
     na_emul_xfer_kick(xfer);
     na_emul_xfer_check(xfer);
 }
 
 HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 {
-    unsigned owed = NA_EMUL_OWED_DONE;
+    uint8_t control = xfer->origin ? NA_EMUL_WIRE_ABORT : NA_EMUL_WIRE_DONE;
 
-    if (xfer->origin)
-        owed = (xfer->owed & NA_EMUL_OWED_REQ) != 0 ? 0 : NA_EMUL_OWED_ABORT;
-    na_emul_xfer_end(xfer, status, owed);
+    na_emul_xfer_end(xfer, status, na_emul_xfer_is_known(xfer) ? control : 0);
 }
 
-HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer)
+HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    if (!xfer->ended || xfer->frames > 0 || xfer->copies > 0 || xfer->busy)
-        return;
-    if (xfer->op == NULL && xfer->owed != 0)
-        return;
-    if (hg_list_is_empty(&xfer->in_done))
-        hg_list_push(&xfer->emul->done, &xfer->in_done);
+    xfer->pins++; /* it stays until the end of this */
+    na_emul_xfer_end(xfer, ret, 0);
+    xfer->control = 0;
+    hg_list_remove(&xfer->link);
+    na_emul_xfer_unpin(xfer);
 }
 
-/* Complete operations and free transfers that are done, releasing the lock
- * around each. The number of them. */
-static unsigned na_emul_xfer_settle(struct na_emul *emul)
+HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
 {
-    const struct na_core *core = emul->na_class->core;
+    struct na_addr *user = reg->user;
+
+    assert(reg->refs > 0);
+    if (--reg->refs > 0)
+        return;
+    if (user != NULL) {
+        atomic_fetch_sub(&na_addr_core_of(user)->lingering, reg->mem->size);
+        na_rma_delete(reg->mem);
+        user->na_class->core->addr_unref(user);
+    }
+    hg_mem_free(reg->buf);
+    hg_mem_free(reg);
+}
+
+/* ---- Frames in the transport's hands ---- */
+
+HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
+    struct na_emul_xfer *xfer)
+{
+    bool fresh;
+    struct na_emul_frame *frame =
+        (struct na_emul_frame *) hg_pool_get(&xfer->emul->frame_pool, &fresh);
+
+    if (frame == NULL)
+        return NULL;
+    frame->xfer = xfer;
+    xfer->pins++;
+    return frame;
+}
+
+/* Put back a frame, which the transport does not have. */
+static void na_emul_xfer_put_frame(struct na_emul_frame *frame)
+{
+    struct na_emul_xfer *xfer = frame->xfer;
+
+    hg_pool_put(&xfer->emul->frame_pool, frame);
+    na_emul_xfer_unpin(xfer);
+}
+
+HG_PRIVATE void na_emul_xfer_return(void *arg)
+{
+    struct na_emul_frame *frame = (struct na_emul_frame *) arg;
+    _Atomic(struct na_emul_frame *) *returned = &frame->xfer->emul->returned;
+    struct na_emul_frame *head =
+        atomic_load_explicit(returned, memory_order_relaxed);
+
+    do
+        frame->next = head;
+    while (!atomic_compare_exchange_weak_explicit(
+        returned, &head, frame, memory_order_release, memory_order_relaxed));
+}
+
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
+{
+    struct na_emul_frame *frame;
     unsigned n = 0;
-    struct na_link *link;
 
-    while ((link = hg_list_pop(&emul->done)) != NULL) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_done);
-        struct na_op *op = xfer->op;
-        na_return_t status = xfer->status;
-        struct na_addr *addr = NULL;
+    if (atomic_load_explicit(&emul->returned, memory_order_relaxed) == NULL)
+        return 0;
+    frame =
+        atomic_exchange_explicit(&emul->returned, NULL, memory_order_acquire);
+    for (; frame != NULL; n++) {
+        struct na_emul_frame *next = frame->next;
 
-        xfer->op = NULL;
-        if (xfer->owed == 0 && !xfer->busy)
-            addr = na_emul_xfer_free(xfer);
-        emul->completing++;
-        hg_unlock(&emul->lock);
-        if (op != NULL)
-            core->complete(op, status);
-        if (addr != NULL)
-            core->addr_unref(addr);
-        n++;
-        hg_lock(&emul->lock);
-        emul->completing--;
-        if (emul->waiters > 0)
-            pthread_cond_broadcast(&emul->cond);
+        na_emul_xfer_put_frame(frame);
+        frame = next;
     }
     return n;
 }
 
-HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
-{
-    unsigned n = 0;
+/* ---- Sending ---- */
 
-    /* Who adds to what is not empty wakes nobody: leave nothing behind. */
-    do {
-        n += na_emul_xfer_settle(emul);
-        n += na_emul_xfer_bury(emul);
-    } while (!hg_list_is_empty(&emul->done));
-    hg_unlock(&emul->lock);
-    return n;
-}
-
-/* ==== gen/na/emul_send.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/emul_send.h"
-#endif
-/*
- * emul_send: which frame leaves next.
- *
- * Transfers with something to send stand in one queue per class and take
- * turns, a frame each, so that a small one passes a big one. Control frames
- * always go; data goes while the peer's unacknowledged bytes fit the window.
- * A sender that does not fit is parked until an acknowledgement comes. Every
- * frame under the window asks for one, or is the last of a put, which DONE
- * answers; so a parked sender always has something to wait for.
- *
- * Contiguous memory is sent in place. Short pieces (below NA_EMUL_PIECE) are
- * copied together into a buffer that travels with the frame; such buffers in
- * the transport's hands are bounded by the window as well.
- *
- * Locking: emul->lock, released around the transport's frame_send and around
- * copying; `busy` keeps others off the transfer meanwhile. A release callback
- * takes the lock for a few instructions.
- */
-#ifndef HG_GEN_NA_EMUL_SEND_H
-#define HG_GEN_NA_EMUL_SEND_H
-
-/* #include "na/emul_xfer.h" */
-
-/* What sending one frame came to. */
-enum na_emul_send_result {
-    NA_EMUL_SEND_NOTHING, /* parked, or nothing to say */
-    NA_EMUL_SEND_FRAME,   /* a frame left */
-    NA_EMUL_SEND_STALLED, /* the transport has no room */
-    NA_EMUL_SEND_FAILED   /* the transfer has ended, or memory is short */
-};
-
-/* Send one frame of a transfer that is on no list and not busy. The lock is
- * held, and released meanwhile; the transfer stays until it is left. */
-HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer);
-
-/* Refuse a request for which there is no transfer. The lock is held, and
- * released meanwhile. Where memory is short the refusal is kept, and sent by a
- * poll. False: it is lost. */
-HG_PRIVATE bool na_emul_send_refusal(
-    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret);
-
-#endif
-
-/* ==== gen/na/emul_send.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/emul_send.c"
-#endif
-/* emul_send: see emul_send.h. */
-/* #include "na/emul_send.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "na/emul_wire.h" */
-
-#define NA_EMUL_SEND_BURST 16 /* frames in one poll */
-
-/* One frame being made. */
-struct na_emul_send_plan {
+/* A frame that is being made. */
+struct na_emul_xfer_plan {
     struct na_emul_wire wire;
-    unsigned owed;               /* what it settles */
-    struct na_emul_frame *frame; /* NULL: no data */
     const void *data;
     na_size_t size;
-    struct na_cursor before; /* to go back to when it cannot leave */
+    struct na_cursor cursor;    /* behind the data */
+    void (*release)(void *arg); /* for the transport */
+    void *arg;
 };
 
-/* ---- What may leave ---- */
-
-/* Data bytes that may leave now; 0: none. */
-static na_size_t na_emul_send_allowance(const struct na_emul_xfer *xfer)
+/* Bytes of data that may leave now; 0: none. */
+static na_size_t na_emul_xfer_allowance(const struct na_emul_xfer *xfer)
 {
     const struct na_emul *emul = xfer->emul;
-    na_size_t unacked = xfer->moved - xfer->acked;
     na_size_t size = xfer->length - xfer->moved;
 
     if (size > emul->frame_size)
         size = emul->frame_size;
-    if (!xfer->windowed)
+    if (!na_emul_xfer_is_windowed(xfer))
         return size;
     if (size > xfer->window)
         size = xfer->window;
-    assert(unacked <= xfer->window);
+    assert(xfer->moved - xfer->acked <= xfer->window);
     assert(xfer->peer->outstanding <= emul->window);
-    if (size > xfer->window - unacked ||
+    if (size > xfer->window - (xfer->moved - xfer->acked) ||
         size > emul->window - xfer->peer->outstanding)
         return 0;
     return size;
 }
 
-/* Whether bytes at the cursor are sent from where they lie: the run is long,
- * or it is all there is to send. */
-static bool na_emul_send_in_place(struct na_emul_xfer *xfer, na_size_t *run_p)
+/* Put up to `size` bytes of data into the plan. A run that is long, or all
+ * there is to send, is sent from where it lies; short ones are copied together.
+ * NA_NOMEM. */
+static na_return_t na_emul_xfer_load(
+    struct na_emul_xfer *xfer, struct na_emul_xfer_plan *plan, na_size_t size)
 {
-    (void) na_cursor_run(&xfer->cursor, UINT64_MAX, run_p);
-    return *run_p >= NA_EMUL_PIECE || *run_p >= xfer->length - xfer->moved;
-}
-
-/* ---- Making a frame ---- */
-
-/* Put up to `size` bytes of data into the plan. NA_NOMEM; NA_AGAIN: buffers
- * must come back first. */
-static na_return_t na_emul_send_load(
-    struct na_emul_xfer *xfer, struct na_emul_send_plan *plan, na_size_t size)
-{
-    struct na_emul *emul = xfer->emul;
-    struct na_emul_reg *reg = xfer->reg;
+    const struct na_core *core = xfer->emul->na_class->core;
     na_size_t run;
-    bool in_place = na_emul_send_in_place(xfer, &run);
 
-    if (!in_place && xfer->peer->gathered > 0 &&
-        xfer->peer->gathered + emul->gather_size > emul->window) {
-        xfer->peer->gather_wanted = true;
-        return NA_AGAIN;
+    (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
+    if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->moved) {
+        plan->arg = na_emul_xfer_get_frame(xfer);
+        if (plan->arg == NULL)
+            return NA_NOMEM;
+        plan->release = na_emul_xfer_return;
+        plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
+        na_cursor_advance(&plan->cursor, plan->size);
+    } else {
+        if (size > NA_EMUL_GATHER_MAX)
+            size = NA_EMUL_GATHER_MAX;
+        plan->arg = hg_mem_alloc((size_t) size);
+        if (plan->arg == NULL)
+            return NA_NOMEM;
+        plan->release = hg_mem_free;
+        plan->data = plan->arg;
+        plan->size =
+            na_cursor_gather(&plan->cursor, plan->arg, size, NA_EMUL_PIECE);
+        core->count(
+            xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
     }
-    plan->frame = na_emul_xfer_frame_get(xfer, !in_place);
-    if (plan->frame == NULL)
-        return NA_NOMEM;
-    plan->before = xfer->cursor;
-    if (in_place) {
-        plan->data = na_cursor_run(&xfer->cursor, size, &plan->size);
-        na_cursor_advance(&xfer->cursor, plan->size);
-        return NA_SUCCESS;
-    }
-    if (size > emul->gather_size)
-        size = emul->gather_size;
-    na_emul_xfer_copy_begin(xfer);
-    hg_unlock(&emul->lock);
-    plan->data = plan->frame->buf;
-    plan->size =
-        na_cursor_gather(&xfer->cursor, plan->frame->buf, size, NA_EMUL_PIECE);
-    emul->na_class->core->count(
-        emul->na_class, "rma_bytes_copied_source", plan->size);
-    hg_lock(&emul->lock);
-    na_emul_xfer_copy_end(xfer, reg);
     assert(plan->size > 0);
+    if (xfer->sums)
+        plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
+    if (na_emul_xfer_is_windowed(xfer) &&
+        (!xfer->origin || xfer->moved + plan->size < xfer->length))
+        plan->wire.flags |= NA_EMUL_WIRE_WANT_ACK;
     return NA_SUCCESS;
 }
 
-/* Take note that the plan's bytes are on their way, and say where they
- * belong. */
-static void na_emul_send_account(
-    struct na_emul_xfer *xfer, struct na_emul_send_plan *plan)
+/* The header of the transfer's next frame. Whether data belongs to it. */
+static bool na_emul_xfer_fill(
+    const struct na_emul_xfer *xfer, struct na_emul_wire *wire)
 {
-    if (plan->wire.type != NA_EMUL_WIRE_PUT_REQ)
-        plan->wire.offset = xfer->moved;
-    xfer->moved += plan->size;
-    if (!xfer->windowed || plan->size == 0)
-        return;
-    xfer->peer->outstanding += plan->size;
-    if (!xfer->origin || xfer->moved < xfer->length)
-        plan->wire.flags = NA_EMUL_WIRE_WANT_ACK;
-}
-
-/* The plan's bytes did not leave. */
-static void na_emul_send_unload(
-    struct na_emul_xfer *xfer, struct na_emul_send_plan *plan)
-{
-    if (plan->frame == NULL)
-        return;
-    xfer->cursor = plan->before;
-    if (!xfer->ended) {
-        xfer->moved -= plan->size;
-        if (xfer->windowed)
-            xfer->peer->outstanding -= plan->size;
-    }
-    na_emul_xfer_frame_put(plan->frame);
-}
-
-/* Choose the transfer's next frame. False: there is none. */
-static bool na_emul_send_choose(
-    const struct na_emul_xfer *xfer, struct na_emul_send_plan *plan)
-{
-    struct na_emul_wire *wire = &plan->wire;
-
-    memset(plan, 0, sizeof(*plan));
+    wire->type = xfer->control;
     wire->id = xfer->id;
-    if ((xfer->owed & NA_EMUL_OWED_REQ) != 0) {
-        plan->owed = NA_EMUL_OWED_REQ;
-        wire->type = xfer->sends ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ;
+    wire->offset = xfer->moved;
+    switch (xfer->control) {
+    case 0:
+        wire->type =
+            xfer->origin ? NA_EMUL_WIRE_PUT_DATA : NA_EMUL_WIRE_GET_DATA;
+        wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
+        return true;
+    case NA_EMUL_WIRE_GET_REQ:
+    case NA_EMUL_WIRE_PUT_REQ:
+        wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
         wire->key = xfer->op->remote->key;
         wire->offset = xfer->op->remote_offset;
         wire->length = xfer->length;
         wire->window = xfer->emul->window;
-    } else if ((xfer->owed & NA_EMUL_OWED_ABORT) != 0) {
-        plan->owed = NA_EMUL_OWED_ABORT;
-        wire->type = NA_EMUL_WIRE_ABORT;
-    } else if ((xfer->owed & NA_EMUL_OWED_DONE) != 0) {
-        plan->owed = NA_EMUL_OWED_DONE;
-        wire->type = NA_EMUL_WIRE_DONE;
-        wire->status = (uint16_t) xfer->status;
-    } else if ((xfer->owed & NA_EMUL_OWED_ACK) != 0) {
-        plan->owed = NA_EMUL_OWED_ACK;
-        wire->type = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
-        wire->offset = xfer->moved;
-    } else {
-        wire->type =
-            xfer->origin ? NA_EMUL_WIRE_PUT_DATA : NA_EMUL_WIRE_GET_DATA;
-        return xfer->sends && !xfer->ended && xfer->moved < xfer->length;
+        return xfer->sends;
+    case NA_EMUL_WIRE_DONE: wire->status = (uint16_t) xfer->status; break;
+    default: break;
     }
-    return true;
+    return false;
 }
 
-/* ---- Sending it ---- */
-
-/* Whether a poll would find something to do, but for refusals. */
-static bool na_emul_send_is_due(const struct na_emul *emul)
+/* The transport took the frame. */
+static void na_emul_xfer_sent(
+    struct na_emul_xfer *xfer, const struct na_emul_xfer_plan *plan)
 {
-    return !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
-        !hg_list_is_empty(&emul->buried);
-}
+    const struct na_core *core = xfer->emul->na_class->core;
 
-/* The transport is done with a frame's memory. Any thread. */
-static void na_emul_send_released(void *arg)
-{
-    struct na_emul_frame *frame = (struct na_emul_frame *) arg;
-    struct na_emul *emul = frame->xfer->emul;
-    bool idle;
-    bool wake;
-
-    hg_lock(&emul->lock);
-    idle = !na_emul_send_is_due(emul);
-    na_emul_xfer_frame_put(frame);
-    wake = idle && na_emul_send_is_due(emul);
-    hg_unlock(&emul->lock);
-    if (wake)
-        emul->na_class->core->wake(emul->na_class);
-}
-
-/* A frame without data borrows nothing. */
-static void na_emul_send_nothing_released(void *arg)
-{
-    (void) arg;
-}
-
-/* Hand the plan to the transport; without the lock. */
-static na_return_t na_emul_send_out(struct na_emul *emul, struct na_addr *addr,
-    const struct na_emul_send_plan *plan)
-{
-    unsigned char header[NA_EMUL_WIRE_MAX];
-    size_t size = na_emul_wire_encode(&plan->wire, header);
-
-    return na_class_ops(emul->na_class)
-        ->frame_send(addr, header, size, plan->data, (size_t) plan->size,
-            plan->frame != NULL ? na_emul_send_released
-                                : na_emul_send_nothing_released,
-            plan->frame);
-}
-
-/* The frame left. */
-static void na_emul_send_sent(struct na_emul_xfer *xfer)
-{
-    /* Nobody acknowledges a small get: that it left is its end. */
-    if (xfer->sends && !xfer->origin && !xfer->windowed &&
-        xfer->moved == xfer->length)
+    if (plan->size > 0) {
+        core->count(xfer->emul->na_class, "rma_frames", 1);
+        core->count(xfer->emul->na_class, "rma_bytes_sent", plan->size);
+    }
+    if (xfer->control == plan->wire.type)
+        xfer->control = 0;
+    if (xfer->ended)
+        return;
+    xfer->cursor = plan->cursor;
+    xfer->moved += plan->size;
+    if (na_emul_xfer_is_windowed(xfer))
+        xfer->peer->outstanding += plan->size;
+    /* Nobody acknowledges a small get: it ends when its data has left. */
+    else if (xfer->sends && !xfer->origin && xfer->moved == xfer->length)
         na_emul_xfer_end(xfer, NA_SUCCESS, 0);
-    na_emul_xfer_kick(xfer);
-    na_emul_xfer_check(xfer);
 }
 
-/* The frame did not leave, for `ret`. What it was to settle is to do again,
- * unless the transfer ended meanwhile, which decided what is left to say. */
-static enum na_emul_send_result na_emul_send_failed(struct na_emul_xfer *xfer,
-    struct na_emul_send_plan *plan, bool was_ended, na_return_t ret)
+/* The transport did not take the frame, for `ret`. A control frame is tried
+ * again when memory was short; data and a request are not. Whether the transfer
+ * ended. */
+static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
+    const struct na_emul_xfer_plan *plan, na_return_t ret)
 {
-    bool request = (plan->owed & NA_EMUL_OWED_REQ) != 0;
+    bool fails = xfer->control == 0 || !na_emul_xfer_is_known(xfer);
 
-    na_emul_send_unload(xfer, plan);
-    if (xfer->ended == was_ended)
-        xfer->owed |= plan->owed;
-    else if (request)
-        xfer->owed = 0; /* the peer has never heard of it */
-    if (ret == NA_NOMEM && (plan->owed == 0 || request)) {
+    if (plan->release == na_emul_xfer_return)
+        na_emul_xfer_put_frame((struct na_emul_frame *) plan->arg);
+    else
+        hg_mem_free(plan->arg);
+    if (ret != NA_AGAIN && ret != NA_NOMEM)
+        na_emul_xfer_drop(xfer, ret);
+    else if (ret == NA_NOMEM && fails)
         na_emul_xfer_fail(xfer, ret);
-    } else if (ret != NA_AGAIN && ret != NA_NOMEM) {
-        na_emul_xfer_end(xfer, ret, 0);
-        xfer->owed = 0;
-    }
-    na_emul_xfer_kick(xfer);
-    if (ret == NA_AGAIN && !hg_list_is_empty(&xfer->link)) {
-        hg_list_remove(&xfer->link);
-        hg_list_push(&xfer->emul->stalled, &xfer->link);
-    }
-    na_emul_xfer_check(xfer);
-    return ret == NA_AGAIN ? NA_EMUL_SEND_STALLED : NA_EMUL_SEND_FAILED;
+    if (!na_emul_xfer_has_frame(xfer) || !hg_list_is_empty(&xfer->link))
+        return true;
+    hg_list_push(&xfer->emul->stalled, &xfer->link);
+    return false;
 }
 
-HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
+HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
 {
-    struct na_emul *emul = xfer->emul;
-    struct na_addr *addr = xfer->peer->addr;
-    struct na_emul_send_plan plan;
-    bool was_ended = xfer->ended;
+    const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    struct na_emul_xfer_plan plan;
     na_return_t ret = NA_SUCCESS;
+    bool changed = true;
 
-    assert(!xfer->busy && hg_list_is_empty(&xfer->link));
-    if (!na_emul_send_choose(xfer, &plan))
-        return NA_EMUL_SEND_NOTHING;
-    if (plan.owed == 0 || plan.wire.type == NA_EMUL_WIRE_PUT_REQ) {
-        na_size_t size = na_emul_send_allowance(xfer);
-
-        xfer->busy = true;
-        if (size > 0)
-            ret = na_emul_send_load(xfer, &plan, size);
-        xfer->busy = false;
-        if (ret == NA_NOMEM)
-            return na_emul_send_failed(xfer, &plan, was_ended, ret);
-        if (plan.frame == NULL && plan.owed == 0) {
-            hg_list_push(&xfer->peer->parked, &xfer->link);
-            return NA_EMUL_SEND_NOTHING;
-        }
-        if (xfer->ended) { /* while it was gathered */
-            na_emul_xfer_frame_put(plan.frame);
-            na_emul_xfer_kick(xfer);
-            return NA_EMUL_SEND_FAILED;
-        }
-        na_emul_send_account(xfer, &plan);
-    }
-    xfer->owed &= ~plan.owed;
-    xfer->busy = true;
-    hg_unlock(&emul->lock);
-    ret = na_emul_send_out(emul, addr, &plan);
-    if (ret == NA_SUCCESS && plan.size > 0) {
-        emul->na_class->core->count(emul->na_class, "rma_frames", 1);
-        emul->na_class->core->count(
-            emul->na_class, "rma_bytes_sent", plan.size);
-    }
-    hg_lock(&emul->lock);
-    xfer->busy = false;
-    if (ret != NA_SUCCESS)
-        return na_emul_send_failed(xfer, &plan, was_ended, ret);
-    na_emul_send_sent(xfer);
-    return NA_EMUL_SEND_FRAME;
-}
-
-/* ---- Refusals ---- */
-
-/* Keep a refusal that met `ret` for later; takes the address's reference.
- * False: no place. Where the transport has no room it will wake; when there is
- * memory again nobody says. */
-static bool na_emul_send_keep(struct na_emul *emul,
-    const struct na_emul_refusal *refusal, na_return_t ret)
-{
-    unsigned same = 0;
-    unsigned i;
-
-    for (i = 0; i < emul->unsaid_count; i++)
-        same += emul->unsaid[i].addr == refusal->addr;
-    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX || same >= NA_EMUL_UNSAID_EACH)
-        return false;
-    emul->unsaid[emul->unsaid_count++] = *refusal;
-    if (ret == NA_NOMEM && emul->unsaid_at == 0)
-        emul->unsaid_at = hg_clock_after_ms(NA_EMUL_UNSAID_MS);
-    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
-    return true;
-}
-
-/* Say a refusal or keep it; takes the address's reference. Releases the lock
- * for a while. */
-static enum na_emul_send_result na_emul_send_no(
-    struct na_emul *emul, const struct na_emul_refusal *refusal)
-{
-    const struct na_core *core = emul->na_class->core;
-    struct na_emul_send_plan plan;
-    na_return_t ret;
-
+    assert(na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link));
     memset(&plan, 0, sizeof(plan));
-    plan.wire.type = NA_EMUL_WIRE_DONE;
-    plan.wire.id = refusal->id;
-    plan.wire.status = (uint16_t) refusal->status;
-    hg_unlock(&emul->lock);
-    ret = na_emul_send_out(emul, refusal->addr, &plan);
-    hg_lock(&emul->lock);
-    if ((ret == NA_NOMEM || ret == NA_AGAIN) &&
-        na_emul_send_keep(emul, refusal, ret))
-        return NA_EMUL_SEND_STALLED;
-    hg_unlock(&emul->lock);
-    core->addr_unref(refusal->addr);
-    hg_lock(&emul->lock);
-    return ret == NA_SUCCESS ? NA_EMUL_SEND_FRAME : NA_EMUL_SEND_FAILED;
-}
+    plan.release = hg_mem_free; /* without data it has nothing to do */
+    plan.cursor = xfer->cursor;
+    if (na_emul_xfer_fill(xfer, &plan.wire)) {
+        na_size_t size = na_emul_xfer_allowance(xfer);
 
-HG_PRIVATE bool na_emul_send_refusal(
-    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret)
-{
-    struct na_emul_refusal refusal = {addr, id, ret};
-
-    emul->na_class->core->addr_ref(addr);
-    return na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_FAILED;
-}
-
-/* Once more for each of the refusals that were kept, the oldest first: what one
- * peer cannot hear keeps no other waiting. Returns how many went. */
-static unsigned na_emul_send_unsaid(struct na_emul *emul)
-{
-    unsigned left = emul->unsaid_count;
-    unsigned n = 0;
-
-    emul->unsaid_at = 0;
-    for (; left > 0 && emul->unsaid_count > 0; left--) {
-        struct na_emul_refusal refusal = emul->unsaid[0];
-
-        emul->unsaid_count--;
-        memmove(emul->unsaid, emul->unsaid + 1,
-            emul->unsaid_count * sizeof(emul->unsaid[0]));
-        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-        if (na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_STALLED)
-            n++;
+        if (size == 0 && xfer->control == 0) {
+            hg_list_push(&xfer->peer->parked, &xfer->link);
+            return false;
+        }
+        if (size > 0)
+            ret = na_emul_xfer_load(xfer, &plan, size);
     }
-    return n;
-}
-
-HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
-{
-    unsigned n = 0;
-    struct na_link *link;
-
-    if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
-        return 0;
-    hg_lock(&emul->lock);
-    n = na_emul_send_unsaid(emul);
-    na_emul_xfer_untouch(emul, false);
-    hg_list_splice(&emul->ready, &emul->stalled);
-    while (
-        n < NA_EMUL_SEND_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
-        enum na_emul_send_result result =
-            na_emul_send_one(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
-
-        if (result == NA_EMUL_SEND_FRAME || result == NA_EMUL_SEND_FAILED)
-            n++;
+    xfer->pins++; /* the transport may end it meanwhile */
+    if (ret == NA_SUCCESS)
+        ret = ops->frame_send(xfer->peer->addr, header,
+            na_emul_wire_encode(&plan.wire, header), plan.data,
+            (size_t) plan.size, plan.release, plan.arg);
+    if (ret == NA_SUCCESS) {
+        na_emul_xfer_sent(xfer, &plan);
+        na_emul_xfer_kick(xfer);
+    } else {
+        changed = na_emul_xfer_unsent(xfer, &plan, ret);
     }
-    return n + na_emul_xfer_leave(emul);
+    na_emul_xfer_unpin(xfer);
+    return changed;
 }
 
-/* When there is something to do though nobody wakes. */
-static uint64_t na_emul_send_due_at(const struct na_emul *emul)
+HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer)
 {
-    uint64_t touch = na_emul_xfer_touch_due(emul);
+    struct na_emul_peer *peer = xfer->peer;
 
-    return emul->unsaid_at != 0 && emul->unsaid_at < touch ? emul->unsaid_at
-                                                           : touch;
+    if (peer->origin_count >= NA_EMUL_ORIGINS_MAX) {
+        hg_list_push(&peer->waiting, &xfer->link);
+        return;
+    }
+    peer->origin_count++;
+    xfer->started = true;
+    (void) na_emul_xfer_send(xfer);
 }
 
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
-{
-    bool work;
-
-    if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
-        return false;
-    hg_lock(&emul->lock);
-    work = na_emul_send_is_due(emul) ||
-        hg_clock_now() >= na_emul_send_due_at(emul);
-    hg_unlock(&emul->lock);
-    return work;
-}
-
-HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
-{
-    uint64_t due;
-
-    if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
-        return HG_CLOCK_NEVER;
-    hg_lock(&emul->lock);
-    due = na_emul_send_due_at(emul);
-    hg_unlock(&emul->lock);
-    return due;
-}
-
-/* ==== gen/na/emul.c ==== */
+/* ==== gen/emul/emul.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/emul.c"
+#line 1 "gen/emul/emul.h"
 #endif
 /*
- * emul: see emul.h. The slots, and what comes in.
+ * emul: remote memory access over messages, for every transport that has
+ * none of its own.
  *
- * Everything a peer sends is judged here, under the lock, before it has any
- * effect. What is wrong is counted, not logged, so that nobody can flood the
- * log of another process:
+ * A transport that leaves put and get empty and offers frame_send gets them
+ * from here. The initiator names a registration by a random 64-bit key, an
+ * offset and a length. The target checks key, bounds and permission while it
+ * makes progress. It then sends the data from the registered memory, or
+ * receives it there, in frames under a window. Nothing that a peer sends is
+ * used as a pointer, a size or an index before it is checked.
+ *
+ *     get:  initiator            target     put:  initiator            target
+ *           GET_REQ --------------->              PUT_REQ + data -------->
+ *              <------------- GET_DATA            PUT_DATA -------------->
+ *              <------------- GET_DATA               <------------ PUT_ACK
+ *           GET_ACK -------------->               PUT_DATA -------------->
+ *              <------------- GET_DATA               <--------------- DONE
+ *           GET_ACK -------------->
+ *
+ * A refusal is a DONE with the reason. An initiator that gives up sends
+ * ABORT. Frames arrive in the order they were sent, so the data of a transfer
+ * is expected in sequence; anything else breaks the protocol. xfer.h has the
+ * life of a transfer.
+ *
+ * What it asks of a transport: frames between two addresses keep their order;
+ * the answer to a frame is sent to its source, and arrives from the address
+ * that the question was sent to; frame_send may return NA_AGAIN, and the
+ * transport wakes progress when it takes frames again.
+ *
+ * Locking: the lock of the class guards everything. It is held around the slots
+ * of the transport, core->complete, and the copy or checksum of a frame, which
+ * is at most rma_frame_size. Application memory that is deregistered is waited
+ * for with the lock free; a peer that does not read its frames within a second
+ * loses its connection. The library's own memory is withdrawn instead: nobody
+ * waits, and the last transfer that uses it frees it.
+ */
+#ifndef HG_GEN_EMUL_EMUL_H
+#define HG_GEN_EMUL_EMUL_H
+
+/* #include "base/os.h" */
+
+struct na_emul;
+
+/* State of one class, whose transport has frame_send; frame size and window
+ * come from na_class->info. NULL: out of memory (logged). */
+HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
+
+/* No context is left and the transport is closed, so it has returned every
+ * frame. Drops references of addresses: they are still valid. */
+HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
+
+/* Whether puts and gets that this class starts have a CRC64 in each frame with
+ * data. Data that does not match it ends the operation with NA_CHECKSUM_ERROR;
+ * its receiver counts that as rma_damaged. NA_OPNOTSUPPORT (not logged), unless
+ * `on` is false: the transport moves bytes itself, all of them or some. */
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
+
+/* A registered handle as bytes, which name the memory to peers: see
+ * gen/README.md. */
+#define NA_EMUL_WIRE_HANDLE_SIZE 24
+
+/* The slots of struct na_plugin with the same names; see there. Deregistering
+ * waits for frames that the transport still holds. */
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem);
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem);
+HG_PRIVATE na_size_t na_emul_mem_serialize_size(
+    const struct na_mem_handle *mem);
+HG_PRIVATE void na_emul_mem_serialize(
+    const struct na_mem_handle *mem, void *buf);
+HG_PRIVATE na_return_t na_emul_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
+HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
+
+/* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
+ * it already has, once its local memory is not in use. NA_NOENTRY: the
+ * operation of that identifier is not here. */
+HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
+
+/* core->frame_arrived. The frames of one source come one at a time. */
+HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size,
+    const void *data, size_t size);
+
+/* core->frame_place and frame_unplace. */
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p);
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
+
+/* The peer is gone: what is in flight with it ends with `ret`. The caller holds
+ * a reference. */
+HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
+
+/* Deregister memory of the library's own that `user` could reach, and free its
+ * handle, without waiting. False: the memory is not in use, and `buf`, which
+ * holds it, is the caller's as before. True: `buf` is taken, and freed by
+ * hg_mem_free when the last frame of it has left and the transport moves no
+ * piece of it. Until then its size is counted for `user`. */
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+
+/* Bytes so counted. */
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
+
+/* A context is being destroyed: its operations complete with NA_CANCELED (or
+ * the result they already have) before this returns, and nothing touches
+ * their memory any more. Waits as deregistering does. */
+HG_PRIVATE void na_emul_context_gone(struct na_context *context);
+
+/* The local memory of puts and gets is being freed, and no thread starts one:
+ * they complete with NA_CANCELED (or the result they already have), and nothing
+ * touches it any more once this returned. Waits as deregistering does. */
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
+
+/* Send what windows and the transport allow now, a bounded number of frames;
+ * the number of things done. Called by progress after each poll of the
+ * transport, with the lock held, as the next two are. */
+HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
+
+/* Whether poll has something to do. Asked by progress once it has armed its
+ * waker, before it sleeps: whatever adds work later wakes it. */
+HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+
+/* When poll has something to do though nothing wakes progress, such as to take
+ * frames back that the transport returns; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
+
+#endif
+
+/* ==== gen/emul/emul.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/emul/emul.c"
+#endif
+/*
+ * emul: see emul.h. The slots, and frames that arrive.
+ *
+ * Everything that a peer sends is checked here before it has any effect. What
+ * is wrong is counted, and logged only where it ends an operation of ours or
+ * damages memory, so that a peer cannot flood the log:
  *
  *     rma_malformed   not a frame, or one that no correct peer sends
  *     rma_refused     a request answered with an error
  *     rma_stale       of a transfer that is not (or no longer) here
- *     rma_dropped     a refusal that the transport could not take
+ *     rma_dropped     a refusal that could not be sent: the connection ends
+ *     rma_damaged     data that does not match its CRC64
  */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "base/wire.h" */
+/* #include "emul/xfer.h" */
 /* #include "na/addr.h" */
-/* #include "na/emul_send.h" */
-/* #include "na/emul_wire.h" */
-/* #include "na/emul_xfer.h" */
-/* #include "na/rma.h" */
 
-#define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
+#define NA_EMUL_HANDLE_MAGIC 0x4d68u
+#define NA_EMUL_HANDLE_VERSION 1u
 
-/* How long a peer may take no data before its connection ends. */
+#define NA_EMUL_KEEP 256 /* free objects of each kind, at most */
+
+#define NA_EMUL_BURST 16 /* frames sent in one poll */
+
+/* How long a peer may read no data before its connection ends, when the memory
+ * is to be freed. */
 #define NA_EMUL_RECALL_MS 1000u
+
+/* Between two looks: at frames that ended transfers wait for, at transfers that
+ * the transport took no frame of, and at memory that the transport moves. */
+#define NA_EMUL_RETURN_MS 1
+#define NA_EMUL_STALL_MS 10
+
+static const char *na_emul_name(const struct na_addr *addr)
+{
+    return addr->name != NULL ? addr->name : "a peer";
+}
+
+static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
+{
+    return na_class_core_of(emul->na_class)->lock;
+}
+
+/* Release the lock; wake progress when there is something for it to send. */
+static void na_emul_leave(struct na_emul *emul)
+{
+    bool work = !hg_list_is_empty(&emul->ready);
+
+    hg_leave(na_emul_lock(emul));
+    if (work)
+        emul->na_class->core->wake(emul->na_class);
+}
 
 /* ---- Life ---- */
 
@@ -9015,10 +8292,6 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
         hg_log_error("rma", "no memory for the emulation of remote access");
         return NULL;
     }
-    if (hg_lock_init(&emul->lock) != HG_SUCCESS)
-        goto free_emul;
-    if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
-        goto destroy_lock;
     if (frame < NA_EMUL_FRAME_MIN)
         frame = NA_EMUL_FRAME_MIN;
     if (frame > NA_EMUL_FRAME_MAX)
@@ -9029,50 +8302,159 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
         window = NA_EMUL_WINDOW_MAX;
     emul->na_class = na_class;
     emul->frame_size = frame;
-    emul->gather_size = frame < NA_EMUL_GATHER_MAX ? frame : NA_EMUL_GATHER_MAX;
     emul->window = window;
-    na_emul_xfer_setup(emul);
+    hg_list_init(&emul->xfers);
+    hg_list_init(&emul->ready);
+    hg_list_init(&emul->stalled);
+    hg_list_init(&emul->touched);
+    hg_map_init(&emul->regs);
+    hg_map_init(&emul->targets);
+    hg_slots_init(&emul->origins);
+    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
+        offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
+    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
+        offsetof(struct na_emul_frame, next), NA_EMUL_KEEP, NULL);
     return emul;
+}
 
-destroy_lock:
-    pthread_mutex_destroy(&emul->lock);
-free_emul:
-    hg_mem_free(emul);
-    return NULL;
+/* Ask the transport whether it still moves pieces of withdrawn memory; with
+ * `closed` it does not. */
+static void na_emul_untouch(struct na_emul *emul, bool closed)
+{
+    struct na_link *link = emul->touched.next;
+    struct na_link *next;
+
+    if (hg_list_is_empty(&emul->touched) ||
+        (!closed && hg_clock_now() < emul->touched_at))
+        return;
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
+    for (; link != &emul->touched; link = next) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, link);
+
+        next = link->next;
+        if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
+            hg_list_remove(link);
+            na_emul_xfer_unref_reg(reg);
+        }
+    }
 }
 
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
     struct na_emul_reg *reg;
+    struct na_link *link;
     size_t cursor = 0;
     uint64_t key;
 
-    assert(emul->waiters == 0 && emul->completing == 0);
-    hg_lock(&emul->lock);
-    na_emul_xfer_untouch(emul, true);
-    (void) na_emul_xfer_bury(emul);
-    hg_unlock(&emul->lock);
+    (void) na_emul_xfer_collect(emul);
+    na_emul_untouch(emul, true);
+    while ((link = emul->xfers.next) != &emul->xfers)
+        na_emul_xfer_drop(
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul), NA_CANCELED);
     while ((reg = (struct na_emul_reg *) hg_map_next(
-                &emul->regs, &cursor, &key)) != NULL) {
-        assert(reg->pins == 0);
-        while (hg_list_pop(&reg->xfers) != NULL)
-            continue;
-        hg_mem_free(reg);
-    }
-    na_emul_xfer_teardown(emul);
-    pthread_cond_destroy(&emul->cond);
-    pthread_mutex_destroy(&emul->lock);
+                &emul->regs, &cursor, &key)) != NULL)
+        na_emul_xfer_unref_reg(reg);
+    hg_pool_fini(&emul->xfer_pool);
+    hg_pool_fini(&emul->frame_pool);
+    hg_slots_fini(&emul->origins);
+    hg_map_fini(&emul->targets);
+    hg_map_fini(&emul->regs);
     hg_mem_free(emul);
 }
 
-/* Release the lock; wake progress when there is something for it to send. */
-static void na_emul_leave(struct na_emul *emul)
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 {
-    bool work = !hg_list_is_empty(&emul->ready);
+    struct na_emul *emul = na_class_emul(na_class);
 
-    (void) na_emul_xfer_leave(emul);
-    if (work)
-        emul->na_class->core->wake(emul->na_class);
+    if (emul == NULL || na_class_ops(na_class)->put != na_emul_put)
+        return on ? NA_OPNOTSUPPORT : NA_SUCCESS;
+    hg_enter(na_emul_lock(emul));
+    emul->sums = on;
+    hg_leave(na_emul_lock(emul));
+    return NA_SUCCESS;
+}
+
+/* ---- Waiting for memory ---- */
+
+/* Whether a transfer uses registered memory `mem`, or is an operation of
+ * `context`, or one whose local side is `mem`. */
+static bool na_emul_uses(const struct na_emul_xfer *xfer,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    if (xfer->op != NULL)
+        return xfer->op->context == context || xfer->op->local == mem;
+    return xfer->reg != NULL && xfer->reg->mem == mem;
+}
+
+/* End the connections of peers that keep frames of such transfers. One that is
+ * being made is left alone. */
+static void na_emul_abandon(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_link *link = emul->xfers.next;
+
+    while (link != &emul->xfers) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+        struct na_addr *addr = xfer->peer->addr;
+
+        link = link->next;
+        if (xfer->pins == 0 || xfer->abandoned ||
+            !na_emul_uses(xfer, context, mem))
+            continue;
+        xfer->abandoned = true;
+        if (!na_addr_is_dead(addr))
+            hg_log_warning("rma",
+                "%s does not read its data; closing the connection, because "
+                "the memory is being withdrawn",
+                na_emul_name(addr));
+        emul->na_class->core->addr_ref(addr);
+        na_addr_abandon(addr);
+        emul->na_class->core->addr_unref(addr);
+        link = emul->xfers.next; /* any transfer may be gone */
+    }
+}
+
+/* End such transfers with `status`, and wait until none of them uses memory. A
+ * frame of them may be with the transport, and perhaps nobody polls, so the
+ * transport is asked to free frames. */
+static void na_emul_end_users(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    na_return_t status)
+{
+    struct timespec nap = {0, 50000};
+    uint64_t deadline = 0;
+
+    for (;;) {
+        struct na_link *link = emul->xfers.next;
+        bool used = false;
+        unsigned depth;
+
+        (void) na_emul_xfer_collect(emul);
+        for (link = emul->xfers.next; link != &emul->xfers;) {
+            struct na_emul_xfer *xfer =
+                HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+            link = link->next;
+            if (!na_emul_uses(xfer, context, mem))
+                continue;
+            used = used || xfer->pins > 0;
+            na_emul_xfer_fail(xfer, status);
+        }
+        if (!used)
+            return;
+        if (deadline == 0)
+            deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
+        else if (hg_clock_is_past(deadline))
+            na_emul_abandon(emul, context, mem);
+        depth = hg_leave_all(na_emul_lock(emul));
+        (void) nanosleep(&nap, NULL);
+        na_class_ops(emul->na_class)->reclaim(emul->na_class);
+        hg_enter_again(na_emul_lock(emul), depth);
+        if (nap.tv_nsec < 1000000)
+            nap.tv_nsec *= 2;
+    }
 }
 
 /* ---- Registrations ---- */
@@ -9089,131 +8471,30 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
         return NA_NOMEM;
     }
     reg->mem = mem;
-    hg_list_init(&reg->xfers);
-    hg_list_init(&reg->in_buried);
-    hg_lock(&emul->lock);
+    reg->refs = 1;
+    hg_list_init(&reg->link);
+    hg_enter(na_emul_lock(emul));
     ret = hg_map_add(&emul->regs, reg, &mem->key);
-    hg_unlock(&emul->lock);
+    hg_leave(na_emul_lock(emul));
     if (ret != HG_SUCCESS)
         hg_mem_free(reg);
     return ret;
-}
-
-/* Whether frames of the transfer are with the transport, and use memory `mem`
- * or are of an operation of `context`. */
-static bool na_emul_holds(const struct na_emul_xfer *xfer,
-    const struct na_context *context, const struct na_mem_handle *mem)
-{
-    if (xfer->frames == 0)
-        return false;
-    return mem != NULL ? xfer->cursor.segments == mem->segments
-                       : xfer->op != NULL && xfer->op->context == context;
-}
-
-/* The address of a peer whose frames are with the transport and use memory
- * `mem`, or are of an operation of `context`: the one after `skip` others, with
- * a reference. NULL: there is none. The lock is held. */
-static struct na_addr *na_emul_find_holder(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem,
-    unsigned skip)
-{
-    size_t i;
-
-    for (i = 0; i < NA_EMUL_BUCKETS; i++) {
-        struct na_link *at;
-
-        for (at = emul->peers[i].next; at != &emul->peers[i]; at = at->next) {
-            struct na_emul_peer *peer =
-                HG_CONTAINER_OF(at, struct na_emul_peer, link);
-            struct na_link *link = peer->xfers.next;
-
-            while (link != &peer->xfers &&
-                !na_emul_holds(
-                    HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer),
-                    context, mem))
-                link = link->next;
-            if (link != &peer->xfers && skip-- == 0) {
-                emul->na_class->core->addr_ref(peer->addr);
-                return peer->addr;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* End the connections to the peers that do not take the data of `mem`, or of
- * operations of `context`. The lock is held, but released for each peer: a peer
- * may be skipped if the frames of another one come back in that time. */
-static void na_emul_abandon(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem)
-{
-    struct na_addr *addr;
-    unsigned i;
-
-    for (i = 0; (addr = na_emul_find_holder(emul, context, mem, i)) != NULL;
-         i++) {
-        hg_unlock(&emul->lock);
-        if (!na_addr_is_dead(addr))
-            hg_log_warning("rma",
-                "%s does not read its data; closing the connection, because "
-                "the memory is being withdrawn",
-                addr->name != NULL ? addr->name : "a peer");
-        na_addr_abandon(addr);
-        emul->na_class->core->addr_unref(addr);
-        hg_lock(&emul->lock);
-    }
-}
-
-/* Wait, releasing the lock, for frames and copies of `mem`, or of operations of
- * `context`, to end. Perhaps nobody polls meanwhile, so the transport is asked
- * to free the frames of dead peers. A peer that does not take its frames in
- * time loses its connection. */
-static void na_emul_await(struct na_emul *emul, uint64_t *deadline,
-    const struct na_context *context, const struct na_mem_handle *mem)
-{
-    bool news = na_emul_xfer_wait(emul, hg_clock_after_ms(NA_EMUL_RECLAIM_MS));
-
-    if (*deadline == 0)
-        *deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
-    if (hg_clock_is_past(*deadline)) {
-        na_emul_abandon(emul, context, mem);
-        *deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
-    }
-    if (news)
-        return;
-    hg_unlock(&emul->lock);
-    na_class_ops(emul->na_class)->reclaim(emul->na_class);
-    hg_lock(&emul->lock);
-}
-
-/* Nobody finds the memory any more, and what moved there has ended. */
-static struct na_emul_reg *na_emul_take_reg(
-    struct na_emul *emul, const struct na_mem_handle *mem)
-{
-    struct na_emul_reg *reg =
-        (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-
-    assert(reg != NULL && reg->mem == mem);
-    while (!hg_list_is_empty(&reg->xfers))
-        na_emul_xfer_fail(
-            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
-            NA_NOENTRY);
-    return reg;
 }
 
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg;
-    uint64_t deadline = 0;
 
-    hg_lock(&emul->lock);
-    reg = na_emul_take_reg(emul, mem);
-    while (reg->pins > 0)
-        na_emul_await(emul, &deadline, NULL, mem);
+    hg_enter(na_emul_lock(emul));
+    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+    assert(reg != NULL && reg->mem == mem);
+    if (reg->refs > 1)
+        na_emul_end_users(emul, NULL, mem, NA_NOENTRY);
+    assert(reg->refs == 1);
+    na_emul_xfer_unref_reg(reg);
     na_emul_leave(emul);
     mem->key = 0;
-    hg_mem_free(reg);
 }
 
 /* Whether the transport moves memory, too, and hands over what it cannot. */
@@ -9227,6 +8508,7 @@ HG_PRIVATE bool na_emul_withdraw(
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg;
+    struct na_link *link;
     bool touched;
     bool used;
 
@@ -9238,20 +8520,36 @@ HG_PRIVATE bool na_emul_withdraw(
     }
     touched = na_emul_shares(mem->na_class) &&
         na_class_ops(mem->na_class)->mem_retract(mem);
-    hg_lock(&emul->lock);
-    reg = na_emul_take_reg(emul, mem);
-    if (touched)
-        na_emul_xfer_touch(emul, reg);
-    used = reg->pins > 0;
-    if (used)
-        na_emul_xfer_give_up(emul, reg, buf, user);
+    hg_enter(na_emul_lock(emul));
+    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+    assert(reg != NULL && reg->mem == mem);
+    for (link = emul->xfers.next; reg->refs > 1 && link != &emul->xfers;) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        link = link->next;
+        if (xfer->reg == reg)
+            na_emul_xfer_fail(xfer, NA_NOENTRY);
+    }
+    used = touched || reg->refs > 1;
+    if (used) {
+        reg->user = user;
+        reg->buf = buf;
+        emul->na_class->core->addr_ref(user);
+        atomic_fetch_add(&na_addr_core_of(user)->lingering, mem->size);
+    }
+    if (touched) {
+        hg_list_push(&emul->touched, &reg->link);
+        emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
+        emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+    } else {
+        na_emul_xfer_unref_reg(reg);
+    }
     na_emul_leave(emul);
     if (touched) /* whoever sleeps does not know until when */
         mem->na_class->core->wake(mem->na_class);
-    if (!used) {
+    if (!used)
         na_rma_delete(mem);
-        hg_mem_free(reg);
-    }
     return used;
 }
 
@@ -9269,18 +8567,42 @@ HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
 HG_PRIVATE void na_emul_mem_serialize(
     const struct na_mem_handle *mem, void *buf)
 {
-    na_emul_wire_put_handle(mem, buf);
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
+
+    hg_wire_put16(&wire, NA_EMUL_HANDLE_MAGIC);
+    hg_wire_put8(&wire, NA_EMUL_HANDLE_VERSION);
+    hg_wire_put8(&wire, (uint8_t) mem->flags);
+    hg_wire_put32(&wire, 0);
+    hg_wire_put64(&wire, mem->key);
+    hg_wire_put64(&wire, mem->size);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_mem_deserialize(
     struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
 {
-    return na_emul_wire_get_handle(mem, buf, buf_size);
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) buf_size);
+    uint16_t magic = hg_wire_get16(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    uint8_t flags = hg_wire_get8(&wire);
+    uint32_t zero = hg_wire_get32(&wire);
+    uint64_t key = hg_wire_get64(&wire);
+    uint64_t size = hg_wire_get64(&wire);
+
+    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE || magic != NA_EMUL_HANDLE_MAGIC ||
+        version != NA_EMUL_HANDLE_VERSION || flags == 0 ||
+        (flags & ~NA_MEM_READWRITE) != 0 || zero != 0 ||
+        key == 0) /* no registration has it */
+        return NA_PROTOCOL_ERROR;
+    mem->flags = flags;
+    mem->key = key;
+    mem->size = size;
+    return NA_SUCCESS;
 }
 
 /* ---- Operations ---- */
 
-/* Start an operation. Once there is a transfer for it, every end is told by
+/* Start an operation. Once there is a transfer for it, its end is told by
  * completing it. The first frame leaves from here. */
 static na_return_t na_emul_start(struct na_op *op, bool sends)
 {
@@ -9288,28 +8610,24 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
-    hg_lock(&emul->lock);
-    /* Under the lock, as na_emul_addr_dead comes after the death. */
+    hg_enter(na_emul_lock(emul));
     ret = na_addr_state(op->addr);
-    if (ret != NA_SUCCESS) {
-        hg_unlock(&emul->lock);
-        return ret;
-    }
+    if (ret != NA_SUCCESS)
+        goto leave;
     xfer = na_emul_xfer_new(emul, op->addr, true, sends, op->size, 0);
     if (xfer == NULL) {
-        hg_unlock(&emul->lock);
         hg_log_error("rma", "no memory for a transfer");
-        return NA_NOMEM;
+        ret = NA_NOMEM;
+        goto leave;
     }
     xfer->op = op;
+    xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
     na_emul_xfer_start(xfer);
-    if (xfer->started) {
-        hg_list_remove(&xfer->link);
-        (void) na_emul_send_one(xfer);
-    }
+
+leave:
     na_emul_leave(emul);
-    return NA_SUCCESS;
+    return ret;
 }
 
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op)
@@ -9326,14 +8644,14 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
     na_return_t ret = NA_NOENTRY;
-    uint32_t cursor = 0;
-    uint64_t id;
-    struct na_emul_xfer *xfer;
+    struct na_link *link;
 
-    hg_lock(&emul->lock);
-    while ((xfer = (struct na_emul_xfer *) hg_slots_next(
-                &emul->origins, &cursor, &id)) != NULL) {
-        if (xfer->op == op && na_op_id_of(op) == op_id) {
+    hg_enter(na_emul_lock(emul));
+    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_xfer_fail(xfer, NA_CANCELED);
             ret = NA_SUCCESS;
             break;
@@ -9343,71 +8661,19 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     return ret;
 }
 
-/* Whether an operation of `context`, or one whose local side is `mem`, has not
- * drained yet; with `cancel`, ends its transfer first. Either may be NULL. */
-static bool na_emul_is_busy(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem,
-    bool cancel)
-{
-    bool busy = false;
-    size_t i;
-
-    for (i = 0; i < NA_EMUL_BUCKETS; i++) {
-        struct na_link *at;
-
-        for (at = emul->peers[i].next; at != &emul->peers[i]; at = at->next) {
-            struct na_link *xfers =
-                &HG_CONTAINER_OF(at, struct na_emul_peer, link)->xfers;
-            struct na_link *link;
-
-            for (link = xfers->next; link != xfers; link = link->next) {
-                struct na_emul_xfer *xfer =
-                    HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
-
-                if (xfer->op == NULL ||
-                    (xfer->op->context != context && xfer->op->local != mem))
-                    continue;
-                if (cancel)
-                    na_emul_xfer_fail(xfer, NA_CANCELED);
-                if (hg_list_is_empty(&xfer->in_done))
-                    busy = true;
-            }
-        }
-    }
-    return busy;
-}
-
 HG_PRIVATE void na_emul_context_gone(struct na_context *context)
 {
     struct na_emul *emul = na_class_emul(context->na_class);
-    uint64_t deadline = 0;
-    bool busy;
 
-    hg_lock(&emul->lock);
-    busy = na_emul_is_busy(emul, context, NULL, true);
-    while (busy || emul->completing > 0) {
-        na_emul_await(emul, &deadline, context, NULL);
-        busy = na_emul_is_busy(emul, context, NULL, false);
-    }
+    hg_enter(na_emul_lock(emul));
+    na_emul_end_users(emul, context, NULL, NA_CANCELED);
     na_emul_leave(emul);
-}
-
-HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    if (on && (core->emul == NULL || (core->ops.caps & NA_CAP_HANDS_OVER) != 0))
-        return NA_OPNOTSUPPORT;
-    core->sums_frames = on;
-    return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 {
     const struct na_plugin *ops = na_class_ops(mem->na_class);
     struct na_emul *emul = na_class_emul(mem->na_class);
-    uint64_t deadline = 0;
-    bool busy;
 
     if (atomic_load(&na_mem_core_of(mem)->users) == 0)
         return;
@@ -9416,96 +8682,96 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
         ops->mem_end_local(mem);
     if (emul == NULL)
         return;
-    hg_lock(&emul->lock);
-    busy = na_emul_is_busy(emul, NULL, mem, true);
-    while (busy) {
-        na_emul_await(emul, &deadline, NULL, mem);
-        busy = na_emul_is_busy(emul, NULL, mem, false);
-    }
+    hg_enter(na_emul_lock(emul));
+    na_emul_end_users(emul, NULL, mem, NA_CANCELED);
     na_emul_leave(emul);
 }
 
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_emul *emul = na_class_emul(addr->na_class);
-    struct na_emul_peer *peer;
     struct na_link *link;
 
-    hg_lock(&emul->lock);
-    peer = na_emul_xfer_find_peer(emul, addr);
-    for (link = peer != NULL ? peer->xfers.next : NULL;
-         link != NULL && link != &peer->xfers; link = link->next) {
+    hg_enter(na_emul_lock(emul));
+    for (link = emul->xfers.next; link != &emul->xfers;) {
         struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
 
-        na_emul_xfer_end(xfer, ret, 0);
-        hg_list_remove(&xfer->link); /* nothing more is sent */
-        xfer->owed = 0;
-        na_emul_xfer_check(xfer);
+        link = link->next;
+        if (xfer->peer->addr == addr)
+            na_emul_xfer_drop(xfer, ret);
     }
     na_emul_leave(emul);
 }
 
-/* ---- What comes in: each returns what to count, or NULL ---- */
+/* ---- What arrives: each function returns what to count, or NULL ---- */
 
-/* Whether data is where it belongs already, as na_emul_frame_place said. Then
- * pass over it. */
-static bool na_emul_in_place(
+/* Whether the data of a frame is what its sender saw, as far as it is known. */
+static bool na_emul_is_whole(const struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    uint64_t sum;
+
+    if (!xfer->sums)
+        return true;
+    sum = hg_crc64_update(0, data, size);
+    if (sum == wire->sum)
+        return true;
+    hg_log_warning("rma",
+        "%zu bytes from %s changed on the way: CRC64 %016" PRIx64
+        " instead of %016" PRIx64,
+        size, na_emul_name(xfer->peer->addr), sum, wire->sum);
+    return false;
+}
+
+/* Copy data that is in sequence and in range to where it belongs, unless the
+ * transport received it there, as na_emul_frame_place told it. */
+static void na_emul_store(
     struct na_emul_xfer *xfer, const void *data, size_t size)
 {
     na_size_t run;
 
-    if (xfer->placed <= xfer->moved ||
-        na_cursor_run(&xfer->cursor, size, &run) != data)
-        return false;
-    assert(run == size);
-    na_cursor_advance(&xfer->cursor, run);
-    xfer->moved += run;
-    return true;
+    if (xfer->placed > xfer->moved &&
+        na_cursor_run(&xfer->cursor, size, &run) == data) {
+        assert(run == size);
+        na_cursor_advance(&xfer->cursor, run);
+    } else {
+        na_cursor_scatter(&xfer->cursor, data, size);
+    }
+    xfer->moved += size;
 }
 
-/* Data that is in sequence and in range goes where it belongs. */
 static const char *na_emul_receive(struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const void *data, size_t size)
 {
-    struct na_emul *emul = xfer->emul;
-    struct na_emul_reg *reg = xfer->reg;
     bool want_ack = (wire->flags & NA_EMUL_WIRE_WANT_ACK) != 0;
+    uint8_t ack = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
+    uint8_t last = want_ack ? ack : 0;
 
-    assert(!xfer->sends && xfer->copies == 0);
-    assert(size <= xfer->length - xfer->moved);
-    if (size > 0 && !na_emul_in_place(xfer, data, size)) {
-        na_emul_xfer_copy_begin(xfer);
-        hg_unlock(&emul->lock);
-        na_cursor_scatter(&xfer->cursor, data, size);
-        hg_lock(&emul->lock);
-        na_emul_xfer_copy_end(xfer, reg);
-        if (xfer->ended) {
-            na_emul_xfer_check(xfer);
-            return NULL;
-        }
-        xfer->moved += size;
+    assert(!xfer->sends && size <= xfer->length - xfer->moved);
+    if (!na_emul_is_whole(xfer, wire, data, size)) {
+        na_emul_xfer_fail(xfer, NA_CHECKSUM_ERROR);
+        return "rma_damaged";
     }
+    if (size > 0)
+        na_emul_store(xfer, data, size);
     if (xfer->moved == xfer->length) {
-        unsigned last = want_ack ? NA_EMUL_OWED_ACK : 0;
-
         na_emul_xfer_end(
-            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_OWED_DONE);
+            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_WIRE_DONE);
     } else if (want_ack) {
-        xfer->owed |= NA_EMUL_OWED_ACK;
+        xfer->control = ack;
         na_emul_xfer_kick(xfer);
     }
     return NULL;
 }
 
-/* What no correct peer sends: the transfer ends, and the peer hears of it. */
+/* The peer broke the protocol: the transfer ends, and the peer is told. */
 static const char *na_emul_violation(struct na_emul_xfer *xfer)
 {
     if (xfer->origin)
         hg_log_warning("rma",
             "%s broke the protocol of a transfer of %" PRIu64 " bytes",
-            xfer->peer->addr->name != NULL ? xfer->peer->addr->name : "a peer",
-            xfer->length);
+            na_emul_name(xfer->peer->addr), xfer->length);
     na_emul_xfer_fail(xfer, NA_PROTOCOL_ERROR);
     return "rma_malformed";
 }
@@ -9513,8 +8779,10 @@ static const char *na_emul_violation(struct na_emul_xfer *xfer)
 static const char *na_emul_data_arrived(struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const void *data, size_t size)
 {
+    bool sum = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
+
     if (xfer->sends || size == 0 || wire->offset != xfer->moved ||
-        size > xfer->length - xfer->moved)
+        size > xfer->length - xfer->moved || sum != xfer->sums)
         return na_emul_violation(xfer);
     return na_emul_receive(xfer, wire, data, size);
 }
@@ -9522,20 +8790,16 @@ static const char *na_emul_data_arrived(struct na_emul_xfer *xfer,
 static const char *na_emul_ack_arrived(
     struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
 {
-    struct na_emul_peer *peer = xfer->peer;
-
-    if (!xfer->sends || !xfer->windowed || wire->offset > xfer->moved ||
-        wire->offset < xfer->acked)
+    if (!xfer->sends || !na_emul_xfer_is_windowed(xfer) ||
+        wire->offset > xfer->moved || wire->offset < xfer->acked)
         return na_emul_violation(xfer);
-    peer->outstanding -= wire->offset - xfer->acked;
-    xfer->acked = wire->offset;
+    na_emul_xfer_acknowledge(xfer, wire->offset);
     if (!xfer->origin && xfer->acked == xfer->length)
         na_emul_xfer_end(xfer, NA_SUCCESS, 0);
-    na_emul_xfer_unpark(peer);
     return NULL;
 }
 
-/* The target's verdict on an operation. */
+/* The target's result of an operation. */
 static const char *na_emul_done_arrived(
     struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
 {
@@ -9550,6 +8814,7 @@ static const char *na_emul_done_arrived(
     case NA_NOMEM:
     case NA_OVERFLOW:
     case NA_PROTOCOL_ERROR:
+    case NA_CHECKSUM_ERROR:
         hg_log_debug(
             "rma", "refused by the peer: %s", NA_Error_to_string(wire->status));
         break;
@@ -9559,23 +8824,28 @@ static const char *na_emul_done_arrived(
     return NULL;
 }
 
-/* A frame about an operation of ours. */
-static const char *na_emul_to_origin(struct na_emul *emul,
-    const struct na_addr *source, const struct na_emul_wire *wire,
-    const void *data, size_t size)
+/* Refuse a request that gets no transfer. If the refusal cannot be sent now,
+ * the connection ends. */
+static const char *na_emul_refuse(
+    struct na_addr *addr, uint64_t id, na_return_t ret)
 {
-    struct na_emul_xfer *xfer =
-        (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    struct na_emul_wire wire;
 
-    if (xfer == NULL)
-        return "rma_stale";
-    if (xfer->peer->addr != source || (xfer->owed & NA_EMUL_OWED_REQ) != 0)
-        return "rma_malformed"; /* somebody guesses */
-    if (wire->type == NA_EMUL_WIRE_DONE)
-        return na_emul_done_arrived(xfer, wire);
-    if (wire->type == NA_EMUL_WIRE_PUT_ACK)
-        return na_emul_ack_arrived(xfer, wire);
-    return na_emul_data_arrived(xfer, wire, data, size);
+    memset(&wire, 0, sizeof(wire));
+    wire.type = NA_EMUL_WIRE_DONE;
+    wire.id = id;
+    wire.status = (uint16_t) ret;
+    if (na_class_ops(addr->na_class)
+            ->frame_send(addr, header, na_emul_wire_encode(&wire, header), NULL,
+                0, hg_mem_free, NULL) == NA_SUCCESS)
+        return "rma_refused";
+    hg_log_warning("rma",
+        "closing the connection to %s: a transfer of its cannot be refused "
+        "(%s) now",
+        na_emul_name(addr), NA_Error_to_string(ret));
+    na_addr_abandon(addr);
+    return "rma_dropped";
 }
 
 /* Whether a request may be served, and from which memory. */
@@ -9601,33 +8871,25 @@ static na_return_t na_emul_judge(const struct na_emul *emul,
     return NA_SUCCESS;
 }
 
-/* A request that gets no transfer of its own. */
-static const char *na_emul_turn_away(
-    struct na_emul *emul, struct na_addr *source, uint64_t id, na_return_t ret)
-{
-    return na_emul_send_refusal(emul, source, id, ret) ? "rma_refused"
-                                                       : "rma_dropped";
-}
-
 static const char *na_emul_requested(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    struct na_emul_peer *peer = na_emul_xfer_find_peer(emul, source);
-    struct na_emul_reg *reg = NULL;
+    const struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
+    struct na_emul_reg *reg = NULL;
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
     if (na_addr_state(source) != NA_SUCCESS)
         return "rma_stale"; /* it died on the way here */
-    if (peer != NULL && na_emul_xfer_find_target(peer, wire->id) != NULL)
+    if (na_emul_xfer_find_target(emul, source, wire->id) != NULL)
         return "rma_malformed";
     if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
-        return na_emul_turn_away(emul, source, wire->id, NA_AGAIN);
+        return na_emul_refuse(source, wire->id, NA_AGAIN);
     xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
     if (xfer == NULL)
-        return na_emul_turn_away(emul, source, wire->id, NA_NOMEM);
+        return na_emul_refuse(source, wire->id, NA_NOMEM);
     ret = na_emul_judge(emul, wire, size, &reg);
     if (ret != NA_SUCCESS) {
         hg_log_debug(
@@ -9635,38 +8897,63 @@ static const char *na_emul_requested(struct na_emul *emul,
         na_emul_xfer_fail(xfer, ret);
         return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
     }
-    na_emul_xfer_bind(xfer, reg, wire->offset);
+    xfer->reg = reg;
+    reg->refs++;
+    na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
+    xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
     if (wire->window < xfer->window)
         xfer->window = wire->window;
-    if (wire->length == 0)
-        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_OWED_DONE);
-    else if (sends)
-        na_emul_xfer_kick(xfer);
-    else
+    if (!sends)
         return na_emul_receive(xfer, wire, data, size);
+    if (wire->length == 0)
+        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_WIRE_DONE);
+    else
+        na_emul_xfer_kick(xfer);
     return NULL;
 }
 
-/* A frame about a transfer that the source started. */
-static const char *na_emul_to_target(struct na_emul *emul,
+/* The transfer that a frame of `source` is about. NULL: *wrong_p says why not.
+ */
+static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire,
+    const char **wrong_p)
+{
+    struct na_emul_xfer *xfer;
+
+    *wrong_p = "rma_stale";
+    if (wire->type < NA_EMUL_WIRE_GET_DATA)
+        return na_emul_xfer_find_target(emul, source, wire->id);
+    xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+    if (xfer != NULL &&
+        (xfer->peer->addr != source || !na_emul_xfer_is_known(xfer))) {
+        *wrong_p = "rma_malformed"; /* the peer guesses */
+        return NULL;
+    }
+    return xfer;
+}
+
+static const char *na_emul_judge_frame(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    struct na_emul_peer *peer;
-    struct na_emul_xfer *xfer = NULL;
+    const char *wrong;
+    struct na_emul_xfer *xfer;
 
     if (wire->type == NA_EMUL_WIRE_GET_REQ ||
         wire->type == NA_EMUL_WIRE_PUT_REQ)
         return na_emul_requested(emul, source, wire, data, size);
-    peer = na_emul_xfer_find_peer(emul, source);
-    if (peer != NULL)
-        xfer = na_emul_xfer_find_target(peer, wire->id);
+    xfer = na_emul_find(emul, source, wire, &wrong);
     if (xfer == NULL)
-        return "rma_stale";
-    if (wire->type == NA_EMUL_WIRE_GET_ACK)
-        return na_emul_ack_arrived(xfer, wire);
-    if (wire->type == NA_EMUL_WIRE_PUT_DATA)
+        return wrong;
+    switch (wire->type) {
+    case NA_EMUL_WIRE_GET_DATA:
+    case NA_EMUL_WIRE_PUT_DATA:
         return na_emul_data_arrived(xfer, wire, data, size);
+    case NA_EMUL_WIRE_GET_ACK:
+    case NA_EMUL_WIRE_PUT_ACK: return na_emul_ack_arrived(xfer, wire);
+    case NA_EMUL_WIRE_DONE: return na_emul_done_arrived(xfer, wire);
+    default: break;
+    }
     assert(wire->type == NA_EMUL_WIRE_ABORT);
     na_emul_xfer_end(xfer, NA_CANCELED, 0);
     return NULL;
@@ -9677,48 +8964,16 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     const void *data, size_t size)
 {
     struct na_emul *emul = na_class_emul(na_class);
+    const char *wrong = "rma_malformed";
     struct na_emul_wire wire;
-    const char *wrong;
 
     assert(emul != NULL && source->na_class == na_class);
-    if (na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS) {
-        na_class->core->count(na_class, "rma_malformed", 1);
-        return;
-    }
-    hg_lock(&emul->lock);
-    switch (wire.type) {
-    case NA_EMUL_WIRE_GET_DATA:
-    case NA_EMUL_WIRE_PUT_ACK:
-    case NA_EMUL_WIRE_DONE:
-        wrong = na_emul_to_origin(emul, source, &wire, data, size);
-        break;
-    default: wrong = na_emul_to_target(emul, source, &wire, data, size); break;
-    }
-    (void) na_emul_xfer_leave(emul);
+    hg_enter(na_emul_lock(emul));
+    if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
+        wrong = na_emul_judge_frame(emul, source, &wire, data, size);
+    hg_leave(na_emul_lock(emul));
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
-}
-
-/* The transfer that a frame with data belongs to, if it is one that may move
- * now. */
-static struct na_emul_xfer *na_emul_find_receiver(struct na_emul *emul,
-    const struct na_addr *source, const struct na_emul_wire *wire)
-{
-    struct na_emul_xfer *xfer = NULL;
-    struct na_emul_peer *peer;
-
-    if (wire->type == NA_EMUL_WIRE_GET_DATA) {
-        xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
-        if (xfer != NULL &&
-            (xfer->peer->addr != source ||
-                (xfer->owed & NA_EMUL_OWED_REQ) != 0))
-            return NULL;
-    } else if (wire->type == NA_EMUL_WIRE_PUT_DATA) {
-        peer = na_emul_xfer_find_peer(emul, source);
-        if (peer != NULL)
-            xfer = na_emul_xfer_find_target(peer, wire->id);
-    }
-    return xfer == NULL || xfer->sends || xfer->copies > 0 ? NULL : xfer;
 }
 
 HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
@@ -9727,41 +8982,89 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
 {
     struct na_emul *emul = na_class_emul(na_class);
     struct na_emul_frame *frame = NULL;
-    struct na_emul_xfer *xfer;
+    struct na_emul_xfer *xfer = NULL;
     struct na_emul_wire wire;
+    const char *wrong;
     char *memory = NULL;
     na_size_t run = 0;
 
-    if (size == 0 ||
+    if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
         na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
         return NULL;
-    hg_lock(&emul->lock);
-    xfer = na_emul_find_receiver(emul, source, &wire);
+    if (wire.type == NA_EMUL_WIRE_GET_DATA ||
+        wire.type == NA_EMUL_WIRE_PUT_DATA)
+        xfer = na_emul_find(emul, source, &wire, &wrong);
     if (xfer != NULL && xfer->placed <= xfer->moved) {
         xfer->placed = xfer->moved;
         xfer->ahead = xfer->cursor;
     }
-    if (xfer != NULL && wire.offset == xfer->placed &&
+    if (xfer != NULL && !xfer->sends && wire.offset == xfer->placed &&
         size <= xfer->length - xfer->placed)
         memory = na_cursor_run(&xfer->ahead, size, &run);
     if (run == size)
-        frame = na_emul_xfer_frame_get(xfer, false);
+        frame = na_emul_xfer_get_frame(xfer);
     if (frame != NULL) {
         na_cursor_advance(&xfer->ahead, run);
         xfer->placed += run;
         *place_p = frame;
     }
-    hg_unlock(&emul->lock);
     return frame != NULL ? memory : NULL;
 }
 
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 {
-    struct na_emul *emul = na_class_emul(na_class);
+    (void) na_class;
+    na_emul_xfer_return(place);
+}
 
-    hg_lock(&emul->lock);
-    na_emul_xfer_frame_put((struct na_emul_frame *) place);
-    (void) na_emul_xfer_leave(emul);
+/* ---- Progress ---- */
+
+static bool na_emul_is_idle(const struct na_emul *emul)
+{
+    return hg_list_is_empty(&emul->xfers) && hg_list_is_empty(&emul->touched);
+}
+
+HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
+{
+    struct na_link *link;
+    unsigned n;
+
+    assert(hg_is_inside(na_emul_lock(emul)));
+    if (HG_LIKELY(na_emul_is_idle(emul)))
+        return 0;
+    n = na_emul_xfer_collect(emul);
+    na_emul_untouch(emul, false);
+    hg_list_splice(&emul->ready, &emul->stalled);
+    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL)
+        n += na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link))
+            ? 1
+            : 0;
+    return n;
+}
+
+HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
+{
+    return !hg_list_is_empty(&emul->ready) ||
+        atomic_load_explicit(&emul->returned, memory_order_relaxed) != NULL ||
+        hg_clock_now() >= na_emul_due(emul);
+}
+
+HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
+{
+    struct na_link *link;
+
+    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
+        const struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        if (xfer->ended && xfer->pins > 0)
+            return hg_clock_after_ms(NA_EMUL_RETURN_MS);
+    }
+    if (!hg_list_is_empty(&emul->touched))
+        return emul->touched_at;
+    return hg_list_is_empty(&emul->stalled)
+        ? HG_CLOCK_NEVER
+        : hg_clock_after_ms(NA_EMUL_STALL_MS);
 }
 
 /* ==== gen/na/progress.h ==== */
@@ -9833,7 +9136,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/live.h" */
 /* #include "na/mux.h" */
 
@@ -10298,7 +9601,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/msg.h" */
@@ -10909,7 +10212,7 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/loop.h" */
 /* #include "na/rma.h" */
 
@@ -13327,7 +12630,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 /* #include "base/lock.h" */
 /* #include "base/map.h" */
 /* #include "na/core.h" */
-/* #include "na/cursor.h" */
+/* #include "na/rma.h" */
 /* #include "na/loop.h" */
 /* #include "sm/meet.h" */
 /* #include "sm/memory.h" */
@@ -15790,8 +15093,7 @@ static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
-/* #include "na/emul.h" */
-/* #include "na/emul_wire.h" */
+/* #include "emul/emul.h" */
 
 /* ==== mem ==== */
 
@@ -18138,7 +17440,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 /* #include "na/plugins.h" */
 
 /* #include "base/log.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/self.h" */
 /* #include "sm/sm.h" */
 
@@ -19927,7 +19229,7 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op);
 /* #include "na/mux_mem.h" */
 
 /* #include "base/log.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/op.h" */
 /* #include "na/rma.h" */
 
@@ -20206,7 +19508,7 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/msg.h" */
 /* #include "na/mux_addr.h" */
 /* #include "na/mux_lookup.h" */
@@ -20834,7 +20136,7 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/msg.h" */
@@ -26187,7 +25489,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "hg/header.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/live.h" */
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
@@ -28935,7 +28237,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 /* #include "na/context.h" */
-/* #include "na/emul.h" */
+/* #include "emul/emul.h" */
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
 

@@ -168,7 +168,9 @@ enum na_return {
     NA_IO_ERROR = 22,       /* the system or a library failed */
     NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
                                its address: look it up again */
-    NA_RETURN_MAX = 24
+    NA_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
+                               or not all arguments were decoded */
+    NA_RETURN_MAX = 25
 };
 
 enum hg_return {
@@ -201,10 +203,9 @@ enum hg_return {
     HG_CANCELED = NA_CANCELED,
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
-    HG_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
-                               or not all arguments were decoded */
-    HG_NA_ERROR = 25,       /* the network layer failed without a cause */
-    HG_OTHER_ERROR = 26,    /* for applications: none of the above */
+    HG_CHECKSUM_ERROR = NA_CHECKSUM_ERROR,
+    HG_NA_ERROR = 25,    /* the network layer failed without a cause */
+    HG_OTHER_ERROR = 26, /* for applications: none of the above */
     HG_RETURN_MAX = 27
 };
 
@@ -4380,9 +4381,11 @@ struct na_plugin {
         struct na_context *context, const struct na_msg *msg, struct na_op *op);
     /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
      * empty, is borrowed until `release` is called, exactly once and from any
-     * thread, also from within a slot; not at all on error. Release
-     * must not depend on anybody calling poll: deregistration waits for it,
-     * calling reclaim.
+     * thread, also from within a slot and with locks of the transport's held;
+     * not at all on error. Release must not depend on anybody calling poll:
+     * deregistration waits for it, calling reclaim. The lock of the class is
+     * held around this slot, as around poll: a transport takes its own lock
+     * after that.
      * Frames between two addresses keep their order and are delivered one at
      * a time, and answers come from the address object that was asked.
      * NA_AGAIN: not now; core->wake when it may go. Absent together with put
@@ -4558,8 +4561,10 @@ struct na_core {
     /* Where the data of a frame belongs that is about to come, whose header is
      * here: registered memory, for the transport to receive `size` bytes in.
      * NULL: nowhere yet, the transport uses memory of its own. Called in the
-     * order of the frames. The memory stays until frame_unplace takes *place_p:
-     * after frame_arrived, with `data` what this returned, or without that. */
+     * order of the frames, by poll; it may be called with locks of the
+     * transport's held, as poll holds the lock of the class. The memory stays
+     * until frame_unplace takes *place_p: after frame_arrived, with `data` what
+     * this returned, or without that; any thread, any lock held. */
     void *(*frame_place)(struct na_class *na_class, struct na_addr *source,
         const void *header, size_t header_size, size_t size, void **place_p);
     void (*frame_unplace)(struct na_class *na_class, void *place);

@@ -634,10 +634,9 @@ struct na_mpi_class {
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
-    struct na_link sending;  /* na_mpi_out with an active request */
-    struct na_link orphans;  /* na_mpi_in whose receive nobody waits for */
-    struct na_link unplaced; /* na_mpi_in to be freed without the lock */
-    struct na_link spare;    /* na_mpi_out with a packet */
+    struct na_link sending; /* na_mpi_out with an active request */
+    struct na_link orphans; /* na_mpi_in whose receive nobody waits for */
+    struct na_link spare;   /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
 };
@@ -1701,22 +1700,7 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Free a packet. Memory of the core's is given back by na_mpi_unplace_all. */
-static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
-{
-    assert(in->request == MPI_REQUEST_NULL);
-    if (in->tag != 0)
-        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
-    in->tag = 0;
-    if (in->place != NULL) {
-        na_plug_list_push(&self->unplaced, &in->link);
-        return;
-    }
-    self->base.core->free(in->body);
-    self->base.core->free(in);
-}
-
-/* Give the core its memory back. Without the lock. */
+/* Give the core its memory back. */
 static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     if (in->place == NULL)
@@ -1726,22 +1710,15 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
     in->body = NULL;
 }
 
-/* Give back the memory of all packets that ended under the lock. Without it. */
-static void na_mpi_unplace_all(struct na_mpi_class *self)
+/* Free a packet that MPI does not use. The lock is held. */
+static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
-    for (;;) {
-        struct na_link *link;
-        struct na_mpi_in *in;
-
-        na_mpi_lock();
-        link = na_plug_list_pop(&self->unplaced);
-        na_mpi_unlock();
-        if (link == NULL)
-            return;
-        in = NA_MPI_OF(link, struct na_mpi_in, link);
-        na_mpi_unplace(self, in);
-        self->base.core->free(in);
-    }
+    assert(in->request == MPI_REQUEST_NULL);
+    if (in->tag != 0)
+        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
+    na_mpi_unplace(self, in);
+    self->base.core->free(in->body);
+    self->base.core->free(in);
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
@@ -1751,7 +1728,6 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
-    struct na_mpi_in *lender;
     unsigned char *body;
     MPI_Status status;
     int canceled = 0;
@@ -1759,10 +1735,9 @@ static void na_mpi_divert(
 
     if (in->place == NULL || in->request == MPI_REQUEST_NULL)
         return;
-    lender = (struct na_mpi_in *) self->base.core->alloc(sizeof(*lender));
     body = (unsigned char *) self->base.core->alloc(in->header.size);
-    if (lender == NULL || body == NULL)
-        goto keep;
+    if (body == NULL)
+        return;
     (void) MPI_Cancel(&in->request);
     if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done)
         goto keep;
@@ -1770,20 +1745,14 @@ static void na_mpi_divert(
     in->arrived = !canceled;
     if (!canceled)
         goto keep;
-    memset(lender, 0, sizeof(*lender));
-    na_plug_list_init(&lender->link);
-    lender->request = MPI_REQUEST_NULL;
-    lender->place = in->place;
-    in->place = NULL;
+    na_mpi_unplace(self, in);
     in->body = body;
     if (MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
             addr->channel->comm, &in->request) != MPI_SUCCESS)
         na_mpi_break(self, addr);
-    na_mpi_in_free(self, lender);
     return;
 
 keep:
-    self->base.core->free(lender);
     self->base.core->free(body);
 }
 
@@ -2143,7 +2112,6 @@ static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
     na_mpi_return(self, &end->bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
 }
@@ -2203,7 +2171,6 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
@@ -2262,7 +2229,6 @@ static void na_mpi_unreached(
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
         "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
@@ -2298,7 +2264,6 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
     if (disowned)
@@ -3966,7 +3931,6 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
                 na_mpi_unlock();
                 na_mpi_deliver(
                     self, addr, &in->header, in->head, in->head_size, in->body);
-                na_mpi_unplace(self, in);
                 n++;
                 na_mpi_lock();
                 na_mpi_in_free(self, in);
@@ -4041,7 +4005,6 @@ static unsigned na_mpi_poll(struct na_context *context)
     struct na_link bodies;
     bool timed;
     bool receiving;
-    bool unplaced;
     unsigned n;
 
     na_plug_list_init(&bodies);
@@ -4053,11 +4016,8 @@ static unsigned na_mpi_poll(struct na_context *context)
     receiving = !na_plug_list_empty(&self->receiving);
     if (!na_plug_list_empty(&self->orphans))
         na_mpi_orphans_free(self);
-    unplaced = !na_plug_list_empty(&self->unplaced);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    if (unplaced)
-        na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)
@@ -4116,7 +4076,6 @@ static void na_mpi_reclaim(struct na_class *na_class)
     }
     na_mpi_orphans_free(self);
     na_mpi_unlock();
-    na_mpi_unplace_all(self);
     na_mpi_return(self, &bodies);
 }
 
@@ -4202,7 +4161,6 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     na_plug_list_init(&self->receiving);
     na_plug_list_init(&self->sending);
     na_plug_list_init(&self->orphans);
-    na_plug_list_init(&self->unplaced);
     na_plug_list_init(&self->spare);
     for (i = 0; i < NA_MPI_BUCKETS; i++)
         na_plug_list_init(&self->buckets[i]);
@@ -4322,7 +4280,6 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             !na_plug_list_empty(&self->orphans);
         na_mpi_unlock();
         na_mpi_return(self, &bodies);
-        na_mpi_unplace_all(self);
         if (self->base.core->now_ns() >= until)
             return;
         if (busy)
@@ -4355,13 +4312,10 @@ static void na_mpi_shut(struct na_mpi_class *self)
         if (out->packet == NULL && out->release != NULL)
             na_plug_list_push(&bodies, link);
     }
-    while ((link = na_plug_list_pop(&self->orphans)) != NULL) {
-        if (NA_MPI_OF(link, struct na_mpi_in, link)->place != NULL)
-            na_plug_list_push(&self->unplaced, link);
-    }
+    while ((link = na_plug_list_pop(&self->orphans)) != NULL)
+        na_mpi_unplace(self, NA_MPI_OF(link, struct na_mpi_in, link));
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    na_mpi_unplace_all(self);
     while ((link = na_plug_list_pop(&self->spare)) != NULL)
         core->free(NA_MPI_OF(link, struct na_mpi_out, link));
 }

@@ -36,7 +36,9 @@ enum na_return {
     NA_IO_ERROR = 22,       /* the system or a library failed */
     NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
                                its address: look it up again */
-    NA_RETURN_MAX = 24
+    NA_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
+                               or not all arguments were decoded */
+    NA_RETURN_MAX = 25
 };
 
 enum hg_return {
@@ -69,10 +71,9 @@ enum hg_return {
     HG_CANCELED = NA_CANCELED,
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
-    HG_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
-                               or not all arguments were decoded */
-    HG_NA_ERROR = 25,       /* the network layer failed without a cause */
-    HG_OTHER_ERROR = 26,    /* for applications: none of the above */
+    HG_CHECKSUM_ERROR = NA_CHECKSUM_ERROR,
+    HG_NA_ERROR = 25,    /* the network layer failed without a cause */
+    HG_OTHER_ERROR = 26, /* for applications: none of the above */
     HG_RETURN_MAX = 27
 };
 

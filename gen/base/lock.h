@@ -113,8 +113,6 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
  * once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
-#if HG_ENABLE_SM /* for nobody else */
-
 /* Leave however often this thread has entered; and enter as often again. */
 static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
@@ -134,8 +132,6 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }
-
-#endif
 
 /* As hg_lock_wait_until, inside. */
 HG_PRIVATE bool hg_monitor_wait_until(

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "hg/header.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/live.h"
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */

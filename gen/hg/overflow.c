@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "na/context.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/mux.h"
 #include "na/rma.h"
 

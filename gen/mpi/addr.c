@@ -224,7 +224,6 @@ static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
     na_mpi_return(self, &end->bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
 }
@@ -284,7 +283,6 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
@@ -343,7 +341,6 @@ static void na_mpi_unreached(
     core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
         "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
@@ -379,7 +376,6 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         disowned = na_mpi_disown(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
-    na_mpi_unplace_all(self);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
     if (disowned)

@@ -240,10 +240,9 @@ struct na_mpi_class {
     struct na_link addrs;
     struct na_link timed;
     struct na_link receiving;
-    struct na_link sending;  /* na_mpi_out with an active request */
-    struct na_link orphans;  /* na_mpi_in whose receive nobody waits for */
-    struct na_link unplaced; /* na_mpi_in to be freed without the lock */
-    struct na_link spare;    /* na_mpi_out with a packet */
+    struct na_link sending; /* na_mpi_out with an active request */
+    struct na_link orphans; /* na_mpi_in whose receive nobody waits for */
+    struct na_link spare;   /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
 };

@@ -22,7 +22,6 @@ static void na_mpi_prepare(struct na_mpi_class *self)
     na_plug_list_init(&self->receiving);
     na_plug_list_init(&self->sending);
     na_plug_list_init(&self->orphans);
-    na_plug_list_init(&self->unplaced);
     na_plug_list_init(&self->spare);
     for (i = 0; i < NA_MPI_BUCKETS; i++)
         na_plug_list_init(&self->buckets[i]);
@@ -142,7 +141,6 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
             !na_plug_list_empty(&self->orphans);
         na_mpi_unlock();
         na_mpi_return(self, &bodies);
-        na_mpi_unplace_all(self);
         if (self->base.core->now_ns() >= until)
             return;
         if (busy)
@@ -175,13 +173,10 @@ static void na_mpi_shut(struct na_mpi_class *self)
         if (out->packet == NULL && out->release != NULL)
             na_plug_list_push(&bodies, link);
     }
-    while ((link = na_plug_list_pop(&self->orphans)) != NULL) {
-        if (NA_MPI_OF(link, struct na_mpi_in, link)->place != NULL)
-            na_plug_list_push(&self->unplaced, link);
-    }
+    while ((link = na_plug_list_pop(&self->orphans)) != NULL)
+        na_mpi_unplace(self, NA_MPI_OF(link, struct na_mpi_in, link));
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    na_mpi_unplace_all(self);
     while ((link = na_plug_list_pop(&self->spare)) != NULL)
         core->free(NA_MPI_OF(link, struct na_mpi_out, link));
 }

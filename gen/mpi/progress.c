@@ -87,7 +87,6 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
                 na_mpi_unlock();
                 na_mpi_deliver(
                     self, addr, &in->header, in->head, in->head_size, in->body);
-                na_mpi_unplace(self, in);
                 n++;
                 na_mpi_lock();
                 na_mpi_in_free(self, in);
@@ -162,7 +161,6 @@ static unsigned na_mpi_poll(struct na_context *context)
     struct na_link bodies;
     bool timed;
     bool receiving;
-    bool unplaced;
     unsigned n;
 
     na_plug_list_init(&bodies);
@@ -174,11 +172,8 @@ static unsigned na_mpi_poll(struct na_context *context)
     receiving = !na_plug_list_empty(&self->receiving);
     if (!na_plug_list_empty(&self->orphans))
         na_mpi_orphans_free(self);
-    unplaced = !na_plug_list_empty(&self->unplaced);
     na_mpi_unlock();
     na_mpi_return(self, &bodies);
-    if (unplaced)
-        na_mpi_unplace_all(self);
     if (receiving)
         n += na_mpi_poll_inboxes(self);
     if (timed)
@@ -237,7 +232,6 @@ static void na_mpi_reclaim(struct na_class *na_class)
     }
     na_mpi_orphans_free(self);
     na_mpi_unlock();
-    na_mpi_unplace_all(self);
     na_mpi_return(self, &bodies);
 }
 

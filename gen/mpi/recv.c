@@ -257,22 +257,7 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Free a packet. Memory of the core's is given back by na_mpi_unplace_all. */
-static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
-{
-    assert(in->request == MPI_REQUEST_NULL);
-    if (in->tag != 0)
-        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
-    in->tag = 0;
-    if (in->place != NULL) {
-        na_plug_list_push(&self->unplaced, &in->link);
-        return;
-    }
-    self->base.core->free(in->body);
-    self->base.core->free(in);
-}
-
-/* Give the core its memory back. Without the lock. */
+/* Give the core its memory back. */
 static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     if (in->place == NULL)
@@ -282,22 +267,15 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
     in->body = NULL;
 }
 
-/* Give back the memory of all packets that ended under the lock. Without it. */
-static void na_mpi_unplace_all(struct na_mpi_class *self)
+/* Free a packet that MPI does not use. The lock is held. */
+static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
-    for (;;) {
-        struct na_link *link;
-        struct na_mpi_in *in;
-
-        na_mpi_lock();
-        link = na_plug_list_pop(&self->unplaced);
-        na_mpi_unlock();
-        if (link == NULL)
-            return;
-        in = NA_MPI_OF(link, struct na_mpi_in, link);
-        na_mpi_unplace(self, in);
-        self->base.core->free(in);
-    }
+    assert(in->request == MPI_REQUEST_NULL);
+    if (in->tag != 0)
+        na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
+    na_mpi_unplace(self, in);
+    self->base.core->free(in->body);
+    self->base.core->free(in);
 }
 
 /* Receive a body that a peer was asked for in memory of our own, so that the
@@ -307,7 +285,6 @@ static void na_mpi_unplace_all(struct na_mpi_class *self)
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
-    struct na_mpi_in *lender;
     unsigned char *body;
     MPI_Status status;
     int canceled = 0;
@@ -315,10 +292,9 @@ static void na_mpi_divert(
 
     if (in->place == NULL || in->request == MPI_REQUEST_NULL)
         return;
-    lender = (struct na_mpi_in *) self->base.core->alloc(sizeof(*lender));
     body = (unsigned char *) self->base.core->alloc(in->header.size);
-    if (lender == NULL || body == NULL)
-        goto keep;
+    if (body == NULL)
+        return;
     (void) MPI_Cancel(&in->request);
     if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done)
         goto keep;
@@ -326,20 +302,14 @@ static void na_mpi_divert(
     in->arrived = !canceled;
     if (!canceled)
         goto keep;
-    memset(lender, 0, sizeof(*lender));
-    na_plug_list_init(&lender->link);
-    lender->request = MPI_REQUEST_NULL;
-    lender->place = in->place;
-    in->place = NULL;
+    na_mpi_unplace(self, in);
     in->body = body;
     if (MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
             addr->channel->comm, &in->request) != MPI_SUCCESS)
         na_mpi_break(self, addr);
-    na_mpi_in_free(self, lender);
     return;
 
 keep:
-    self->base.core->free(lender);
     self->base.core->free(body);
 }
 

@@ -114,6 +114,7 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
+    hg_mem_free(addr_core->emul_peer);
     hg_mem_free(addr_core);
 }
 

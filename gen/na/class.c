@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "na/addr.h"
 #include "na/context.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/live.h"
 #include "na/match.h"
 #include "na/msg.h"

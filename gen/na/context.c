@@ -6,7 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/live.h"
 #include "na/match.h"
 #include "na/msg.h"

@@ -27,6 +27,7 @@
 #include "na/queue.h"
 
 struct na_emul;
+struct na_emul_peer;
 struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
@@ -68,9 +69,10 @@ struct na_addr_core {
     char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
-    uint64_t asked;              /* bytes of its calls to the peer, in flight */
-    uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
+    struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
+    uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
+    uint64_t asked; /* bytes of its calls to the peer, in flight */
+    uint64_t room;  /* for these, as answers show; UINT64_MAX: unknown */
     /* Messages of its that wait. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -154,7 +156,6 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
-    bool sums_frames;         /* the emulation's have a CRC64 */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
     char prefix[4];           /* what users see before names: "na+", or "" */

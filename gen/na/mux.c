@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "na/addr.h"
 #include "na/context.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/msg.h"
 #include "na/mux_addr.h"
 #include "na/mux_lookup.h"

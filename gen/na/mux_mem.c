@@ -3,7 +3,7 @@
 #include "na/mux_mem.h"
 
 #include "base/log.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/op.h"
 #include "na/rma.h"
 

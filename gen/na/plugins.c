@@ -3,7 +3,7 @@
 #include "na/plugins.h"
 
 #include "base/log.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/self.h"
 #include "sm/sm.h"
 

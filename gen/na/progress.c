@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/live.h"
 #include "na/mux.h"
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma: memory handles, and the checks before data moves.
+ * rma: memory handles, cursors, and the checks before data moves.
  *
  * A handle describes memory by segments; everything else speaks of logical
  * offsets into their concatenation. Bounds and permissions of both sides are
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
+ *
+ * A cursor turns a logical offset into addresses, a contiguous run at a time.
+ * It never looks at a segment twice, so walking 65,536 segments takes as many
+ * steps. Segments may be empty. It belongs to one thread at a time and borrows
+ * the handle's segments. It stands at or before the end of its memory: callers
+ * check ranges before they set it.
  *
  * Locking: the class's list_lock guards the table of handles; use and
  * registration are atomics of the handle.
@@ -14,6 +20,35 @@
 #define HG_GEN_NA_RMA_H
 
 #include "na/core.h"
+
+struct na_cursor {
+    const struct na_segment *segments;
+    na_size_t count;
+    na_size_t index;  /* segment it stands in */
+    na_size_t offset; /* into that segment; at most its size */
+};
+
+/* Stand at a logical offset of memory whose segments are known, at most its
+ * size. */
+HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
+    const struct na_mem_handle *mem, na_offset_t offset);
+
+/* The contiguous bytes here: their address, and in *size_p how many, 1 to
+ * `limit`. There must be a byte left, and `limit` not 0. */
+HG_PRIVATE char *na_cursor_run(
+    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
+
+/* Pass over `size` bytes of the run. */
+HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
+
+/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
+ * there; stop before a longer one. The number of bytes copied. */
+HG_PRIVATE na_size_t na_cursor_gather(
+    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
+
+/* Copy `size` bytes of `data` into the memory from here on. */
+HG_PRIVATE void na_cursor_scatter(
+    struct na_cursor *cursor, const void *data, na_size_t size);
 
 /* Copy between two local descriptions, which may overlap within a segment;
  * ranges are checked already. */

@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "na/addr.h"
-#include "na/emul.h"
+#include "emul/emul.h"
 #include "na/loop.h"
 #include "na/rma.h"
 

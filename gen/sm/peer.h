@@ -62,7 +62,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "na/core.h"
-#include "na/cursor.h"
+#include "na/rma.h"
 #include "na/loop.h"
 #include "sm/meet.h"
 #include "sm/memory.h"

@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "na/emul.h"
-#include "na/emul_wire.h"
+#include "emul/emul.h"
 
 /* ==== mem ==== */
 

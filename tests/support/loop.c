@@ -22,6 +22,7 @@ struct loop_class {
 struct loop_addr {
     na_addr_t addr;
     struct loop_addr *next;
+    bool ended; /* by the peer: dead once the inbox is empty */
 };
 
 /* What is on its way: a message, or a frame of emulated RMA. */
@@ -92,6 +93,7 @@ static na_addr_t loop_peer(struct loop_class *loop, const char *name)
         return NULL;
     }
     entry->addr = addr;
+    entry->ended = false;
     pthread_mutex_lock(&loop_lock);
     entry->next = loop->addrs;
     loop->addrs = entry;
@@ -143,6 +145,37 @@ static na_return_t loop_lookup(struct na_op *op)
 void loop_kill(na_class_t *na_class, na_addr_t addr)
 {
     na_class->core->addr_dead(addr, NA_DISCONNECT);
+}
+
+/* The address of a peer that has ended the connection, or NULL; the lock is
+ * held. */
+static struct loop_addr *loop_ended(const struct loop_class *loop)
+{
+    struct loop_addr *entry = loop->addrs;
+
+    while (entry != NULL && !entry->ended)
+        entry = entry->next;
+    return entry;
+}
+
+/* End a connection: both ends learn of it. */
+static void loop_abandon(struct na_addr *addr)
+{
+    const char *name = addr->na_class->self_addr->name;
+    struct loop_class *to;
+
+    pthread_mutex_lock(&loop_lock);
+    to = loop_find(addr->name);
+    if (to != NULL) {
+        struct loop_addr *entry;
+
+        for (entry = to->addrs; entry != NULL; entry = entry->next)
+            entry->ended = entry->ended || strcmp(entry->addr->name, name) == 0;
+    }
+    pthread_mutex_unlock(&loop_lock);
+    if (to != NULL)
+        to->base.core->wake(&to->base);
+    addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
 }
 
 /* ---- Sending ---- */
@@ -318,18 +351,27 @@ static unsigned loop_poll(struct na_context *context)
     unsigned n = 0;
 
     for (;;) {
+        struct loop_addr *ended = NULL;
         struct loop_item *item;
 
         pthread_mutex_lock(&loop_lock);
         item = loop->first;
+        if (item == NULL)
+            ended = loop_ended(loop);
+        if (ended != NULL)
+            ended->ended = false;
         if (item != NULL) {
             loop->first = item->next;
             if (loop->first == NULL)
                 loop->last = NULL;
         }
         pthread_mutex_unlock(&loop_lock);
-        if (item == NULL)
+        if (ended != NULL)
+            core->addr_dead(ended->addr, NA_DISCONNECT);
+        else if (item == NULL)
             return n;
+        if (item == NULL)
+            continue;
         if (item->frame)
             core->frame_arrived(&loop->base, item->source, item->bytes,
                 item->header_size, item->bytes + item->header_size, item->size);
@@ -354,7 +396,7 @@ static na_bool_t loop_wait_begin(struct na_context *context)
     bool idle;
 
     pthread_mutex_lock(&loop_lock);
-    idle = loop->first == NULL;
+    idle = loop->first == NULL && loop_ended(loop) == NULL;
     pthread_mutex_unlock(&loop_lock);
     return idle ? NA_TRUE : NA_FALSE;
 }
@@ -425,6 +467,7 @@ static const struct na_plugin loop_plugin = {
     .open = loop_open,
     .close = loop_close,
     .addr_lookup = loop_lookup,
+    .addr_abandon = loop_abandon,
     .addr_resolve = loop_resolve,
     .msg_send = loop_send,
     .frame_send = loop_frame_send,

@@ -128,6 +128,19 @@ static void emul_pipe_push(struct emul_side *to, struct emul_pipe_frame *frame)
     hg_unlock(&to->pair->lock);
 }
 
+/* As poll calls it. */
+static void *emul_frame_place(struct emul_side *side, struct na_addr *source,
+    const void *header, size_t header_size, size_t size, void **place_p)
+{
+    void *memory;
+
+    hg_enter(side->core.lock);
+    memory = na_emul_frame_place(
+        &side->core.pub, source, header, header_size, size, place_p);
+    hg_leave(side->core.lock);
+    return memory;
+}
+
 static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
     size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
@@ -169,8 +182,8 @@ static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
         frame->release = NULL;
     }
     if (from->pair->places)
-        frame->memory = na_emul_frame_place(
-            &to->core.pub, to->peer, header, header_size, size, &frame->place);
+        frame->memory = emul_frame_place(
+            to, to->peer, header, header_size, size, &frame->place);
     emul_pipe_push(to, frame);
     return NA_SUCCESS;
 }
@@ -248,7 +261,12 @@ static void emul_drop_frames(struct emul_side *side)
 
 static unsigned emul_poll(struct emul_side *side)
 {
-    return na_emul_poll(side->core.emul);
+    unsigned n;
+
+    hg_enter(side->core.lock);
+    n = na_emul_poll(side->core.emul);
+    hg_leave(side->core.lock);
+    return n;
 }
 
 /* Until nothing moves any more. */
@@ -473,11 +491,22 @@ static struct emul_pair *emul_open(
     return pair;
 }
 
+static size_t emul_xfer_count(const struct emul_side *side)
+{
+    const struct na_link *head = &side->core.emul->xfers;
+    const struct na_link *link;
+    size_t count = 0;
+
+    for (link = head->next; link != head; link = link->next)
+        count++;
+    return count;
+}
+
 /* Nothing is left of any transfer. */
 static void emul_check_idle(struct emul_pair *pair)
 {
-    HG_CHECK_EQ_U64(atomic_load(&pair->a.core.emul->active), 0);
-    HG_CHECK_EQ_U64(atomic_load(&pair->b.core.emul->active), 0);
+    HG_CHECK_EQ_U64(emul_xfer_count(&pair->a), 0);
+    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 0);
     HG_CHECK(!na_emul_has_work(pair->a.core.emul));
     HG_CHECK(!na_emul_has_work(pair->b.core.emul));
     HG_CHECK_EQ_U64(pair->a.core.emul->origins.count, 0);

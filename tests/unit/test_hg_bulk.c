@@ -418,7 +418,7 @@ static size_t bulk_write_lie(
         mem.size = lie->told_size[i];
         hg_wire_put64(&wire, lie->mem_size[i]);
         hg_wire_put32(&wire, NA_EMUL_WIRE_HANDLE_SIZE + lie->length);
-        na_emul_wire_put_handle(
+        na_emul_mem_serialize(
             &mem, hg_wire_take(&wire, NA_EMUL_WIRE_HANDLE_SIZE));
     }
     HG_CHECK(!wire.failed);

@@ -110,6 +110,31 @@ HG_TEST(event_loop_is_woken_for_what_is_to_be_said_again)
     event_close(&event);
 }
 
+/* The emulation asks a transport after a while whether it still moves pieces of
+ * withdrawn memory: it does not until `due`. */
+static struct na_emul_reg event_reg;
+static uint64_t event_due;
+
+static na_bool_t event_retract(struct na_mem_handle *mem)
+{
+    (void) mem;
+    return hg_clock_now() < event_due;
+}
+
+static void event_touch(struct na_emul *emul, uint64_t due)
+{
+    struct na_class_core *core = na_class_core_of(emul->na_class);
+
+    hg_enter(core->lock);
+    core->ops.mem_retract = event_retract;
+    event_due = due;
+    memset(&event_reg, 0, sizeof(event_reg));
+    event_reg.refs = 2; /* it is not freed */
+    hg_list_push(&emul->touched, &event_reg.link);
+    emul->touched_at = due;
+    hg_leave(core->lock);
+}
+
 /* Nor does anybody wake for what emulated RMA tries again after a while. */
 HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
 {
@@ -128,19 +153,15 @@ HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
     emul = na_class_emul(end.na_class);
     HG_CHECK(emul != NULL);
     due = hg_clock_after_ms(50);
-    hg_lock(&emul->lock);
-    atomic_fetch_add(&emul->active, 1);
-    emul->unsaid_at = due;
-    hg_unlock(&emul->lock);
+    event_touch(emul, due);
     if (pfd.fd >= 0) {
         HG_CHECK(!hg_context_event_ready(context));
         HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
         HG_CHECK(hg_clock_now() >= due);
     }
-    hg_lock(&emul->lock);
-    atomic_fetch_sub(&emul->active, 1);
-    emul->unsaid_at = 0;
-    hg_unlock(&emul->lock);
+    hg_enter(na_class_core_of(end.na_class)->lock);
+    hg_list_remove(&event_reg.link);
+    hg_leave(na_class_core_of(end.na_class)->lock);
     hg_context_destroy(context);
     engine_close_end(&end);
 }
@@ -169,10 +190,7 @@ static void event_try_na(const char *string, unsigned part)
     for (rounds = 0; rounds < 2 && pfd.fd >= 0; rounds++) {
         uint64_t due = hg_clock_after_ms(50);
 
-        hg_lock(&emul->lock);
-        atomic_fetch_add(&emul->active, 1);
-        emul->unsaid_at = due;
-        hg_unlock(&emul->lock);
+        event_touch(emul, due);
         HG_CHECK_EQ_INT(NA_Poll_get_fd(na_class, context), pfd.fd);
         HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_TRUE);
         HG_CHECK_EQ_INT(poll(&pfd, 1, 0), 0);
@@ -180,8 +198,7 @@ static void event_try_na(const char *string, unsigned part)
         HG_CHECK(hg_clock_now() >= due);
         HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_FALSE);
         HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
-        HG_CHECK_EQ_U64(emul->unsaid_at, 0);
-        atomic_fetch_sub(&emul->active, 1);
+        HG_CHECK(hg_list_is_empty(&emul->touched));
         /* It is silent again. */
         while (NA_Poll_try_wait(na_class, context) == NA_FALSE)
             HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms cursor, emul_xfer, emul_send and emul when all goes well, or is
+ * The modules xfer and emul, and cursors, when all goes well, or is
  * refused: data of every shape, windows, turns, refusals.
  */
 #include "emul_pair.h"
@@ -114,14 +114,14 @@ HG_TEST(emul_keeps_memory_until_it_is_unplaced)
     HG_CHECK(emul_poll(&pair->b) > 0);
     frame = HG_CONTAINER_OF(pair->a.in.next, struct emul_pipe_frame, link);
     HG_CHECK(frame->memory != NULL);
-    HG_CHECK(na_emul_frame_place(&pair->a.core.pub, pair->a.peer, frame->header,
+    HG_CHECK(emul_frame_place(&pair->a, pair->a.peer, frame->header,
                  frame->header_size, frame->size, &place) == NULL);
     HG_CHECK_OK(
         na_emul_cancel(&plain.call.op.pub, na_op_id_of(&plain.call.op.pub)));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
     emul_drop_frames(&pair->a);
-    emul_check_end(&plain.call, NA_CANCELED);
     emul_settle(pair);
+    emul_check_end(&plain.call, NA_CANCELED);
     emul_check_idle(pair);
     emul_plain_free(&plain);
     emul_close(pair);
@@ -142,8 +142,8 @@ static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
     wire.id = id;
     wire.offset = offset;
     header_size = na_emul_wire_encode(&wire, header);
-    memory = na_emul_frame_place(
-        &pair->a.core.pub, source, header, header_size, size, &place);
+    memory =
+        emul_frame_place(&pair->a, source, header, header_size, size, &place);
     if (memory != NULL)
         na_emul_frame_unplace(&pair->a.core.pub, place);
     return memory;
@@ -500,7 +500,117 @@ HG_TEST(emul_reports_what_the_transport_reports)
     emul_close(pair);
 }
 
+/* ---- Sums ---- */
+
+/* A bit of the n-th frame with data changes on the way to `side`; true: there
+ * was such a frame. */
+static bool emul_flip(struct emul_side *side, unsigned *n)
+{
+    struct emul_pipe_frame *frame;
+
+    if (hg_list_is_empty(&side->in))
+        return false;
+    frame = HG_CONTAINER_OF(side->in.next, struct emul_pipe_frame, link);
+    if (frame->size == 0 || (*n)-- != 0)
+        return false;
+    ((unsigned char *) frame->copy)[frame->size / 2] ^= 0x10;
+    return true;
+}
+
+/* The code of a transfer, of which a bit changes in its n-th frame. */
+static na_return_t emul_damage(bool put, size_t size, unsigned n, bool places)
+{
+    struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_COPY);
+    struct emul_side *to = put ? &pair->b : &pair->a;
+    struct emul_plain plain;
+    bool flipped = false;
+    bool more = true;
+    na_return_t ret;
+
+    pair->places = places;
+    pair->a.core.ops.put = na_emul_put;
+    HG_CHECK_OK(na_emul_sum_frames(&pair->a.core.pub, true));
+    emul_plain_make(&plain, pair, size);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, put, size));
+    while (more) {
+        more = emul_poll(to) > 0 || emul_deliver(to->other) ||
+            emul_poll(to->other) > 0;
+        if (!more) {
+            flipped = flipped || emul_flip(to, &n);
+            more = emul_deliver(to);
+        }
+    }
+    emul_settle(pair);
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 1);
+    ret = plain.call.ret;
+    HG_CHECK_RET(ret, flipped ? NA_CHECKSUM_ERROR : NA_SUCCESS);
+    HG_CHECK_EQ_U64(emul_counter(to, "rma_damaged"), flipped ? 1 : 0);
+    HG_CHECK_EQ_U64(emul_counter(to, "rma_malformed"), 0);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+    return ret;
+}
+
+HG_TEST(emul_finds_a_changed_bit_in_each_frame)
+{
+    unsigned shape;
+
+    hg_test_expect_log("changed on the way");
+    for (shape = 0; shape < 8; shape++) {
+        size_t size = shape & 2 ? 100 : 40000;
+        unsigned n = 0;
+
+        while (emul_damage(shape & 1, size, n, shape & 4) != NA_SUCCESS)
+            n++;
+        HG_CHECK_EQ_U64(n, (size + 4095) / 4096);
+    }
+}
+
+/* Without the option nobody looks; with it a frame without a sum is refused. */
+HG_TEST(emul_sums_only_what_was_asked_for)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_pipe_frame *frame;
+    struct emul_plain plain;
+    unsigned n = 0;
+
+    emul_plain_make(&plain, pair, 1000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 1000));
+    HG_CHECK(emul_flip(&pair->b, &n));
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    pair->a.core.ops.put = na_emul_put;
+    HG_CHECK_OK(na_emul_sum_frames(&pair->a.core.pub, true));
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 1000));
+    HG_CHECK(emul_deliver(&pair->b));
+    (void) emul_poll(&pair->b);
+    frame = HG_CONTAINER_OF(pair->a.in.next, struct emul_pipe_frame, link);
+    frame->header[4] &= (unsigned char) ~NA_EMUL_WIRE_SUM;
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_PROTOCOL_ERROR);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 1);
+    HG_CHECK_OK(na_emul_sum_frames(&pair->a.core.pub, false));
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 1000));
+    n = 0;
+    HG_CHECK(emul_flip(&pair->b, &n));
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    pair->a.core.ops.put = NULL; /* the transport moves some itself */
+    HG_CHECK_RET(na_emul_sum_frames(&pair->a.core.pub, true), NA_OPNOTSUPPORT);
+    HG_CHECK_OK(na_emul_sum_frames(&pair->a.core.pub, false));
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 /* ---- Refusals ---- */
+
+static struct na_addr *emul_abandoned;
+
+static void emul_abandon_addr(struct na_addr *addr)
+{
+    emul_abandoned = addr;
+}
 
 HG_TEST(emul_reports_refusals)
 {
@@ -565,76 +675,37 @@ HG_TEST(emul_reports_refusals)
     emul_close(pair);
 }
 
-static bool emul_say_no(struct emul_pair *pair)
-{
-    struct na_emul *emul = pair->b.core.emul;
-    bool kept;
-
-    hg_lock(&emul->lock);
-    kept = na_emul_send_refusal(emul, pair->b.peer, 77, NA_NOENTRY);
-    hg_unlock(&emul->lock);
-    return kept;
-}
-
-/* For want of room or memory a refusal is kept until it was said. Meanwhile
- * progress sleeps: till the transport wakes it, or for a moment. */
-HG_TEST(emul_keeps_a_refusal_until_it_can_be_said)
+/* A refusal that the transport does not take now ends the connection: no
+ * correct peer asks for so much. */
+HG_TEST(emul_ends_a_connection_that_takes_no_refusal)
 {
     static const na_return_t wants[] = {NA_AGAIN, NA_NOMEM};
-    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
-    struct na_emul *emul = pair->b.core.emul;
     unsigned i;
 
+    hg_test_expect_log("cannot be refused");
     for (i = 0; i < 2; i++) {
-        uint64_t soon = hg_clock_after_ms(NA_EMUL_UNSAID_MS - 1);
+        struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+        struct na_emul_wire wire;
+        unsigned char header[NA_EMUL_WIRE_MAX];
 
+        pair->b.core.ops.addr_abandon = emul_abandon_addr;
+        emul_abandoned = NULL;
+        memset(&wire, 0, sizeof(wire));
+        wire.type = NA_EMUL_WIRE_GET_REQ;
+        wire.key = 1;
+        wire.length = 100;
+        wire.window = 1 << 20;
         pair->refuse = wants[i];
-        HG_CHECK(emul_say_no(pair));
-        HG_CHECK_EQ_U64(emul_poll(&pair->b), 0);
-        if (wants[i] == NA_AGAIN) {
-            HG_CHECK(!na_emul_has_work(emul));
-            HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
-        } else {
-            HG_CHECK(na_emul_due(emul) > soon);
-            HG_CHECK(na_emul_due(emul) < HG_CLOCK_NEVER);
-            while (hg_clock_now() < na_emul_due(emul))
-                HG_CHECK(!na_emul_has_work(emul) ||
-                    hg_clock_now() >= na_emul_due(emul));
-            HG_CHECK(na_emul_has_work(emul));
-        }
+        for (; wire.id < NA_EMUL_TARGETS_MAX + 1; wire.id++)
+            na_emul_frame_arrived(&pair->b.core.pub, pair->b.peer, header,
+                na_emul_wire_encode(&wire, header), NULL, 0);
+        HG_CHECK(emul_abandoned == pair->b.peer);
+        HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_dropped"), 1);
         pair->refuse = NA_SUCCESS;
-        HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
-        HG_CHECK(!na_emul_has_work(emul));
-        HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
         emul_settle(pair);
-        /* It came; nobody had asked. */
-        HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), i + 1);
+        emul_check_idle(pair);
+        emul_close(pair);
     }
-    emul_check_idle(pair);
-    emul_close(pair);
-}
-
-/* One peer has a few places, and one refusal that cannot go holds up none. */
-HG_TEST(emul_keeps_few_refusals_of_a_peer_and_tries_each)
-{
-    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
-    struct na_emul *emul = pair->b.core.emul;
-    unsigned i;
-
-    pair->refuse = NA_AGAIN;
-    for (i = 0; i < NA_EMUL_UNSAID_EACH; i++)
-        HG_CHECK(emul_say_no(pair));
-    HG_CHECK(!emul_say_no(pair));
-    HG_CHECK_EQ_INT(emul->unsaid_count, NA_EMUL_UNSAID_EACH);
-    pair->refuse = NA_SUCCESS;
-    pair->again = 1;
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), NA_EMUL_UNSAID_EACH - 1);
-    HG_CHECK_EQ_INT(emul->unsaid_count, 1);
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
-    emul_settle(pair);
-    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), NA_EMUL_UNSAID_EACH);
-    emul_check_idle(pair);
-    emul_close(pair);
 }
 
 HG_TEST(emul_refuses_a_flood)
@@ -659,8 +730,7 @@ HG_TEST(emul_refuses_a_flood)
         na_emul_frame_arrived(
             &pair->b.core.pub, pair->b.peer, header, size, NULL, 0);
     }
-    HG_CHECK_EQ_U64(
-        atomic_load(&pair->b.core.emul->active), NA_EMUL_TARGETS_MAX);
+    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), NA_EMUL_TARGETS_MAX);
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_refused"), extra);
     HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
     emul_settle(pair);
@@ -684,7 +754,7 @@ HG_TEST(emul_serves_a_repeated_request_once)
             frame->header_size, frame->data, frame->size);
         HG_CHECK(emul_deliver(&pair->b));
         HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_malformed"), put + 1);
-        HG_CHECK_EQ_U64(atomic_load(&pair->b.core.emul->active), 1);
+        HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 1);
         emul_settle(pair);
         emul_check_end(&plain.call, NA_SUCCESS);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms of emulated RMA when things end early: canceled, withdrawn, dead,
+ * Emulated RMA when things end early: canceled, withdrawn, dead,
  * out of memory, lied to, and all of it from several threads.
  */
 #include "emul_pair.h"
@@ -189,9 +189,10 @@ HG_TEST(emul_refuses_the_dead)
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 5000));
     HG_CHECK(emul_deliver(&pair->b));
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_stale"), 1);
-    HG_CHECK_EQ_U64(atomic_load(&pair->b.core.emul->active), 0);
+    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 0);
     emul_mem_check(&plain.owned);
     emul_kill(&pair->a, NA_HOSTUNREACH);
+    (void) emul_poll(&pair->a);
     emul_check_end(&plain.call, NA_HOSTUNREACH);
     HG_CHECK_RET(emul_plain_start(&plain, pair, true, 5000), NA_HOSTUNREACH);
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
@@ -379,8 +380,7 @@ HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
             HG_CHECK_OK(
                 emul_plain_start(&plain, pair, finished % 2 == 0, 50000));
         }
-        HG_CHECK(
-            atomic_load(&pair->b.core.emul->active) <= NA_EMUL_TARGETS_MAX + 2);
+        HG_CHECK(emul_xfer_count(&pair->b) <= NA_EMUL_TARGETS_MAX + 2);
     }
     HG_CHECK(finished > 100);
     HG_CHECK(emul_counter(&pair->b, "rma_malformed") > 1000);
@@ -598,11 +598,8 @@ static void emul_tell_lie(const struct emul_lie *lie)
         &pair->a.core.emul->origins, &cursor, &wire.id);
     HG_CHECK(xfer != NULL);
     if (!lie->to_origin) {
-        struct na_emul_peer *peer =
-            na_emul_xfer_find_peer(pair->b.core.emul, pair->b.peer);
-
-        HG_CHECK(peer != NULL);
-        xfer = na_emul_xfer_find_target(peer, wire.id);
+        xfer =
+            na_emul_xfer_find_target(pair->b.core.emul, pair->b.peer, wire.id);
         HG_CHECK(xfer != NULL);
     }
     wire.type = lie->type;
@@ -898,62 +895,23 @@ static void emul_get_a_window(
         continue;
 }
 
-/* Only a peer that keeps frames of the memory, or of an operation of the
- * context, may lose its connection when that is withdrawn or destroyed. */
-HG_TEST(emul_finds_the_peers_that_keep_frames)
+/* Whether a thread waits for frames of memory that is deregistered. */
+static bool emul_is_waiting(struct emul_side *side)
 {
-    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
-    struct na_emul *emul = pair->a.core.emul;
-    struct na_addr *holder;
-    struct emul_plain plain, other;
-    unsigned held = 0, turn;
+    bool waits;
 
-    emul_plain_make(&plain, pair, 50000);
-    emul_plain_make(&other, pair, 50000);
-    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 50000));
-    for (turn = 0; turn < 12; turn++) {
-        emul_turn(pair, turn % 4); /* nothing is released */
-        hg_lock(&emul->lock);
-        HG_CHECK(
-            na_emul_find_holder(emul, &pair->a.context2.pub, NULL, 0) == NULL);
-        HG_CHECK(
-            na_emul_find_holder(emul, NULL, other.local.handle, 0) == NULL);
-        holder = na_emul_find_holder(emul, &pair->a.context.pub, NULL, 0);
-        if (holder != NULL) {
-            held++;
-            HG_CHECK(holder == pair->a.peer);
-            HG_CHECK(na_emul_find_holder(emul, &pair->a.context.pub, NULL, 1) ==
-                NULL);
-            HG_CHECK(na_emul_find_holder(emul, NULL, plain.local.handle, 0) ==
-                holder);
-            na_addr_unref(holder);
-            na_addr_unref(holder);
-        }
-        hg_unlock(&emul->lock);
-    }
-    HG_CHECK(held > 0);
-    emul_settle(pair);
-    emul_check_end(&plain.call, NA_SUCCESS);
-    emul_plain_free(&plain);
-    emul_plain_free(&other);
-    emul_close(pair);
+    hg_enter(side->core.lock);
+    waits = side->core.emul->regs.count == 0;
+    hg_leave(side->core.lock);
+    return waits;
 }
 
 static void *emul_give_back_later(void *arg)
 {
     struct emul_pair *pair = (struct emul_pair *) arg;
 
-    /* Until the other thread waits. */
-    for (;;) {
-        unsigned waiters;
-
-        hg_lock(&pair->b.core.emul->lock);
-        waiters = pair->b.core.emul->waiters;
-        hg_unlock(&pair->b.core.emul->lock);
-        if (waiters > 0)
-            break;
+    while (!emul_is_waiting(&pair->b))
         (void) sched_yield();
-    }
     while (emul_release_one(pair))
         continue;
     return NULL;
@@ -1077,7 +1035,6 @@ static void emul_withdraw(bool polled)
     na_mem_handle_t mem;
     unsigned char *buf = (unsigned char *) hg_mem_alloc(size);
     unsigned char bytes[NA_EMUL_WIRE_HANDLE_SIZE];
-    uint64_t wakes;
 
     HG_CHECK(buf != NULL);
     memset(buf, 'w', size);
@@ -1096,10 +1053,9 @@ static void emul_withdraw(bool polled)
         continue;
     HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
     HG_CHECK(!na_emul_has_work(emul));
-    wakes = atomic_load(&pair->b.wakes);
+    HG_CHECK(na_emul_due(emul) < HG_CLOCK_NEVER);
     while (emul_release_one(pair))
         continue;
-    HG_CHECK(atomic_load(&pair->b.wakes) > wakes);
     HG_CHECK(na_emul_has_work(emul));
     if (polled) {
         emul_settle(pair);
@@ -1158,76 +1114,26 @@ HG_TEST(emul_reclaims_while_it_deregisters)
     emul_close(pair);
 }
 
-/* What the thread that copies meets in the middle of it: its page is not
- * writable yet, and meanwhile the operation is canceled. */
-static struct emul_call *emul_fault_call;
-static void *emul_fault_page;
-static size_t emul_fault_size;
-
-static void emul_on_fault(int signal_number)
-{
-    struct na_op *op = &emul_fault_call->op.pub;
-
-    (void) signal_number;
-    HG_CHECK_OK(na_emul_cancel(op, na_op_id_of(op)));
-    HG_CHECK_EQ_INT(atomic_load(&emul_fault_call->ends), 0);
-    HG_CHECK_EQ_INT(
-        mprotect(emul_fault_page, emul_fault_size, PROT_READ | PROT_WRITE), 0);
-}
-
-HG_TEST(emul_ends_nothing_while_it_copies)
-{
-    struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_ARRIVAL);
-    struct emul_plain plain;
-    struct sigaction action, before;
-    na_mem_handle_t local;
-
-    emul_plain_make(&plain, pair, 65536);
-    emul_fault_size = 65536;
-    emul_fault_page = mmap(
-        NULL, emul_fault_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    HG_CHECK(emul_fault_page != MAP_FAILED);
-    HG_CHECK_OK(NA_Mem_handle_create(&pair->a.core.pub, emul_fault_page,
-        emul_fault_size, NA_MEM_READWRITE, &local));
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = emul_on_fault;
-    emul_fault_call = &plain.call;
-    HG_CHECK_OK(emul_start(
-        &plain.call, &pair->a, false, local, 0, plain.remote, 0, 65536));
-    HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
-    HG_CHECK_EQ_INT(sigaction(SIGSEGV, &action, &before), 0);
-    HG_CHECK(emul_deliver(&pair->a));
-    HG_CHECK_EQ_INT(sigaction(SIGSEGV, &before, NULL), 0);
-    emul_check_end(&plain.call, NA_CANCELED);
-    emul_settle(pair);
-    emul_check_idle(pair);
-    HG_CHECK_OK(NA_Mem_handle_free(&pair->a.core.pub, local));
-    HG_CHECK_EQ_INT(munmap(emul_fault_page, emul_fault_size), 0);
-    emul_plain_free(&plain);
-    emul_close(pair);
-}
-
-/* An end that comes from a release callback is found by the next poll, and
- * progress is woken for it. */
-HG_TEST(emul_wakes_for_what_a_release_ends)
+/* Frames that the transport returns are taken back by a poll, which is due soon
+ * when an operation waits for that. */
+HG_TEST(emul_looks_for_what_a_release_ends)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct na_emul *emul = pair->a.core.emul;
     struct emul_plain plain;
-    uint64_t wakes;
 
     emul_plain_make(&plain, pair, 4096);
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 4096));
+    HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
     HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 2); /* DONE leaves, and all is over */
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1); /* DONE leaves, and all is over */
     HG_CHECK(emul_deliver(&pair->a));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
-    HG_CHECK(!na_emul_has_work(pair->a.core.emul));
-    wakes = atomic_load(&pair->a.wakes);
+    HG_CHECK(!na_emul_has_work(emul));
+    HG_CHECK(na_emul_due(emul) <= hg_clock_after_ms(NA_EMUL_RETURN_MS));
     HG_CHECK(emul_release_one(pair));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0); /* not on its thread */
-    HG_CHECK_EQ_U64(atomic_load(&pair->a.wakes), wakes + 1);
-    HG_CHECK(na_emul_has_work(pair->a.core.emul));
+    HG_CHECK(na_emul_has_work(emul));
     HG_CHECK_EQ_U64(emul_poll(&pair->a), 1);
     emul_check_end(&plain.call, NA_SUCCESS);
     emul_settle(pair);

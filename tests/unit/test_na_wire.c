@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The room emul_wire: frames and memory handles of emulated RMA as bytes. What
- * they mean is tested in test_na_emul.c.
+ * Frames and memory handles of emulated RMA as bytes. What they mean is tested
+ * in test_na_emul.c.
  */
 #include "support/house.h"
 
@@ -10,6 +10,7 @@
 
 #define WIRE_ID 0x0807060504030201u
 #define WIRE_KEY 0xa8a7a6a5a4a3a2a1u
+#define WIRE_SUM 0xc8c7c6c5c4c3c2c1u
 
 /* In the order of struct na_emul_wire. */
 static const struct {
@@ -19,26 +20,41 @@ static const struct {
 } wire_vectors[] = {
     {"get_req",
         {NA_EMUL_WIRE_GET_REQ, 0, 0, WIRE_ID, WIRE_KEY, 0x10000, 0x20000,
-            4 << 20},
+            4 << 20, 0},
         false},
     {"put_req",
         {NA_EMUL_WIRE_PUT_REQ, NA_EMUL_WIRE_WANT_ACK, 0, WIRE_ID, WIRE_KEY,
-            0x10000, 0x20000, 4 << 20},
+            0x10000, 0x20000, 4 << 20, 0},
         true},
-    {"put_data", {NA_EMUL_WIRE_PUT_DATA, 0, 0, WIRE_ID, 0, 0x8000, 0, 0}, true},
+    {"put_data", {NA_EMUL_WIRE_PUT_DATA, 0, 0, WIRE_ID, 0, 0x8000, 0, 0, 0},
+        true},
     {"put_data_far",
         {NA_EMUL_WIRE_PUT_DATA, NA_EMUL_WIRE_WANT_ACK, 0, WIRE_ID, 0,
-            0x100000000u, 0, 0},
+            0x100000000u, 0, 0, 0},
         true},
-    {"get_ack", {NA_EMUL_WIRE_GET_ACK, 0, 0, WIRE_ID, 0, 0x8000, 0, 0}, false},
-    {"abort", {NA_EMUL_WIRE_ABORT, 0, 0, WIRE_ID, 0, 0, 0, 0}, false},
+    {"get_ack", {NA_EMUL_WIRE_GET_ACK, 0, 0, WIRE_ID, 0, 0x8000, 0, 0, 0},
+        false},
+    {"abort", {NA_EMUL_WIRE_ABORT, 0, 0, WIRE_ID, 0, 0, 0, 0, 0}, false},
     {"get_data",
         {NA_EMUL_WIRE_GET_DATA, NA_EMUL_WIRE_WANT_ACK, 0, WIRE_ID, 0, 0x8000, 0,
-            0},
+            0, 0},
         true},
-    {"put_ack", {NA_EMUL_WIRE_PUT_ACK, 0, 0, WIRE_ID, 0, 0x8000, 0, 0}, false},
-    {"done", {NA_EMUL_WIRE_DONE, 0, 0, WIRE_ID, 0, 0, 0, 0}, false},
-    {"done_refused", {NA_EMUL_WIRE_DONE, 0, NA_NOENTRY, WIRE_ID, 0, 0, 0, 0},
+    {"get_data_sum",
+        {NA_EMUL_WIRE_GET_DATA, NA_EMUL_WIRE_WANT_ACK | NA_EMUL_WIRE_SUM, 0,
+            WIRE_ID, 0, 0x8000, 0, 0, WIRE_SUM},
+        true},
+    {"put_req_sum",
+        {NA_EMUL_WIRE_PUT_REQ, NA_EMUL_WIRE_SUM, 0, WIRE_ID, WIRE_KEY, 0x10000,
+            0x20000, 4 << 20, WIRE_SUM},
+        true},
+    {"get_req_sum",
+        {NA_EMUL_WIRE_GET_REQ, NA_EMUL_WIRE_SUM, 0, WIRE_ID, WIRE_KEY, 0x10000,
+            0x20000, 4 << 20, 0},
+        false},
+    {"put_ack", {NA_EMUL_WIRE_PUT_ACK, 0, 0, WIRE_ID, 0, 0x8000, 0, 0, 0},
+        false},
+    {"done", {NA_EMUL_WIRE_DONE, 0, 0, WIRE_ID, 0, 0, 0, 0, 0}, false},
+    {"done_refused", {NA_EMUL_WIRE_DONE, 0, NA_NOENTRY, WIRE_ID, 0, 0, 0, 0, 0},
         false},
 };
 
@@ -55,6 +71,7 @@ static void wire_check(
     HG_CHECK_EQ_U64(got->offset, want->offset);
     HG_CHECK_EQ_U64(got->length, want->length);
     HG_CHECK_EQ_U64(got->window, want->window);
+    HG_CHECK_EQ_U64(got->sum, want->sum);
 }
 
 /* Cut anywhere, with data where none belongs, of another version or type. */
@@ -137,10 +154,10 @@ static void wire_check_handle(struct golden *golden, const char *name,
     mem.key = key;
     mem.size = memory_size;
     HG_CHECK_EQ_U64(size, sizeof(room));
-    na_emul_wire_put_handle(&mem, room);
+    na_emul_mem_serialize(&mem, room);
     HG_CHECK_EQ_MEM(room, bytes, size);
     memset(&mem, 0, sizeof(mem));
-    HG_CHECK_OK(na_emul_wire_get_handle(&mem, bytes, size));
+    HG_CHECK_OK(na_emul_mem_deserialize(&mem, bytes, size));
     HG_CHECK_EQ_U64(mem.flags, flags);
     HG_CHECK_EQ_U64(mem.key, key);
     HG_CHECK_EQ_U64(mem.size, memory_size);
@@ -148,20 +165,20 @@ static void wire_check_handle(struct golden *golden, const char *name,
     for (i = 0; i <= size + 1; i++) {
         if (i != size)
             HG_CHECK_RET(
-                na_emul_wire_get_handle(&mem, bytes, i), NA_PROTOCOL_ERROR);
+                na_emul_mem_deserialize(&mem, bytes, i), NA_PROTOCOL_ERROR);
     }
     for (i = 0; i < 8; i++) { /* magic, version, flags, zeros */
         memcpy(room, bytes, size);
         room[i] ^= 0x80;
         HG_CHECK_RET(
-            na_emul_wire_get_handle(&mem, room, size), NA_PROTOCOL_ERROR);
+            na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
     }
     memcpy(room, bytes, size);
     room[3] = 0; /* neither to be read nor written */
-    HG_CHECK_RET(na_emul_wire_get_handle(&mem, room, size), NA_PROTOCOL_ERROR);
+    HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
     memcpy(room, bytes, size);
     memset(room + 8, 0, 8); /* no key */
-    HG_CHECK_RET(na_emul_wire_get_handle(&mem, room, size), NA_PROTOCOL_ERROR);
+    HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
 }
 
 HG_TEST(emul_wire_handles_match_their_picture)

@@ -5,10 +5,10 @@
  *
  * A transport that leaves put and get empty and offers frame_send gets them
  * from here. The initiator names a registration by a random 64-bit key, an
- * offset and a length; the target, while it makes progress, checks key,
- * bounds and permission, and sends the data straight from the registered
- * memory, or receives it straight into it, in frames under a window. Nothing
- * a peer says is used as a pointer, a size or an index before it is checked.
+ * offset and a length. The target checks key, bounds and permission while it
+ * makes progress. It then sends the data from the registered memory, or
+ * receives it there, in frames under a window. Nothing that a peer sends is
+ * used as a pointer, a size or an index before it is checked.
  *
  *     get:  initiator            target     put:  initiator            target
  *           GET_REQ --------------->              PUT_REQ + data -------->
@@ -19,28 +19,24 @@
  *           GET_ACK -------------->
  *
  * A refusal is a DONE with the reason. An initiator that gives up sends
- * ABORT. Frames arrive in the order they were sent; so data of a transfer is
- * expected in sequence, and everything else is a peer's mistake.
+ * ABORT. Frames arrive in the order they were sent, so the data of a transfer
+ * is expected in sequence; anything else breaks the protocol. xfer.h has the
+ * life of a transfer.
  *
  * What it asks of a transport: frames between two addresses keep their order;
  * the answer to a frame is sent to its source, and arrives from the address
- * that the question was sent to; frame_send may say NA_AGAIN, and the
- * transport wakes progress when there is room again.
+ * that the question was sent to; frame_send may return NA_AGAIN, and the
+ * transport wakes progress when it takes frames again.
  *
- * Rooms: cursor (places in memory), emul_wire (frames as bytes), emul_xfer
- * (transfers and their life), emul_send (what goes out, and when), emul (the
- * slots, and what comes in).
- *
- * Locking: one mutex per class guards registrations and transfers. It is
- * never held while a slot of the transport or core->complete is called, nor
- * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them. A slow or stopped peer holds them as long as
- * it likes to, up to its death; so the library's own memory, which no
- * application wants back at once, is withdrawn instead: what is in use is left
- * to the last who uses it.
+ * Locking: the lock of the class guards everything. It is held around the slots
+ * of the transport, core->complete, and the copy or checksum of a frame, which
+ * is at most rma_frame_size. Application memory that is deregistered is waited
+ * for with the lock free; a peer that does not read its frames within a second
+ * loses its connection. The library's own memory is withdrawn instead: nobody
+ * waits, and the last transfer that uses it frees it.
  */
-#ifndef HG_GEN_NA_EMUL_H
-#define HG_GEN_NA_EMUL_H
+#ifndef HG_GEN_EMUL_EMUL_H
+#define HG_GEN_EMUL_EMUL_H
 
 #include "base/os.h"
 
@@ -50,13 +46,22 @@ struct na_emul;
  * come from na_class->info. NULL: out of memory (logged). */
 HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
 
-/* No context is left and the transport is closed, so every release callback
- * has run. Drops its references of addresses: they are still valid. */
+/* No context is left and the transport is closed, so it has returned every
+ * frame. Drops references of addresses: they are still valid. */
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
 
+/* Whether puts and gets that this class starts have a CRC64 in each frame with
+ * data. Data that does not match it ends the operation with NA_CHECKSUM_ERROR;
+ * its receiver counts that as rma_damaged. NA_OPNOTSUPPORT (not logged), unless
+ * `on` is false: the transport moves bytes itself, all of them or some. */
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
+
+/* A registered handle as bytes, which name the memory to peers: see
+ * gen/README.md. */
+#define NA_EMUL_WIRE_HANDLE_SIZE 24
+
 /* The slots of struct na_plugin with the same names; see there. Deregistering
- * waits for frames that the transport still holds: their release must not
- * depend on what the waiting thread does next. */
+ * waits for frames that the transport still holds. */
 HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem);
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(
@@ -68,9 +73,9 @@ HG_PRIVATE na_return_t na_emul_mem_deserialize(
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
 HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
 
-/* Take a put or get back: NA_SUCCESS (it completes with NA_CANCELED, or the
- * result it already has, once no local memory of it is in use), or NA_NOENTRY
- * when the operation of that identifier is not here (any more). */
+/* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
+ * it already has, once its local memory is not in use. NA_NOENTRY: the
+ * operation of that identifier is not here. */
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
 
 /* core->frame_arrived. The frames of one source come one at a time. */
@@ -78,22 +83,21 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
 
-/* core->frame_place and frame_unplace. Memory that is placed counts as a frame
- * in the transport's hands. */
+/* core->frame_place and frame_unplace. */
 HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size, size_t size,
     void **place_p);
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
 
-/* The peer is gone, and core->addr_is_dead says so already: what is in flight
- * with it ends with `ret`. */
+/* The peer is gone: what is in flight with it ends with `ret`. The caller holds
+ * a reference. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* Take back memory of the library's own that `user` could reach, and free its
- * handle; nobody is waited for. False: the memory is used no more, and `buf`,
- * which holds it, is the caller's as before. True: frames or copies, or pieces
- * that the transport moves, use it still. Then `buf` is taken, and freed by
- * hg_mem_free once they do not; until then its size is counted for `user`. */
+/* Deregister memory of the library's own that `user` could reach, and free its
+ * handle, without waiting. False: the memory is not in use, and `buf`, which
+ * holds it, is the caller's as before. True: `buf` is taken, and freed by
+ * hg_mem_free when the last frame of it has left and the transport moves no
+ * piece of it. Until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user);
 
@@ -106,27 +110,21 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* The local memory of puts and gets is being freed, and no thread starts one:
- * they complete with NA_CANCELED (or the result they already have), when
- * polled, and nothing touches it any more once this returned. Waits as
- * deregistering does. A transport with RMA of its own and nothing to hand over
- * has moved the bytes when its put or get returns: nothing is to be done. */
+ * they complete with NA_CANCELED (or the result they already have), and nothing
+ * touches it any more once this returned. Waits as deregistering does. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
-
-/* Whether frames of puts and gets that this class starts have a CRC64 of their
- * data. NA_OPNOTSUPPORT (not logged), unless `on` is false: bytes move without
- * frames, all of them or some. No context is open yet. */
-HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
- * transport. */
+ * transport, with the lock held, as the next two are. */
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
 /* Whether poll has something to do. Asked by progress once it has armed its
- * waker, before it sleeps: whatever adds work later wakes. */
+ * waker, before it sleeps: whatever adds work later wakes it. */
 HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
 
-/* When poll has something to do though nobody wakes; HG_CLOCK_NEVER. */
-HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul);
+/* When poll has something to do though nothing wakes progress, such as to take
+ * frames back that the transport returns; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 #endif

@@ -1,0 +1,847 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * emul: see emul.h. The slots, and frames that arrive.
+ *
+ * Everything that a peer sends is checked here before it has any effect. What
+ * is wrong is counted, and logged only where it ends an operation of ours or
+ * damages memory, so that a peer cannot flood the log:
+ *
+ *     rma_malformed   not a frame, or one that no correct peer sends
+ *     rma_refused     a request answered with an error
+ *     rma_stale       of a transfer that is not (or no longer) here
+ *     rma_dropped     a refusal that could not be sent: the connection ends
+ *     rma_damaged     data that does not match its CRC64
+ */
+#include "emul/emul.h"
+
+#include "base/clock.h"
+#include "base/crc64.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/wire.h"
+#include "emul/xfer.h"
+#include "na/addr.h"
+
+#define NA_EMUL_HANDLE_MAGIC 0x4d68u
+#define NA_EMUL_HANDLE_VERSION 1u
+
+#define NA_EMUL_KEEP 256 /* free objects of each kind, at most */
+
+#define NA_EMUL_BURST 16 /* frames sent in one poll */
+
+/* How long a peer may read no data before its connection ends, when the memory
+ * is to be freed. */
+#define NA_EMUL_RECALL_MS 1000u
+
+/* Between two looks: at frames that ended transfers wait for, at transfers that
+ * the transport took no frame of, and at memory that the transport moves. */
+#define NA_EMUL_RETURN_MS 1
+#define NA_EMUL_STALL_MS 10
+
+static const char *na_emul_name(const struct na_addr *addr)
+{
+    return addr->name != NULL ? addr->name : "a peer";
+}
+
+static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
+{
+    return na_class_core_of(emul->na_class)->lock;
+}
+
+/* Release the lock; wake progress when there is something for it to send. */
+static void na_emul_leave(struct na_emul *emul)
+{
+    bool work = !hg_list_is_empty(&emul->ready);
+
+    hg_leave(na_emul_lock(emul));
+    if (work)
+        emul->na_class->core->wake(emul->na_class);
+}
+
+/* ---- Life ---- */
+
+HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
+{
+    const struct na_init_info *info = na_class->info;
+    struct na_emul *emul = (struct na_emul *) hg_mem_calloc(1, sizeof(*emul));
+    size_t frame = info->rma_frame_size;
+    uint64_t window = info->rma_window;
+
+    if (emul == NULL) {
+        hg_log_error("rma", "no memory for the emulation of remote access");
+        return NULL;
+    }
+    if (frame < NA_EMUL_FRAME_MIN)
+        frame = NA_EMUL_FRAME_MIN;
+    if (frame > NA_EMUL_FRAME_MAX)
+        frame = NA_EMUL_FRAME_MAX;
+    if (window < frame)
+        window = frame;
+    if (window > NA_EMUL_WINDOW_MAX)
+        window = NA_EMUL_WINDOW_MAX;
+    emul->na_class = na_class;
+    emul->frame_size = frame;
+    emul->window = window;
+    hg_list_init(&emul->xfers);
+    hg_list_init(&emul->ready);
+    hg_list_init(&emul->stalled);
+    hg_list_init(&emul->touched);
+    hg_map_init(&emul->regs);
+    hg_map_init(&emul->targets);
+    hg_slots_init(&emul->origins);
+    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
+        offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
+    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
+        offsetof(struct na_emul_frame, next), NA_EMUL_KEEP, NULL);
+    return emul;
+}
+
+/* Ask the transport whether it still moves pieces of withdrawn memory; with
+ * `closed` it does not. */
+static void na_emul_untouch(struct na_emul *emul, bool closed)
+{
+    struct na_link *link = emul->touched.next;
+    struct na_link *next;
+
+    if (hg_list_is_empty(&emul->touched) ||
+        (!closed && hg_clock_now() < emul->touched_at))
+        return;
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
+    for (; link != &emul->touched; link = next) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, link);
+
+        next = link->next;
+        if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
+            hg_list_remove(link);
+            na_emul_xfer_unref_reg(reg);
+        }
+    }
+}
+
+HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
+{
+    struct na_emul_reg *reg;
+    struct na_link *link;
+    size_t cursor = 0;
+    uint64_t key;
+
+    (void) na_emul_xfer_collect(emul);
+    na_emul_untouch(emul, true);
+    while ((link = emul->xfers.next) != &emul->xfers)
+        na_emul_xfer_drop(
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul), NA_CANCELED);
+    while ((reg = (struct na_emul_reg *) hg_map_next(
+                &emul->regs, &cursor, &key)) != NULL)
+        na_emul_xfer_unref_reg(reg);
+    hg_pool_fini(&emul->xfer_pool);
+    hg_pool_fini(&emul->frame_pool);
+    hg_slots_fini(&emul->origins);
+    hg_map_fini(&emul->targets);
+    hg_map_fini(&emul->regs);
+    hg_mem_free(emul);
+}
+
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+
+    if (emul == NULL || na_class_ops(na_class)->put != na_emul_put)
+        return on ? NA_OPNOTSUPPORT : NA_SUCCESS;
+    hg_enter(na_emul_lock(emul));
+    emul->sums = on;
+    hg_leave(na_emul_lock(emul));
+    return NA_SUCCESS;
+}
+
+/* ---- Waiting for memory ---- */
+
+/* Whether a transfer uses registered memory `mem`, or is an operation of
+ * `context`, or one whose local side is `mem`. */
+static bool na_emul_uses(const struct na_emul_xfer *xfer,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    if (xfer->op != NULL)
+        return xfer->op->context == context || xfer->op->local == mem;
+    return xfer->reg != NULL && xfer->reg->mem == mem;
+}
+
+/* End the connections of peers that keep frames of such transfers. One that is
+ * being made is left alone. */
+static void na_emul_abandon(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_link *link = emul->xfers.next;
+
+    while (link != &emul->xfers) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+        struct na_addr *addr = xfer->peer->addr;
+
+        link = link->next;
+        if (xfer->pins == 0 || xfer->abandoned ||
+            !na_emul_uses(xfer, context, mem))
+            continue;
+        xfer->abandoned = true;
+        if (!na_addr_is_dead(addr))
+            hg_log_warning("rma",
+                "%s does not read its data; closing the connection, because "
+                "the memory is being withdrawn",
+                na_emul_name(addr));
+        emul->na_class->core->addr_ref(addr);
+        na_addr_abandon(addr);
+        emul->na_class->core->addr_unref(addr);
+        link = emul->xfers.next; /* any transfer may be gone */
+    }
+}
+
+/* End such transfers with `status`, and wait until none of them uses memory. A
+ * frame of them may be with the transport, and perhaps nobody polls, so the
+ * transport is asked to free frames. */
+static void na_emul_end_users(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    na_return_t status)
+{
+    struct timespec nap = {0, 50000};
+    uint64_t deadline = 0;
+
+    for (;;) {
+        struct na_link *link = emul->xfers.next;
+        bool used = false;
+        unsigned depth;
+
+        (void) na_emul_xfer_collect(emul);
+        for (link = emul->xfers.next; link != &emul->xfers;) {
+            struct na_emul_xfer *xfer =
+                HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+            link = link->next;
+            if (!na_emul_uses(xfer, context, mem))
+                continue;
+            used = used || xfer->pins > 0;
+            na_emul_xfer_fail(xfer, status);
+        }
+        if (!used)
+            return;
+        if (deadline == 0)
+            deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
+        else if (hg_clock_is_past(deadline))
+            na_emul_abandon(emul, context, mem);
+        depth = hg_leave_all(na_emul_lock(emul));
+        (void) nanosleep(&nap, NULL);
+        na_class_ops(emul->na_class)->reclaim(emul->na_class);
+        hg_enter_again(na_emul_lock(emul), depth);
+        if (nap.tv_nsec < 1000000)
+            nap.tv_nsec *= 2;
+    }
+}
+
+/* ---- Registrations ---- */
+
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
+    hg_return_t ret;
+
+    if (reg == NULL) {
+        hg_log_error("rma", "no memory to register memory");
+        return NA_NOMEM;
+    }
+    reg->mem = mem;
+    reg->refs = 1;
+    hg_list_init(&reg->link);
+    hg_enter(na_emul_lock(emul));
+    ret = hg_map_add(&emul->regs, reg, &mem->key);
+    hg_leave(na_emul_lock(emul));
+    if (ret != HG_SUCCESS)
+        hg_mem_free(reg);
+    return ret;
+}
+
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg;
+
+    hg_enter(na_emul_lock(emul));
+    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+    assert(reg != NULL && reg->mem == mem);
+    if (reg->refs > 1)
+        na_emul_end_users(emul, NULL, mem, NA_NOENTRY);
+    assert(reg->refs == 1);
+    na_emul_xfer_unref_reg(reg);
+    na_emul_leave(emul);
+    mem->key = 0;
+}
+
+/* Whether the transport moves memory, too, and hands over what it cannot. */
+static bool na_emul_shares(const struct na_class *na_class)
+{
+    return (na_class_ops(na_class)->caps & NA_CAP_HANDS_OVER) != 0;
+}
+
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg;
+    struct na_link *link;
+    bool touched;
+    bool used;
+
+    na_rma_forget(mem);
+    if (emul == NULL ||
+        !atomic_exchange(&na_mem_core_of(mem)->registered, false)) {
+        na_rma_delete(mem); /* and deregisters */
+        return false;
+    }
+    touched = na_emul_shares(mem->na_class) &&
+        na_class_ops(mem->na_class)->mem_retract(mem);
+    hg_enter(na_emul_lock(emul));
+    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+    assert(reg != NULL && reg->mem == mem);
+    for (link = emul->xfers.next; reg->refs > 1 && link != &emul->xfers;) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        link = link->next;
+        if (xfer->reg == reg)
+            na_emul_xfer_fail(xfer, NA_NOENTRY);
+    }
+    used = touched || reg->refs > 1;
+    if (used) {
+        reg->user = user;
+        reg->buf = buf;
+        emul->na_class->core->addr_ref(user);
+        atomic_fetch_add(&na_addr_core_of(user)->lingering, mem->size);
+    }
+    if (touched) {
+        hg_list_push(&emul->touched, &reg->link);
+        emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
+        emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+    } else {
+        na_emul_xfer_unref_reg(reg);
+    }
+    na_emul_leave(emul);
+    if (touched) /* whoever sleeps does not know until when */
+        mem->na_class->core->wake(mem->na_class);
+    if (!used)
+        na_rma_delete(mem);
+    return used;
+}
+
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
+{
+    return atomic_load(&na_addr_core_of(user)->lingering);
+}
+
+HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_EMUL_WIRE_HANDLE_SIZE;
+}
+
+HG_PRIVATE void na_emul_mem_serialize(
+    const struct na_mem_handle *mem, void *buf)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
+
+    hg_wire_put16(&wire, NA_EMUL_HANDLE_MAGIC);
+    hg_wire_put8(&wire, NA_EMUL_HANDLE_VERSION);
+    hg_wire_put8(&wire, (uint8_t) mem->flags);
+    hg_wire_put32(&wire, 0);
+    hg_wire_put64(&wire, mem->key);
+    hg_wire_put64(&wire, mem->size);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+HG_PRIVATE na_return_t na_emul_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
+{
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) buf_size);
+    uint16_t magic = hg_wire_get16(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    uint8_t flags = hg_wire_get8(&wire);
+    uint32_t zero = hg_wire_get32(&wire);
+    uint64_t key = hg_wire_get64(&wire);
+    uint64_t size = hg_wire_get64(&wire);
+
+    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE || magic != NA_EMUL_HANDLE_MAGIC ||
+        version != NA_EMUL_HANDLE_VERSION || flags == 0 ||
+        (flags & ~NA_MEM_READWRITE) != 0 || zero != 0 ||
+        key == 0) /* no registration has it */
+        return NA_PROTOCOL_ERROR;
+    mem->flags = flags;
+    mem->key = key;
+    mem->size = size;
+    return NA_SUCCESS;
+}
+
+/* ---- Operations ---- */
+
+/* Start an operation. Once there is a transfer for it, its end is told by
+ * completing it. The first frame leaves from here. */
+static na_return_t na_emul_start(struct na_op *op, bool sends)
+{
+    struct na_emul *emul = na_class_emul(op->context->na_class);
+    struct na_emul_xfer *xfer;
+    na_return_t ret;
+
+    hg_enter(na_emul_lock(emul));
+    ret = na_addr_state(op->addr);
+    if (ret != NA_SUCCESS)
+        goto leave;
+    xfer = na_emul_xfer_new(emul, op->addr, true, sends, op->size, 0);
+    if (xfer == NULL) {
+        hg_log_error("rma", "no memory for a transfer");
+        ret = NA_NOMEM;
+        goto leave;
+    }
+    xfer->op = op;
+    xfer->sums = emul->sums;
+    na_cursor_init(&xfer->cursor, op->local, op->local_offset);
+    na_emul_xfer_start(xfer);
+
+leave:
+    na_emul_leave(emul);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_emul_put(struct na_op *op)
+{
+    return na_emul_start(op, true);
+}
+
+HG_PRIVATE na_return_t na_emul_get(struct na_op *op)
+{
+    return na_emul_start(op, false);
+}
+
+HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_emul *emul = na_class_emul(op->context->na_class);
+    na_return_t ret = NA_NOENTRY;
+    struct na_link *link;
+
+    hg_enter(na_emul_lock(emul));
+    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
+            na_emul_xfer_fail(xfer, NA_CANCELED);
+            ret = NA_SUCCESS;
+            break;
+        }
+    }
+    na_emul_leave(emul);
+    return ret;
+}
+
+HG_PRIVATE void na_emul_context_gone(struct na_context *context)
+{
+    struct na_emul *emul = na_class_emul(context->na_class);
+
+    hg_enter(na_emul_lock(emul));
+    na_emul_end_users(emul, context, NULL, NA_CANCELED);
+    na_emul_leave(emul);
+}
+
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
+{
+    const struct na_plugin *ops = na_class_ops(mem->na_class);
+    struct na_emul *emul = na_class_emul(mem->na_class);
+
+    if (atomic_load(&na_mem_core_of(mem)->users) == 0)
+        return;
+    if (ops->mem_end_local != NULL &&
+        (emul == NULL || na_emul_shares(mem->na_class)))
+        ops->mem_end_local(mem);
+    if (emul == NULL)
+        return;
+    hg_enter(na_emul_lock(emul));
+    na_emul_end_users(emul, NULL, mem, NA_CANCELED);
+    na_emul_leave(emul);
+}
+
+HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_emul *emul = na_class_emul(addr->na_class);
+    struct na_link *link;
+
+    hg_enter(na_emul_lock(emul));
+    for (link = emul->xfers.next; link != &emul->xfers;) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        link = link->next;
+        if (xfer->peer->addr == addr)
+            na_emul_xfer_drop(xfer, ret);
+    }
+    na_emul_leave(emul);
+}
+
+/* ---- What arrives: each function returns what to count, or NULL ---- */
+
+/* Whether the data of a frame is what its sender saw, as far as it is known. */
+static bool na_emul_is_whole(const struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    uint64_t sum;
+
+    if (!xfer->sums)
+        return true;
+    sum = hg_crc64_update(0, data, size);
+    if (sum == wire->sum)
+        return true;
+    hg_log_warning("rma",
+        "%zu bytes from %s changed on the way: CRC64 %016" PRIx64
+        " instead of %016" PRIx64,
+        size, na_emul_name(xfer->peer->addr), sum, wire->sum);
+    return false;
+}
+
+/* Copy data that is in sequence and in range to where it belongs, unless the
+ * transport received it there, as na_emul_frame_place told it. */
+static void na_emul_store(
+    struct na_emul_xfer *xfer, const void *data, size_t size)
+{
+    na_size_t run;
+
+    if (xfer->placed > xfer->moved &&
+        na_cursor_run(&xfer->cursor, size, &run) == data) {
+        assert(run == size);
+        na_cursor_advance(&xfer->cursor, run);
+    } else {
+        na_cursor_scatter(&xfer->cursor, data, size);
+    }
+    xfer->moved += size;
+}
+
+static const char *na_emul_receive(struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    bool want_ack = (wire->flags & NA_EMUL_WIRE_WANT_ACK) != 0;
+    uint8_t ack = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
+    uint8_t last = want_ack ? ack : 0;
+
+    assert(!xfer->sends && size <= xfer->length - xfer->moved);
+    if (!na_emul_is_whole(xfer, wire, data, size)) {
+        na_emul_xfer_fail(xfer, NA_CHECKSUM_ERROR);
+        return "rma_damaged";
+    }
+    if (size > 0)
+        na_emul_store(xfer, data, size);
+    if (xfer->moved == xfer->length) {
+        na_emul_xfer_end(
+            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_WIRE_DONE);
+    } else if (want_ack) {
+        xfer->control = ack;
+        na_emul_xfer_kick(xfer);
+    }
+    return NULL;
+}
+
+/* The peer broke the protocol: the transfer ends, and the peer is told. */
+static const char *na_emul_violation(struct na_emul_xfer *xfer)
+{
+    if (xfer->origin)
+        hg_log_warning("rma",
+            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
+            na_emul_name(xfer->peer->addr), xfer->length);
+    na_emul_xfer_fail(xfer, NA_PROTOCOL_ERROR);
+    return "rma_malformed";
+}
+
+static const char *na_emul_data_arrived(struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    bool sum = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
+
+    if (xfer->sends || size == 0 || wire->offset != xfer->moved ||
+        size > xfer->length - xfer->moved || sum != xfer->sums)
+        return na_emul_violation(xfer);
+    return na_emul_receive(xfer, wire, data, size);
+}
+
+static const char *na_emul_ack_arrived(
+    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
+{
+    if (!xfer->sends || !na_emul_xfer_is_windowed(xfer) ||
+        wire->offset > xfer->moved || wire->offset < xfer->acked)
+        return na_emul_violation(xfer);
+    na_emul_xfer_acknowledge(xfer, wire->offset);
+    if (!xfer->origin && xfer->acked == xfer->length)
+        na_emul_xfer_end(xfer, NA_SUCCESS, 0);
+    return NULL;
+}
+
+/* The target's result of an operation. */
+static const char *na_emul_done_arrived(
+    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
+{
+    switch (wire->status) {
+    case NA_SUCCESS:
+        if (xfer->moved < xfer->length)
+            return na_emul_violation(xfer);
+        break;
+    case NA_PERMISSION:
+    case NA_NOENTRY:
+    case NA_AGAIN:
+    case NA_NOMEM:
+    case NA_OVERFLOW:
+    case NA_PROTOCOL_ERROR:
+    case NA_CHECKSUM_ERROR:
+        hg_log_debug(
+            "rma", "refused by the peer: %s", NA_Error_to_string(wire->status));
+        break;
+    default: return na_emul_violation(xfer);
+    }
+    na_emul_xfer_end(xfer, wire->status, 0);
+    return NULL;
+}
+
+/* Refuse a request that gets no transfer. If the refusal cannot be sent now,
+ * the connection ends. */
+static const char *na_emul_refuse(
+    struct na_addr *addr, uint64_t id, na_return_t ret)
+{
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    struct na_emul_wire wire;
+
+    memset(&wire, 0, sizeof(wire));
+    wire.type = NA_EMUL_WIRE_DONE;
+    wire.id = id;
+    wire.status = (uint16_t) ret;
+    if (na_class_ops(addr->na_class)
+            ->frame_send(addr, header, na_emul_wire_encode(&wire, header), NULL,
+                0, hg_mem_free, NULL) == NA_SUCCESS)
+        return "rma_refused";
+    hg_log_warning("rma",
+        "closing the connection to %s: a transfer of its cannot be refused "
+        "(%s) now",
+        na_emul_name(addr), NA_Error_to_string(ret));
+    na_addr_abandon(addr);
+    return "rma_dropped";
+}
+
+/* Whether a request may be served, and from which memory. */
+static na_return_t na_emul_judge(const struct na_emul *emul,
+    const struct na_emul_wire *wire, size_t size, struct na_emul_reg **reg_p)
+{
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_map_get(&emul->regs, wire->key);
+    unsigned long needs = wire->type == NA_EMUL_WIRE_GET_REQ
+        ? NA_MEM_READ_ONLY
+        : NA_MEM_WRITE_ONLY;
+
+    if (wire->window < NA_EMUL_FRAME_MIN || size > wire->length)
+        return NA_PROTOCOL_ERROR;
+    if (reg == NULL)
+        return NA_NOENTRY;
+    if ((reg->mem->flags & needs) == 0)
+        return NA_PERMISSION;
+    if (wire->offset > reg->mem->size ||
+        wire->length > reg->mem->size - wire->offset)
+        return NA_OVERFLOW;
+    *reg_p = reg;
+    return NA_SUCCESS;
+}
+
+static const char *na_emul_requested(struct na_emul *emul,
+    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
+    size_t size)
+{
+    const struct na_emul_peer *peer = na_emul_xfer_peer(source);
+    bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
+    struct na_emul_reg *reg = NULL;
+    struct na_emul_xfer *xfer;
+    na_return_t ret;
+
+    if (na_addr_state(source) != NA_SUCCESS)
+        return "rma_stale"; /* it died on the way here */
+    if (na_emul_xfer_find_target(emul, source, wire->id) != NULL)
+        return "rma_malformed";
+    if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
+        return na_emul_refuse(source, wire->id, NA_AGAIN);
+    xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
+    if (xfer == NULL)
+        return na_emul_refuse(source, wire->id, NA_NOMEM);
+    ret = na_emul_judge(emul, wire, size, &reg);
+    if (ret != NA_SUCCESS) {
+        hg_log_debug(
+            "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
+        na_emul_xfer_fail(xfer, ret);
+        return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
+    }
+    xfer->reg = reg;
+    reg->refs++;
+    na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
+    xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
+    if (wire->window < xfer->window)
+        xfer->window = wire->window;
+    if (!sends)
+        return na_emul_receive(xfer, wire, data, size);
+    if (wire->length == 0)
+        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_WIRE_DONE);
+    else
+        na_emul_xfer_kick(xfer);
+    return NULL;
+}
+
+/* The transfer that a frame of `source` is about. NULL: *wrong_p says why not.
+ */
+static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire,
+    const char **wrong_p)
+{
+    struct na_emul_xfer *xfer;
+
+    *wrong_p = "rma_stale";
+    if (wire->type < NA_EMUL_WIRE_GET_DATA)
+        return na_emul_xfer_find_target(emul, source, wire->id);
+    xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+    if (xfer != NULL &&
+        (xfer->peer->addr != source || !na_emul_xfer_is_known(xfer))) {
+        *wrong_p = "rma_malformed"; /* the peer guesses */
+        return NULL;
+    }
+    return xfer;
+}
+
+static const char *na_emul_judge_frame(struct na_emul *emul,
+    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
+    size_t size)
+{
+    const char *wrong;
+    struct na_emul_xfer *xfer;
+
+    if (wire->type == NA_EMUL_WIRE_GET_REQ ||
+        wire->type == NA_EMUL_WIRE_PUT_REQ)
+        return na_emul_requested(emul, source, wire, data, size);
+    xfer = na_emul_find(emul, source, wire, &wrong);
+    if (xfer == NULL)
+        return wrong;
+    switch (wire->type) {
+    case NA_EMUL_WIRE_GET_DATA:
+    case NA_EMUL_WIRE_PUT_DATA:
+        return na_emul_data_arrived(xfer, wire, data, size);
+    case NA_EMUL_WIRE_GET_ACK:
+    case NA_EMUL_WIRE_PUT_ACK: return na_emul_ack_arrived(xfer, wire);
+    case NA_EMUL_WIRE_DONE: return na_emul_done_arrived(xfer, wire);
+    default: break;
+    }
+    assert(wire->type == NA_EMUL_WIRE_ABORT);
+    na_emul_xfer_end(xfer, NA_CANCELED, 0);
+    return NULL;
+}
+
+HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size,
+    const void *data, size_t size)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+    const char *wrong = "rma_malformed";
+    struct na_emul_wire wire;
+
+    assert(emul != NULL && source->na_class == na_class);
+    hg_enter(na_emul_lock(emul));
+    if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
+        wrong = na_emul_judge_frame(emul, source, &wire, data, size);
+    hg_leave(na_emul_lock(emul));
+    if (wrong != NULL)
+        na_class->core->count(na_class, wrong, 1);
+}
+
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+    struct na_emul_frame *frame = NULL;
+    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_wire wire;
+    const char *wrong;
+    char *memory = NULL;
+    na_size_t run = 0;
+
+    if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        return NULL;
+    if (wire.type == NA_EMUL_WIRE_GET_DATA ||
+        wire.type == NA_EMUL_WIRE_PUT_DATA)
+        xfer = na_emul_find(emul, source, &wire, &wrong);
+    if (xfer != NULL && xfer->placed <= xfer->moved) {
+        xfer->placed = xfer->moved;
+        xfer->ahead = xfer->cursor;
+    }
+    if (xfer != NULL && !xfer->sends && wire.offset == xfer->placed &&
+        size <= xfer->length - xfer->placed)
+        memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run == size)
+        frame = na_emul_xfer_get_frame(xfer);
+    if (frame != NULL) {
+        na_cursor_advance(&xfer->ahead, run);
+        xfer->placed += run;
+        *place_p = frame;
+    }
+    return frame != NULL ? memory : NULL;
+}
+
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
+{
+    (void) na_class;
+    na_emul_xfer_return(place);
+}
+
+/* ---- Progress ---- */
+
+static bool na_emul_is_idle(const struct na_emul *emul)
+{
+    return hg_list_is_empty(&emul->xfers) && hg_list_is_empty(&emul->touched);
+}
+
+HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
+{
+    struct na_link *link;
+    unsigned n;
+
+    assert(hg_is_inside(na_emul_lock(emul)));
+    if (HG_LIKELY(na_emul_is_idle(emul)))
+        return 0;
+    n = na_emul_xfer_collect(emul);
+    na_emul_untouch(emul, false);
+    hg_list_splice(&emul->ready, &emul->stalled);
+    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL)
+        n += na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link))
+            ? 1
+            : 0;
+    return n;
+}
+
+HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
+{
+    return !hg_list_is_empty(&emul->ready) ||
+        atomic_load_explicit(&emul->returned, memory_order_relaxed) != NULL ||
+        hg_clock_now() >= na_emul_due(emul);
+}
+
+HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
+{
+    struct na_link *link;
+
+    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
+        const struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
+
+        if (xfer->ended && xfer->pins > 0)
+            return hg_clock_after_ms(NA_EMUL_RETURN_MS);
+    }
+    if (!hg_list_is_empty(&emul->touched))
+        return emul->touched_at;
+    return hg_list_is_empty(&emul->stalled)
+        ? HG_CLOCK_NEVER
+        : hg_clock_after_ms(NA_EMUL_STALL_MS);
+}

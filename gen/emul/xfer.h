@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * xfer: the transfers of emulated RMA, and the frames that they send.
+ *
+ * A transfer exists at both ends. At the initiator it belongs to an operation,
+ * at the target to a registration. The initiator of a put sends the data, and
+ * so does the target of a get.
+ *
+ *     moving --end--> ended --no pin--> memory released --sent--> freed
+ *
+ * na_emul_xfer_end gives a transfer its result, and frames no longer find it.
+ * A frame in the transport's hands pins the memory of its transfer. When the
+ * last pin of an ended transfer is gone, the operation completes and the
+ * registration is released. The transfer is freed once its last control frame
+ * (DONE, ABORT, an acknowledgement) has left.
+ *
+ * All senders to one peer share a window of unacknowledged bytes. A transfer is
+ * on at most one of these lists, by `link`:
+ *
+ *     emul->ready     has a frame to send
+ *     emul->stalled   the transport took no frame: tried again by the next poll
+ *     peer->parked    has data to send, but the window is full
+ *     peer->waiting   waits until earlier operations with the peer have ended
+ *
+ * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
+ * acknowledgement. Flag SUM of a request asks for sums; of a frame
+ * with data it says that there is one.
+ *
+ * Locking: the lock of the class guards everything here and is held in every
+ * function, also around the transport's frame_send. `returned` is atomic: the
+ * transport gives frames back in any thread, with any lock held.
+ */
+#ifndef HG_GEN_EMUL_XFER_H
+#define HG_GEN_EMUL_XFER_H
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "na/rma.h"
+
+/* Operations with one peer that are under way at a time; more wait. */
+#define NA_EMUL_ORIGINS_MAX 256
+
+/* Transfers that one peer may have here; a request beyond it gets NA_AGAIN. It
+ * is more than ORIGINS_MAX, because an ended transfer stays until its last
+ * frame has left. */
+#define NA_EMUL_TARGETS_MAX 1024
+
+/* Transfers up to this size do not wait for the window. */
+#define NA_EMUL_SMALL 16384u
+
+/* Pieces of memory shorter than this are copied together. */
+#define NA_EMUL_PIECE 16384u
+
+#define NA_EMUL_FRAME_MIN 4096u
+#define NA_EMUL_FRAME_MAX (1u << 30)
+#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
+
+/* ---- Frames as bytes ---- */
+
+#define NA_EMUL_WIRE_MAX 56 /* the longest header written */
+
+enum na_emul_wire_type {
+    NA_EMUL_WIRE_GET_REQ = 1,
+    NA_EMUL_WIRE_PUT_REQ = 2,
+    NA_EMUL_WIRE_PUT_DATA = 3,
+    NA_EMUL_WIRE_GET_ACK = 4,
+    NA_EMUL_WIRE_ABORT = 5,
+    NA_EMUL_WIRE_GET_DATA = 6,
+    NA_EMUL_WIRE_PUT_ACK = 7,
+    NA_EMUL_WIRE_DONE = 8
+};
+
+enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
+
+struct na_emul_wire {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t status;
+    uint64_t id;
+    uint64_t key;    /* requests */
+    uint64_t offset; /* requests: in the memory; data: position; acks:
+                        received */
+    uint64_t length; /* requests */
+    uint64_t window; /* requests */
+    uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
+};
+
+/* Write a header; its size. */
+HG_PRIVATE size_t na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX]);
+
+/* Read a header (borrowed) that came with `data_size` bytes of data; only the
+ * members that its type has are meaningful. NA_PROTOCOL_ERROR: no header of
+ * this version, too short, or data where none belongs. */
+HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
+    size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
+
+/* ---- Transfers ---- */
+
+struct na_emul {
+    struct na_class *na_class;
+    size_t frame_size;       /* constant: data of a frame, at most */
+    uint64_t window;         /* constant: unacknowledged bytes to a peer */
+    bool sums;               /* operations started here have sums */
+    struct hg_map regs;      /* by key */
+    struct hg_slots origins; /* transfers of operations, until ended */
+    struct hg_map targets;   /* transfers of peers, until ended */
+    struct na_link xfers;    /* all */
+    struct na_link ready;
+    struct na_link stalled;
+    struct na_link touched; /* withdrawn registrations, of which the transport
+                               itself still moves pieces */
+    uint64_t touched_at;    /* when to ask it again */
+    struct hg_pool xfer_pool;
+    struct hg_pool frame_pool;
+    _Atomic(struct na_emul_frame *) returned; /* by the transport */
+};
+
+/* Memory that peers may reach. */
+struct na_emul_reg {
+    struct na_mem_handle *mem;
+    uint64_t refs;        /* of the owner, and of transfers that use it */
+    struct na_link link;  /* emul->touched */
+    struct na_addr *user; /* NULL, or it was withdrawn: a reference */
+    void *buf;            /* then: freed with it */
+};
+
+/* What is counted for one address; hangs on its na_addr_core. */
+struct na_emul_peer {
+    struct na_addr *addr;
+    struct na_link parked;
+    struct na_link waiting;
+    uint64_t salt;         /* random: where its ids begin in emul->targets */
+    uint32_t origin_count; /* operations started and not ended */
+    uint32_t target_count; /* transfers of the peer's that exist */
+    uint64_t outstanding;  /* bytes sent under the window, not acknowledged */
+};
+
+struct na_emul_xfer {
+    struct na_link link;    /* ready, stalled, parked or waiting */
+    struct na_link in_emul; /* emul->xfers */
+    struct na_emul *emul;
+    struct na_emul_peer *peer; /* with a reference of its address */
+    struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
+    struct na_op *op;          /* initiator; NULL: completed */
+    uint64_t id;
+    struct na_cursor cursor;
+    na_size_t length;
+    na_size_t moved;  /* bytes sent, or received */
+    na_size_t acked;  /* of those sent */
+    na_size_t window; /* unacknowledged bytes of this transfer, at most */
+    na_size_t placed; /* past `moved`: up to there the transport receives in
+                         the memory itself; else it has no meaning */
+    struct na_cursor ahead; /* at `placed` */
+    uint32_t pins;          /* frames that use the memory */
+    uint8_t control;        /* type of the control frame to send; 0: none */
+    na_return_t status;
+    bool origin;
+    bool sends;
+    bool sums;
+    bool started; /* origin: counted in origin_count */
+    bool ended;
+    bool abandoned; /* its connection is being ended */
+};
+
+/* A frame in the transport's hands that uses its transfer's memory. */
+struct na_emul_frame {
+    struct na_emul_frame *next; /* emul->returned */
+    struct na_emul_xfer *xfer;
+};
+
+static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
+{
+    return xfer->length > NA_EMUL_SMALL;
+}
+
+/* Whether the peer knows of the transfer: its request has left. */
+static inline bool na_emul_xfer_is_known(const struct na_emul_xfer *xfer)
+{
+    return !xfer->origin ||
+        (xfer->control != NA_EMUL_WIRE_GET_REQ &&
+            xfer->control != NA_EMUL_WIRE_PUT_REQ);
+}
+
+/* What is known of an address, or NULL: nothing was ever moved. */
+static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
+{
+    return na_addr_core_of(addr)->emul_peer;
+}
+
+/* The moving transfer that a peer started here under `id`, or NULL. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
+    const struct na_emul *emul, const struct na_addr *addr, uint64_t id);
+
+/* A transfer with `addr` that is on no list of work yet. The id of an
+ * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
+    struct na_addr *addr, bool origin, bool sends, na_size_t length,
+    uint64_t id);
+
+/* Start an initiator's transfer, or have it wait for others. What fits in the
+ * transport leaves at once. */
+HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
+
+/* Put a transfer that has a frame to send on the ready list. */
+HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
+
+/* The peer acknowledged bytes up to `acked`. */
+HG_PRIVATE void na_emul_xfer_acknowledge(
+    struct na_emul_xfer *xfer, na_size_t acked);
+
+/* The transfer's result; the first one counts. `control` is sent to the peer;
+ * 0: nothing. The transfer may be gone when this returns. */
+HG_PRIVATE void na_emul_xfer_end(
+    struct na_emul_xfer *xfer, na_return_t status, uint8_t control);
+
+/* End from this side: the peer is told by a DONE of the target, or an ABORT of
+ * the initiator if its request has left. */
+HG_PRIVATE void na_emul_xfer_fail(
+    struct na_emul_xfer *xfer, na_return_t status);
+
+/* End with `ret`, or be ended already: nothing is sent any more. */
+HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
+
+/* A frame that pins the transfer's memory. NULL: out of memory. */
+HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
+    struct na_emul_xfer *xfer);
+
+/* The transport is done with a frame. Any thread, any lock held: it is put on
+ * a list, for na_emul_xfer_collect. */
+HG_PRIVATE void na_emul_xfer_return(void *frame);
+
+/* Unpin what was returned; the number of frames. */
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
+
+/* Drop a reference of a registration. With the last one it is freed, and, if
+ * it was withdrawn, its handle and buffer. */
+HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg);
+
+/* Send the next frame of a transfer that is on no list. Whether anything
+ * changed. The transfer may be gone when this returns. */
+HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer);
+
+#endif
