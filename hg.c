@@ -22948,36 +22948,6 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
     return data;
 }
 
-/* ==== gen/hg/builtin.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/builtin.h"
-#endif
-/*
- * builtin: the functions that every class serves.
- *
- * They tell any peer with an address whether the class answers, its version,
- * its functions and its counters. A question and an answer have one type, a
- * number and a text. Their size is limited, and so is the work for each.
- * They are executed as slow steps of the library's own by the thread that makes
- * progress, one in a turn: they answer when the application's functions all
- * hang, and a peer that calls them often does not keep others from their calls.
- *
- * They are not registered. A call is looked for here when the application has
- * nothing to execute under its id; so what that registers always comes first.
- *
- * Locking: none of its own.
- */
-#ifndef HG_GEN_HG_BUILTIN_H
-#define HG_GEN_HG_BUILTIN_H
-
-/* #include "hg/registry.h" */
-
-/* The function with an id; its procs, too. HG_NOENTRY. */
-HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
-
-#endif
-
 /* ==== gen/hg/share.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -31852,48 +31822,271 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_class->haunted = true;
 }
 
-/* ==== gen/hg/builtin.c ==== */
+/* ==== gen/hg/inspect.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/builtin.c"
+#line 1 "gen/hg/inspect.h"
 #endif
-/* builtin: see builtin.h. */
-/* #include "hg/builtin.h" */
+/*
+ * inspect: what is going on in a class, in words: HG_Dump, and the functions
+ * that every class serves.
+ *
+ * HG_Dump is called when something hangs, so it waits for no lock that is not
+ * free within a moment: it writes a note instead. The text is put together with
+ * the class's lock held, and written to the application's stream without.
+ *
+ * The functions tell any peer with an address whether the class answers, its
+ * version, its functions and its counters. A question and an answer have one
+ * type, a number and a text of limited size. The thread that makes progress
+ * executes them as steps of the library, one in a turn: they answer also when
+ * all functions of the application hang, and a peer that calls them often does
+ * not keep others from their calls. They are not registered: a call is looked
+ * up here when the application has nothing to execute under its id.
+ *
+ * Locking: the list of classes, then the class.
+ */
+#ifndef HG_GEN_HG_INSPECT_H
+#define HG_GEN_HG_INSPECT_H
 
+/* #include "hg/handle.h" */
+
+/* The library's function with an id. HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
+
+#endif
+
+/* ==== gen/hg/inspect.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/hg/inspect.c"
+#endif
+/* inspect: see inspect.h. */
+/* #include "hg/inspect.h" */
+
+/* #include "base/clock.h" */
 /* #include "base/log.h" */
+/* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/serve.h" */
 /* #include "hg/watch.h" */
 
-/* Of a name in a list; what is longer is cut. */
-#define HG_BUILTIN_NAME_MAX 512
+#define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
+
+/* Of a function in a list. */
+#define HG_INSPECT_NAME_MAX 512
 
 /* ---- Texts ---- */
 
-/* An answer's text while it is being written. */
-struct hg_builtin_text {
-    char text[HG_BUILTIN_TEXT_MAX];
-    size_t size;
+/* A text that grows, with a NUL at its end. */
+struct hg_inspect_text {
+    struct hg_buf buf;
+    size_t size;     /* without the NUL */
+    size_t limit;    /* with it */
+    hg_return_t ret; /* HG_AGAIN: something is missing */
 };
 
-/* Add a line; false: there is no room for it, and nothing was added. */
+/* Append. False: it does not fit, or there is no memory; nothing was added. */
 HG_PRINTF_LIKE(2, 3)
-static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
+static bool hg_inspect_say(
+    struct hg_inspect_text *text, const char *format, ...)
 {
-    size_t room = sizeof(out->text) - out->size;
+    char line[HG_INSPECT_LINE_MAX];
     va_list args;
-    int size;
+    size_t size;
 
     va_start(args, format);
-    size = vsnprintf(out->text + out->size, room, format, args);
+    (void) vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    if (size < 0 || (size_t) size >= room) {
-        out->text[out->size] = '\0';
+    size = strlen(line);
+    if (size >= text->limit - text->size)
+        return false;
+    if (hg_buf_reserve(&text->buf, text->size + size + 1, text->limit) !=
+        HG_SUCCESS) {
+        text->ret = HG_AGAIN;
         return false;
     }
-    out->size += (size_t) size;
+    memcpy(text->buf.data + text->size, line, size + 1);
+    text->size += size;
     return true;
 }
+
+/* ---- What is in flight ---- */
+
+/* How far a call of ours is; NULL: it is none now. */
+static const char *hg_inspect_state_out(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_SENT:
+        return handle->one_way ? "is being sent" : "waits for the answer";
+    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_ENDED:
+        return !handle->context->callbacks && atomic_load(&handle->request.done)
+            ? NULL /* a request that has yet to be freed */
+            : "ended, its callback is to be run";
+    default: return NULL;
+    }
+}
+
+/* How far a call to us is. */
+static const char *hg_inspect_state_in(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_FETCHING: return "its input is being fetched";
+    case HG_HANDLE_QUEUED: return "waits to be executed";
+    case HG_HANDLE_ARRIVED:
+        return !handle->context->callbacks || atomic_load(&handle->call.running)
+            ? "is being executed"
+            : "is to be answered";
+    case HG_HANDLE_ANSWERED:
+        if (handle->held)
+            return "its output is to be fetched";
+        return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
+                                               : NULL;
+    default: return NULL;
+    }
+}
+
+static void hg_inspect_say_age(struct hg_inspect_text *text,
+    const struct hg_context *context, uint64_t began)
+{
+    uint64_t ms = hg_clock_age(&context->hg_class->born, began) / HG_CLOCK_MS;
+
+    (void) hg_inspect_say(
+        text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+}
+
+static const char *hg_inspect_state(struct hg_handle *handle)
+{
+    return handle->target ? hg_inspect_state_in(handle)
+                          : hg_inspect_state_out(handle);
+}
+
+static unsigned hg_inspect_count_calls(const struct na_link *list)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    for (link = list->next; link != list; link = link->next)
+        count += hg_inspect_state(
+                     HG_CONTAINER_OF(link, struct hg_handle, link)) != NULL;
+    return count;
+}
+
+/* The lock is held, so a handle in the list keeps its address. */
+static void hg_inspect_say_calls(
+    struct hg_inspect_text *text, const struct na_link *list)
+{
+    const struct na_link *link;
+
+    for (link = list->next; link != list; link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+        const char *state = hg_inspect_state(handle);
+
+        if (state == NULL)
+            continue;
+        (void) hg_inspect_say(text, "    %s ", handle->target ? "in" : "out");
+        if (handle->rpc.name != NULL)
+            (void) hg_inspect_say(text, "\"%s\"", handle->rpc.name);
+        else
+            (void) hg_inspect_say(text, "%016" PRIx64, handle->rpc.id);
+        (void) hg_inspect_say(text, " %s %s: %s",
+            handle->target ? "from" : "to", hg_handle_peer(handle), state);
+        hg_inspect_say_age(text, handle->context, handle->began);
+    }
+}
+
+static void hg_inspect_say_transfers(
+    struct hg_inspect_text *text, struct hg_context *context)
+{
+    unsigned max = atomic_load(&context->transfers.under_way) + 1;
+    struct hg_transfer_view *views =
+        (struct hg_transfer_view *) hg_mem_calloc(max, sizeof(*views));
+    unsigned count = 0;
+    unsigned i;
+
+    if (views == NULL ||
+        !hg_transfer_look(&context->transfers, views, max, &count))
+        text->ret = HG_AGAIN;
+    for (i = 0; i < count; i++) {
+        (void) hg_inspect_say(text,
+            views[i].ended
+                ? "    bulk %s %s: %zu bytes, ended, its callback is to be run"
+                : "    bulk %s %s: %zu bytes, %zu begun",
+            views[i].op == HG_BULK_PULL ? "pull from" : "push to",
+            views[i].peer, views[i].size, views[i].begun);
+        hg_inspect_say_age(text, context, views[i].began);
+    }
+    hg_mem_free(views);
+}
+
+/* The lock is held. */
+static void hg_inspect_say_context(
+    struct hg_inspect_text *text, struct hg_context *context)
+{
+    (void) hg_inspect_say(text,
+        "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
+        context->id,
+        hg_inspect_count_calls(&context->origins) +
+            hg_inspect_count_calls(&context->targets),
+        atomic_load(&context->transfers.under_way),
+        atomic_load(&context->sending), atomic_load(&context->lookups),
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+                                                    : "",
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+                                                         : "");
+    hg_inspect_say_calls(text, &context->origins);
+    hg_inspect_say_calls(text, &context->targets);
+    hg_inspect_say_transfers(text, context);
+}
+
+static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
+{
+    struct hg_inspect_text *text = (struct hg_inspect_text *) arg;
+    const struct na_class *na_class = hg_class->na_class;
+    const struct na_link *link;
+
+    (void) hg_inspect_say(text, "class %s+%s, %s\n",
+        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class),
+        na_class->self_addr != NULL && na_class->self_addr->name != NULL
+            ? na_class->self_addr->name
+            : "does not listen");
+    if (!hg_enter_try(hg_class->lock)) {
+        text->ret = HG_AGAIN;
+        (void) hg_inspect_say(text, "  its lock is not free\n");
+        return;
+    }
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_inspect_say_context(
+            text, HG_CONTAINER_OF(link, struct hg_context, sibling));
+    hg_leave(hg_class->lock);
+}
+
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
+{
+    struct hg_inspect_text text = {{NULL, 0}, 0, SIZE_MAX, HG_SUCCESS};
+    hg_return_t ret;
+
+    if (stream == NULL)
+        return hg_log_misuse("rpc", "HG_Dump", "the stream is NULL");
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Dump");
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_inspect_say_class(hg_class, &text);
+    } else if (!hg_class_each(false, hg_inspect_say_class, &text)) {
+        text.ret = HG_AGAIN;
+        (void) hg_inspect_say(&text, "the list of classes is not free\n");
+    }
+    if (text.size > 0)
+        (void) fwrite(text.buf.data, 1, text.size, stream);
+    (void) fflush(stream);
+    hg_buf_fini(&text.buf);
+    return text.ret;
+}
+
+/* ---- What every class serves ---- */
 
 hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
 {
@@ -31904,247 +32097,207 @@ hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
 }
 
-/* Answer with a number and a text, which may be NULL. */
-static hg_return_t hg_builtin_answer(
-    struct hg_handle *handle, uint64_t number, char *text)
-{
-    hg_builtin_t answer;
+/* Each of these gets the question and appends the answer's text; *number_p is
+ * the answer's number, 0 at first. An error ends the call. */
 
-    assert(handle->target);
-    answer.number = number;
-    answer.text = text;
-    return hg_serve_respond(handle, HG_SUCCESS, &answer);
-}
-
-/* Answer with a code and why; the code. */
-static hg_return_t hg_builtin_refuse(
-    struct hg_handle *handle, hg_return_t ret, const char *text)
-{
-    (void) hg_serve_respond_error(handle, ret, text);
-    return ret;
-}
-
-/* The question, decoded; to be released. HG_MSGSIZE: its text is longer than an
- * answer's may be. */
-static hg_return_t hg_builtin_ask(
-    struct hg_handle *handle, hg_builtin_t *question)
-{
-    hg_return_t ret = hg_handle_decode(handle, question);
-
-    if (ret == HG_SUCCESS && question->text != NULL &&
-        strlen(question->text) >= HG_BUILTIN_TEXT_MAX) {
-        (void) hg_handle_release(hg_proc_hg_builtin_t, question);
-        ret = HG_MSGSIZE;
-    }
-    return ret;
-}
-
-/* ---- The functions ---- */
-
-static hg_return_t hg_builtin_ping(hg_handle_t handle)
-{
-    hg_builtin_t question;
-    hg_return_t ret = hg_builtin_ask(handle, &question);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_builtin_answer(handle, question.number, question.text);
-    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
-    return ret;
-}
-
-static hg_return_t hg_builtin_version(hg_handle_t handle)
+static hg_return_t hg_inspect_version(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
 {
     na_class_t *na_class = handle->context->hg_class->na_class;
-    struct hg_builtin_text out;
     unsigned version[3];
 
-    out.size = 0;
+    (void) question;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
-    (void) hg_builtin_add(&out,
+    (void) hg_inspect_say(out,
         "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
         version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
         HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
         NA_Get_class_protocol(na_class));
-    return hg_builtin_answer(handle,
-        (uint64_t) version[0] << 16 | version[1] << 8 | version[2], out.text);
+    *number_p = (uint64_t) version[0] << 16 | version[1] << 8 | version[2];
+    return HG_SUCCESS;
 }
 
 /* How far a list has come. */
-struct hg_builtin_list {
-    struct hg_builtin_text out;
+struct hg_inspect_list {
+    struct hg_inspect_text *out;
     uint64_t skip; /* so many that were told before */
     uint64_t seen;
     bool full;
 };
 
-static bool hg_builtin_see(const struct hg_rpc *rpc, void *arg)
+static bool hg_inspect_list_one(const struct hg_rpc *rpc, void *arg)
 {
-    struct hg_builtin_list *list = (struct hg_builtin_list *) arg;
+    struct hg_inspect_list *list = (struct hg_inspect_list *) arg;
 
     if (rpc->callback == NULL)
         return true;
     if (list->seen >= list->skip)
-        list->full = !hg_builtin_add(&list->out, "%016" PRIx64 " %.*s\n",
-            rpc->id, HG_BUILTIN_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
+        list->full = !hg_inspect_say(list->out, "%016" PRIx64 " %.*s\n",
+            rpc->id, HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
     if (!list->full)
         list->seen++;
     return !list->full;
 }
 
-static hg_return_t hg_builtin_list(hg_handle_t handle)
+static hg_return_t hg_inspect_list(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
 {
-    struct hg_builtin_list list;
-    hg_builtin_t question;
-    hg_return_t ret = hg_builtin_ask(handle, &question);
+    struct hg_inspect_list list = {out, question->number, 0, false};
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    memset(&list, 0, sizeof(list));
-    list.skip = question.number;
-    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
     hg_registry_walk(
-        &handle->context->hg_class->registry, hg_builtin_see, &list);
-    return hg_builtin_answer(handle, list.full ? list.seen : 0, list.out.text);
+        &handle->context->hg_class->registry, hg_inspect_list_one, &list);
+    *number_p = list.full ? list.seen : 0;
+    return HG_SUCCESS;
 }
 
-/* What its transport counts. */
-static void hg_builtin_add_transport(
-    struct hg_builtin_text *out, struct na_class *na_class)
+/* Counters of the class, and those of its transport. */
+static void hg_inspect_say_counters(
+    struct hg_inspect_text *out, struct hg_class *hg_class)
 {
+    /* The members of struct hg_counters behind `size`. */
+    static const char *const names[] = {"requests_sent", "responses_received",
+        "requests_received", "responses_sent", "errors_sent", "inputs_fetched",
+        "outputs_fetched", "refused", "late", "turned_away", "dropped",
+        "expired", "canceled", "bulk_bytes_pulled", "bulk_bytes_pushed",
+        "in_flight", "unanswered", "fetched_bytes", "held_bytes",
+        "bulk_damaged"};
+    enum { COUNT = sizeof(names) / sizeof(names[0]) };
+    uint64_t values[COUNT];
+    struct hg_counters counters;
     const char *name;
     uint64_t value;
     unsigned i;
 
-    for (i = 0; (name = na_class_counter_at(na_class, i, &value)) != NULL; i++)
-        (void) hg_builtin_add(out, "%s %" PRIu64 "\n", name, value);
-}
-
-/* Counters of the class, by name. */
-static void hg_builtin_add_counters(
-    struct hg_builtin_text *out, struct hg_class *hg_class)
-{
-#define HG_BUILTIN_COUNTER(name) \
-    { \
-#name, offsetof(struct hg_counters, name) \
-    }
-    static const struct {
-        const char *name;
-        size_t at;
-    } names[] = {HG_BUILTIN_COUNTER(requests_sent),
-        HG_BUILTIN_COUNTER(responses_received),
-        HG_BUILTIN_COUNTER(requests_received),
-        HG_BUILTIN_COUNTER(responses_sent), HG_BUILTIN_COUNTER(errors_sent),
-        HG_BUILTIN_COUNTER(inputs_fetched), HG_BUILTIN_COUNTER(outputs_fetched),
-        HG_BUILTIN_COUNTER(refused), HG_BUILTIN_COUNTER(late),
-        HG_BUILTIN_COUNTER(turned_away), HG_BUILTIN_COUNTER(dropped),
-        HG_BUILTIN_COUNTER(expired), HG_BUILTIN_COUNTER(canceled),
-        HG_BUILTIN_COUNTER(bulk_bytes_pulled),
-        HG_BUILTIN_COUNTER(bulk_bytes_pushed), HG_BUILTIN_COUNTER(in_flight),
-        HG_BUILTIN_COUNTER(unanswered), HG_BUILTIN_COUNTER(fetched_bytes),
-        HG_BUILTIN_COUNTER(held_bytes), HG_BUILTIN_COUNTER(bulk_damaged)};
-#undef HG_BUILTIN_COUNTER
-    struct hg_counters counters;
-    size_t i;
-
+    _Static_assert(
+        offsetof(struct hg_counters, requests_sent) + sizeof(values) ==
+            sizeof(counters),
+        "each counter has a name");
     hg_context_sum(hg_class, &counters);
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        uint64_t value;
-
-        memcpy(&value, (const char *) &counters + names[i].at, sizeof(value));
-        (void) hg_builtin_add(out, "%s %" PRIu64 "\n", names[i].name, value);
-    }
+    memcpy(values, &counters.requests_sent, sizeof(values));
+    for (i = 0; i < COUNT; i++)
+        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", names[i], values[i]);
+    for (i = 0;
+         (name = na_class_counter_at(hg_class->na_class, i, &value)) != NULL;
+         i++)
+        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* How long calls of a function took. */
-static void hg_builtin_add_times(
-    struct hg_builtin_text *out, const struct hg_histogram *times)
+static void hg_inspect_say_times(
+    struct hg_inspect_text *out, const struct hg_histogram *times)
 {
     unsigned i;
 
-    (void) hg_builtin_add(out,
+    (void) hg_inspect_say(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
         times->count, times->sum_ns, times->min_ns, times->max_ns,
         HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
     for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
         if (times->bucket[i] > 0)
-            (void) hg_builtin_add(
+            (void) hg_inspect_say(
                 out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
     }
 }
 
-static hg_return_t hg_builtin_stats_of(
-    struct hg_handle *handle, const char *name, bool target)
+static hg_return_t hg_inspect_stats(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
 {
     struct hg_class *hg_class = handle->context->hg_class;
-    struct hg_builtin_text out;
     struct hg_histogram times;
     struct hg_rpc rpc;
 
-    if (hg_registry_find(&hg_class->registry, hg_registry_id(name), &rpc) !=
-        HG_SUCCESS)
-        return hg_builtin_refuse(
+    (void) number_p;
+    if (question->text == NULL) {
+        hg_inspect_say_counters(out, hg_class);
+        return HG_SUCCESS;
+    }
+    if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
+            &rpc) != HG_SUCCESS) {
+        (void) hg_serve_respond_error(
             handle, HG_NOENTRY, "that function is not registered");
-    if (!hg_watch_times(hg_class, &rpc, target, &times))
-        return hg_builtin_refuse(
+        return HG_NOENTRY;
+    }
+    if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
+        (void) hg_serve_respond_error(
             handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
-    out.size = 0;
-    hg_builtin_add_times(&out, &times);
-    return hg_builtin_answer(handle, 0, out.text);
+        return HG_OPNOTSUPPORT;
+    }
+    hg_inspect_say_times(out, &times);
+    return HG_SUCCESS;
 }
 
-static hg_return_t hg_builtin_stats(hg_handle_t handle)
+static const struct hg_inspect_function {
+    const char *name;
+    hg_return_t (*fill)(struct hg_handle *handle, const hg_builtin_t *question,
+        struct hg_inspect_text *out, uint64_t *number_p); /* NULL: ping */
+} hg_inspect_functions[] = {{HG_BUILTIN_PING, NULL},
+    {HG_BUILTIN_VERSION, hg_inspect_version},
+    {HG_BUILTIN_LIST, hg_inspect_list}, {HG_BUILTIN_STATS, hg_inspect_stats}};
+
+static const struct hg_inspect_function *hg_inspect_function(hg_id_t id)
 {
-    struct hg_builtin_text out;
+    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
+
+    while (i-- > 0) {
+        if (hg_registry_id(hg_inspect_functions[i].name) == id)
+            return &hg_inspect_functions[i];
+    }
+    return NULL;
+}
+
+static hg_return_t hg_inspect_answer(
+    struct hg_handle *handle, const hg_builtin_t *question)
+{
+    struct hg_inspect_text out = {
+        {NULL, 0}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
+    const struct hg_inspect_function *function =
+        hg_inspect_function(handle->rpc.id);
+    hg_builtin_t answer = *question;
+    hg_return_t ret;
+
+    if (question->text != NULL && strlen(question->text) >= HG_BUILTIN_TEXT_MAX)
+        return HG_MSGSIZE;
+    if (function->fill == NULL)
+        return hg_serve_respond(handle, HG_SUCCESS, &answer);
+    answer.number = 0;
+    (void) hg_inspect_say(&out, "%s", ""); /* a text, if an empty one */
+    ret = function->fill(handle, question, &out, &answer.number);
+    if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
+        ret = HG_NOMEM;
+    answer.text = (char *) out.buf.data;
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_respond(handle, HG_SUCCESS, &answer);
+    hg_buf_fini(&out.buf);
+    return ret;
+}
+
+static hg_return_t hg_inspect_execute(hg_handle_t handle)
+{
     hg_builtin_t question;
-    hg_return_t ret = hg_builtin_ask(handle, &question);
+    hg_return_t ret = hg_handle_decode(handle, &question);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (question.text != NULL) {
-        ret = hg_builtin_stats_of(handle, question.text, question.number == 0);
-    } else {
-        out.size = 0;
-        hg_builtin_add_counters(&out, handle->context->hg_class);
-        hg_builtin_add_transport(&out, handle->context->hg_class->na_class);
-        ret = hg_builtin_answer(handle, 0, out.text);
-    }
+    ret = hg_inspect_answer(handle, &question);
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
     return ret;
 }
 
-/* ---- Finding them ---- */
-
-HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
 {
-    static const struct {
-        const char *name;
-        hg_rpc_cb_t callback;
-        hg_proc_cb_t in_proc;
-        hg_proc_cb_t out_proc;
-    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping, hg_proc_hg_builtin_t,
-                   hg_proc_hg_builtin_t},
-        {HG_BUILTIN_VERSION, hg_builtin_version, hg_proc_hg_builtin_t,
-            hg_proc_hg_builtin_t},
-        {HG_BUILTIN_LIST, hg_builtin_list, hg_proc_hg_builtin_t,
-            hg_proc_hg_builtin_t},
-        {HG_BUILTIN_STATS, hg_builtin_stats, hg_proc_hg_builtin_t,
-            hg_proc_hg_builtin_t}};
-    size_t i;
+    const struct hg_inspect_function *function = hg_inspect_function(id);
+    struct hg_rpc rpc = {id, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t,
+        hg_inspect_execute, NULL, NULL, 0};
 
-    for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (hg_registry_id(all[i].name) != id)
-            continue;
-        rpc_p->id = id;
-        rpc_p->in_proc = all[i].in_proc;
-        rpc_p->out_proc = all[i].out_proc;
-        rpc_p->callback = all[i].callback;
-        rpc_p->name = all[i].name;
-        rpc_p->entry = NULL;
-        return HG_SUCCESS;
-    }
-    return HG_NOENTRY;
+    if (function == NULL)
+        return HG_NOENTRY;
+    rpc.name = function->name;
+    *rpc_p = rpc;
+    return HG_SUCCESS;
 }
 
 /* ==== gen/hg/ticket.h ==== */
@@ -33673,7 +33826,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "hg/builtin.h" */
+/* #include "hg/inspect.h" */
 /* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
@@ -33811,7 +33964,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
-    hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
+    hg_class->builtin = options.no_builtins ? NULL : hg_inspect_find;
     hg_class->sum_messages = info->checksum_level == HG_CHECKSUM_RPC_HEADERS;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
@@ -34075,7 +34228,7 @@ hg_return_t HG_Class_set_options(
     hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
     ret = hg_class_set_options(hg_class, &mine);
     if (ret == HG_SUCCESS)
-        hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+        hg_class->builtin = options->no_builtins ? NULL : hg_inspect_find;
     return ret;
 }
 
@@ -36367,355 +36520,6 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
     return hg_handler_leave(hg_serve_free(handle));
 }
 
-/* ==== gen/hg/dump.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/dump.c"
-#endif
-/*
- * dump: what is in flight, in words, for who wonders why nothing happens.
- *
- * It is asked for when something hangs, so it waits for nothing: a lock that is
- * not to be had within a moment is passed over, with a note. No user callback
- * runs under a lock of the library's, so that is rare. All that is to be said
- * is put together first: what is in a context is copied under its lock, and
- * words are made of it after that. It is written when no lock is held, as a
- * stream may take its time.
- *
- * A call is looked at only while it is one, which its state tells (handle.h),
- * and with a reference, as its address is. That is let go of without locks,
- * too: the last one frees what the application has left with the handle.
- * Nothing above includes this room: it has no header.
- *
- * Locking: that of the list of classes, of the class, of the context, in this
- * order.
- */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/check.h" */
-/* #include "hg/context.h" */
-/* #include "hg/layer.h" */
-
-/* What is said at once. */
-#define HG_DUMP_LINE_MAX 1024
-
-/* A call in flight, as it was when it was looked at. */
-struct hg_dump_call {
-    struct hg_handle *handle; /* a reference */
-    bool target;
-    const char *name; /* the registry's; NULL: none */
-    hg_id_t id;
-    const char *state;
-    uint64_t began;
-    char peer[HG_TRANSFER_PEER_MAX];
-};
-
-/* What a context has, at most so many of each. */
-struct hg_dump_view {
-    struct hg_dump_view *next; /* the one before */
-    struct hg_dump_call *calls;
-    unsigned calls_max;
-    unsigned call_count;
-    struct hg_transfer_view *transfers;
-    unsigned transfers_max;
-    unsigned transfer_count;
-    bool more; /* than there is room for, as some have come meanwhile */
-};
-
-/* What is to be written, and how it went. */
-struct hg_dump {
-    struct hg_buf text;
-    size_t size;
-    hg_return_t ret;
-    struct hg_dump_view *views;       /* for their references */
-    const struct hg_clock_pair *born; /* of the class being written */
-};
-
-/* ---- Words ---- */
-
-static void hg_dump_say(struct hg_dump *dump, const char *format, ...)
-    HG_PRINTF_LIKE(2, 3);
-
-/* What there is no memory for is missing, and so is the rest of its line. */
-static void hg_dump_say(struct hg_dump *dump, const char *format, ...)
-{
-    char line[HG_DUMP_LINE_MAX];
-    va_list args;
-    int size;
-
-    va_start(args, format);
-    size = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    assert(size >= 0);
-    if (size >= (int) sizeof(line)) /* it is cut */
-        size = (int) sizeof(line) - 1;
-    if (hg_buf_reserve(&dump->text, dump->size + (size_t) size, SIZE_MAX) !=
-        HG_SUCCESS) {
-        dump->ret = HG_AGAIN;
-        return;
-    }
-    memcpy(dump->text.data + dump->size, line, (size_t) size);
-    dump->size += (size_t) size;
-}
-
-/* How far a call of ours is; NULL: it is none now. */
-static const char *hg_dump_state_out(struct hg_handle *handle)
-{
-    switch (atomic_load(&handle->state)) {
-    case HG_HANDLE_SENT:
-        return handle->one_way ? "is being sent" : "waits for the answer";
-    case HG_HANDLE_FETCHING: return "fetches its output";
-    case HG_HANDLE_ENDED:
-        return !handle->context->callbacks && atomic_load(&handle->request.done)
-            ? NULL /* a request that has yet to be freed */
-            : "ended, its callback is to be run";
-    default: return NULL;
-    }
-}
-
-/* The same of a call to us. */
-static const char *hg_dump_state_in(struct hg_handle *handle)
-{
-    switch (atomic_load(&handle->state)) {
-    case HG_HANDLE_FETCHING: return "its input is being fetched";
-    case HG_HANDLE_QUEUED: return "waits to be executed";
-    case HG_HANDLE_ARRIVED:
-        return !handle->context->callbacks || atomic_load(&handle->call.running)
-            ? "is being executed"
-            : "is to be answered";
-    case HG_HANDLE_ANSWERED:
-        if (handle->held)
-            return "its output is to be fetched";
-        return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
-                                               : NULL;
-    default: return NULL;
-    }
-}
-
-static void hg_dump_age(struct hg_dump *dump, uint64_t began)
-{
-    uint64_t ms = hg_clock_age(dump->born, began) / HG_CLOCK_MS;
-
-    hg_dump_say(
-        dump, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
-}
-
-static void hg_dump_write_call(
-    struct hg_dump *dump, const struct hg_dump_call *call)
-{
-    assert(call->state != NULL);
-    hg_dump_say(dump, "    %s ", call->target ? "in" : "out");
-    if (call->name != NULL)
-        hg_dump_say(dump, "\"%s\"", call->name);
-    else
-        hg_dump_say(dump, "%016" PRIx64, call->id);
-    hg_dump_say(dump, " %s %s: %s", call->target ? "from" : "to", call->peer,
-        call->state);
-    hg_dump_age(dump, call->began);
-}
-
-static void hg_dump_write_transfer(
-    struct hg_dump *dump, const struct hg_transfer_view *view)
-{
-    hg_dump_say(dump,
-        "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
-        view->peer);
-    if (view->ended)
-        hg_dump_say(
-            dump, "%zu bytes, ended, its callback is to be run", view->size);
-    else
-        hg_dump_say(dump, "%zu of %zu bytes begun", view->begun, view->size);
-    hg_dump_age(dump, view->began);
-}
-
-/* ---- A context ---- */
-
-/* The context's lock is held. */
-static void hg_dump_see_calls(
-    struct hg_dump_view *view, const struct na_link *list, bool target)
-{
-    const struct na_link *link;
-
-    for (link = list->next; link != list; link = link->next) {
-        struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, link);
-        struct hg_dump_call *call = &view->calls[view->call_count];
-        const char *state =
-            target ? hg_dump_state_in(handle) : hg_dump_state_out(handle);
-
-        if (state == NULL)
-            continue;
-        if (view->call_count == view->calls_max) {
-            view->more = true;
-            return;
-        }
-        if (!hg_handle_try_ref(handle))
-            continue; /* it goes just now */
-        call->handle = handle;
-        call->target = target;
-        call->name = handle->rpc.name;
-        call->id = handle->rpc.id;
-        call->state = state;
-        call->began = handle->began;
-        (void) snprintf(
-            call->peer, sizeof(call->peer), "%s", hg_handle_peer(handle));
-        view->call_count++;
-    }
-}
-
-/* Copy what there is. False: its lock was not to be had. */
-static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
-{
-    if (!hg_enter_try(context->lock))
-        return false;
-    hg_dump_see_calls(view, &context->origins, false);
-    hg_dump_see_calls(view, &context->targets, true);
-    hg_leave(context->lock);
-    return hg_transfer_look(&context->transfers, view->transfers,
-        view->transfers_max, &view->transfer_count);
-}
-
-static void hg_dump_write(struct hg_dump *dump, struct hg_context *context,
-    const struct hg_dump_view *view)
-{
-    unsigned i;
-
-    hg_dump_say(dump,
-        "  context %u: %u calls, %u transfers, %" PRIu32 " sends, %" PRIu32
-        " lookups%s%s\n",
-        context->id, view->call_count, view->transfer_count,
-        atomic_load(&context->sending), atomic_load(&context->lookups),
-        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
-                                                    : "",
-        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
-                                                         : "");
-    for (i = 0; i < view->call_count; i++)
-        hg_dump_write_call(dump, &view->calls[i]);
-    for (i = 0; i < view->transfer_count; i++)
-        hg_dump_write_transfer(dump, &view->transfers[i]);
-    if (view->more)
-        hg_dump_say(dump, "    and more, which have come meanwhile\n");
-}
-
-/* How much room it takes; false: the lock was not to be had. */
-static bool hg_dump_measure(
-    struct hg_context *context, struct hg_dump_view *view)
-{
-    if (!hg_enter_try(context->lock))
-        return false;
-    view->calls_max = context->live + 1;
-    hg_leave(context->lock);
-    view->transfers_max = atomic_load(&context->transfers.under_way) + 1;
-    return true;
-}
-
-/* Look, into a view that is new. NULL, or why not all is there. */
-static const char *hg_dump_look(
-    struct hg_context *context, struct hg_dump_view *view)
-{
-    const char *locked = "its lock is not to be had";
-
-    if (!hg_dump_measure(context, view))
-        return locked;
-    view->calls = (struct hg_dump_call *) hg_mem_calloc(
-        view->calls_max, sizeof(view->calls[0]));
-    view->transfers = (struct hg_transfer_view *) hg_mem_calloc(
-        view->transfers_max, sizeof(view->transfers[0]));
-    if (view->calls == NULL || view->transfers == NULL)
-        return "no memory to look at it";
-    return hg_dump_see(context, view) ? NULL : locked;
-}
-
-static void hg_dump_context(struct hg_dump *dump, struct hg_context *context)
-{
-    struct hg_dump_view *view =
-        (struct hg_dump_view *) hg_mem_calloc(1, sizeof(*view));
-    const char *why = "no memory to look at it";
-
-    if (view != NULL) {
-        view->next = dump->views;
-        dump->views = view;
-        why = hg_dump_look(context, view);
-    }
-    if (why == NULL) {
-        hg_dump_write(dump, context, view);
-    } else {
-        dump->ret = HG_AGAIN;
-        hg_dump_say(dump, "  context %u: %s\n", context->id, why);
-    }
-}
-
-/* Let go of what was looked at; no lock is held. A context may end from here
- * on. */
-static void hg_dump_let_go(struct hg_dump *dump)
-{
-    struct hg_dump_view *view;
-    unsigned i;
-
-    while ((view = dump->views) != NULL) {
-        dump->views = view->next;
-        for (i = 0; i < view->call_count; i++)
-            hg_handle_unref(view->calls[i].handle);
-        hg_mem_free(view->calls);
-        hg_mem_free(view->transfers);
-        hg_mem_free(view);
-    }
-}
-
-/* ---- Classes ---- */
-
-static void hg_dump_class(struct hg_class *hg_class, void *arg)
-{
-    struct hg_dump *dump = (struct hg_dump *) arg;
-    const struct na_class *na_class = hg_class->na_class;
-    const struct na_link *link;
-
-    dump->born = &hg_class->born;
-    hg_dump_say(dump, "class %s+%s, %s\n", NA_Get_class_name(na_class),
-        NA_Get_class_protocol(na_class),
-        na_class->self_addr != NULL && na_class->self_addr->name != NULL
-            ? na_class->self_addr->name
-            : "does not listen");
-    if (!hg_enter_try(hg_class->lock)) {
-        dump->ret = HG_AGAIN;
-        hg_dump_say(dump, "  its lock is not to be had\n");
-        return;
-    }
-    for (link = hg_class->contexts.next; link != &hg_class->contexts;
-         link = link->next)
-        hg_dump_context(
-            dump, HG_CONTAINER_OF(link, struct hg_context, sibling));
-    hg_leave(hg_class->lock);
-}
-
-HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
-{
-    struct hg_dump dump;
-    hg_return_t ret;
-
-    if (stream == NULL)
-        return hg_layer_refuse("HG_Dump", "the stream is NULL");
-    if (hg_class != NULL) {
-        ret = hg_check_class(hg_class, "HG_Dump");
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
-    memset(&dump, 0, sizeof(dump));
-    if (hg_class != NULL) {
-        hg_dump_class(hg_class, &dump);
-    } else if (!hg_class_each(false, hg_dump_class, &dump)) {
-        dump.ret = HG_AGAIN;
-        hg_dump_say(&dump, "the list of classes is not to be had\n");
-    }
-    hg_dump_let_go(&dump);
-    if (dump.size > 0)
-        (void) fwrite(dump.text.data, 1, dump.size, stream);
-    (void) fflush(stream);
-    hg_buf_fini(&dump.text);
-    return dump.ret;
-}
-
 /* ==== gen/hg/extras.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -37773,7 +37577,7 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
  */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "hg/builtin.h" */
+/* #include "hg/inspect.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/bulk_request.h" */
 /* #include "hg/layer.h" */
@@ -37970,7 +37774,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
     if (ret != HG_SUCCESS)
         goto end_bulk;
     if (!hg_init_state.options.no_builtins)
-        hg_class->builtin = hg_builtin_find;
+        hg_class->builtin = hg_inspect_find;
     ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;

@@ -2537,14 +2537,12 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 /* Write what is in flight in a class, NULL: in all there are, of both models,
  * and the layer of HG_Init1. First a line for the class and for each context,
  * then one for each call and each bulk transfer that may take its time: the
- * function, the peer, the state, the age. For people to read, who
- * wonder why nothing happens. May be called at any time, also while others
- * hang: it waits for nobody, and what somebody keeps from it just then it says
- * so of, and returns HG_AGAIN, as it does where lines are missing for lack of
- * memory. It looks first, and writes then. Until it writes, HG_Ref_get of a
- * call may tell one more than there are; a call that ends meanwhile may be
- * freed, and its data with it, by this thread. The class must not end
- * meanwhile. */
+ * function, the peer, the state, the age. The text is for people. It may be
+ * called at any time, also while other threads hang: a class whose lock is not
+ * free gets a note instead. The class must not end meanwhile.
+ *
+ * HG_SUCCESS; HG_AGAIN: something is missing, for such a lock or for lack of
+ * memory. */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
 /* Every class serves a few functions of the library's own, which tell whoever

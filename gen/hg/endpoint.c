@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "hg/builtin.h"
+#include "hg/inspect.h"
 #include "hg/check.h"
 #include "hg/context.h"
 #include "hg/forward.h"
@@ -156,7 +156,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
-    hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
+    hg_class->builtin = options.no_builtins ? NULL : hg_inspect_find;
     hg_class->sum_messages = info->checksum_level == HG_CHECKSUM_RPC_HEADERS;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
@@ -420,7 +420,7 @@ hg_return_t HG_Class_set_options(
     hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
     ret = hg_class_set_options(hg_class, &mine);
     if (ret == HG_SUCCESS)
-        hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+        hg_class->builtin = options->no_builtins ? NULL : hg_inspect_find;
     return ret;
 }
 

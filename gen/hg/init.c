@@ -18,7 +18,7 @@
  */
 #include "base/lock.h"
 #include "base/log.h"
-#include "hg/builtin.h"
+#include "hg/inspect.h"
 #include "hg/forward.h"
 #include "hg/bulk_request.h"
 #include "hg/layer.h"
@@ -215,7 +215,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
     if (ret != HG_SUCCESS)
         goto end_bulk;
     if (!hg_init_state.options.no_builtins)
-        hg_class->builtin = hg_builtin_find;
+        hg_class->builtin = hg_inspect_find;
     ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;

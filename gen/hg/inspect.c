@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* inspect: see inspect.h. */
+#include "hg/inspect.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "hg/check.h"
+#include "hg/context.h"
+#include "hg/serve.h"
+#include "hg/watch.h"
+
+#define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
+
+/* Of a function in a list. */
+#define HG_INSPECT_NAME_MAX 512
+
+/* ---- Texts ---- */
+
+/* A text that grows, with a NUL at its end. */
+struct hg_inspect_text {
+    struct hg_buf buf;
+    size_t size;     /* without the NUL */
+    size_t limit;    /* with it */
+    hg_return_t ret; /* HG_AGAIN: something is missing */
+};
+
+/* Append. False: it does not fit, or there is no memory; nothing was added. */
+HG_PRINTF_LIKE(2, 3)
+static bool hg_inspect_say(
+    struct hg_inspect_text *text, const char *format, ...)
+{
+    char line[HG_INSPECT_LINE_MAX];
+    va_list args;
+    size_t size;
+
+    va_start(args, format);
+    (void) vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    size = strlen(line);
+    if (size >= text->limit - text->size)
+        return false;
+    if (hg_buf_reserve(&text->buf, text->size + size + 1, text->limit) !=
+        HG_SUCCESS) {
+        text->ret = HG_AGAIN;
+        return false;
+    }
+    memcpy(text->buf.data + text->size, line, size + 1);
+    text->size += size;
+    return true;
+}
+
+/* ---- What is in flight ---- */
+
+/* How far a call of ours is; NULL: it is none now. */
+static const char *hg_inspect_state_out(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_SENT:
+        return handle->one_way ? "is being sent" : "waits for the answer";
+    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_ENDED:
+        return !handle->context->callbacks && atomic_load(&handle->request.done)
+            ? NULL /* a request that has yet to be freed */
+            : "ended, its callback is to be run";
+    default: return NULL;
+    }
+}
+
+/* How far a call to us is. */
+static const char *hg_inspect_state_in(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_FETCHING: return "its input is being fetched";
+    case HG_HANDLE_QUEUED: return "waits to be executed";
+    case HG_HANDLE_ARRIVED:
+        return !handle->context->callbacks || atomic_load(&handle->call.running)
+            ? "is being executed"
+            : "is to be answered";
+    case HG_HANDLE_ANSWERED:
+        if (handle->held)
+            return "its output is to be fetched";
+        return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
+                                               : NULL;
+    default: return NULL;
+    }
+}
+
+static void hg_inspect_say_age(struct hg_inspect_text *text,
+    const struct hg_context *context, uint64_t began)
+{
+    uint64_t ms = hg_clock_age(&context->hg_class->born, began) / HG_CLOCK_MS;
+
+    (void) hg_inspect_say(
+        text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+}
+
+static const char *hg_inspect_state(struct hg_handle *handle)
+{
+    return handle->target ? hg_inspect_state_in(handle)
+                          : hg_inspect_state_out(handle);
+}
+
+static unsigned hg_inspect_count_calls(const struct na_link *list)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    for (link = list->next; link != list; link = link->next)
+        count += hg_inspect_state(
+                     HG_CONTAINER_OF(link, struct hg_handle, link)) != NULL;
+    return count;
+}
+
+/* The lock is held, so a handle in the list keeps its address. */
+static void hg_inspect_say_calls(
+    struct hg_inspect_text *text, const struct na_link *list)
+{
+    const struct na_link *link;
+
+    for (link = list->next; link != list; link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+        const char *state = hg_inspect_state(handle);
+
+        if (state == NULL)
+            continue;
+        (void) hg_inspect_say(text, "    %s ", handle->target ? "in" : "out");
+        if (handle->rpc.name != NULL)
+            (void) hg_inspect_say(text, "\"%s\"", handle->rpc.name);
+        else
+            (void) hg_inspect_say(text, "%016" PRIx64, handle->rpc.id);
+        (void) hg_inspect_say(text, " %s %s: %s",
+            handle->target ? "from" : "to", hg_handle_peer(handle), state);
+        hg_inspect_say_age(text, handle->context, handle->began);
+    }
+}
+
+static void hg_inspect_say_transfers(
+    struct hg_inspect_text *text, struct hg_context *context)
+{
+    unsigned max = atomic_load(&context->transfers.under_way) + 1;
+    struct hg_transfer_view *views =
+        (struct hg_transfer_view *) hg_mem_calloc(max, sizeof(*views));
+    unsigned count = 0;
+    unsigned i;
+
+    if (views == NULL ||
+        !hg_transfer_look(&context->transfers, views, max, &count))
+        text->ret = HG_AGAIN;
+    for (i = 0; i < count; i++) {
+        (void) hg_inspect_say(text,
+            views[i].ended
+                ? "    bulk %s %s: %zu bytes, ended, its callback is to be run"
+                : "    bulk %s %s: %zu bytes, %zu begun",
+            views[i].op == HG_BULK_PULL ? "pull from" : "push to",
+            views[i].peer, views[i].size, views[i].begun);
+        hg_inspect_say_age(text, context, views[i].began);
+    }
+    hg_mem_free(views);
+}
+
+/* The lock is held. */
+static void hg_inspect_say_context(
+    struct hg_inspect_text *text, struct hg_context *context)
+{
+    (void) hg_inspect_say(text,
+        "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
+        context->id,
+        hg_inspect_count_calls(&context->origins) +
+            hg_inspect_count_calls(&context->targets),
+        atomic_load(&context->transfers.under_way),
+        atomic_load(&context->sending), atomic_load(&context->lookups),
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+                                                    : "",
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+                                                         : "");
+    hg_inspect_say_calls(text, &context->origins);
+    hg_inspect_say_calls(text, &context->targets);
+    hg_inspect_say_transfers(text, context);
+}
+
+static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
+{
+    struct hg_inspect_text *text = (struct hg_inspect_text *) arg;
+    const struct na_class *na_class = hg_class->na_class;
+    const struct na_link *link;
+
+    (void) hg_inspect_say(text, "class %s+%s, %s\n",
+        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class),
+        na_class->self_addr != NULL && na_class->self_addr->name != NULL
+            ? na_class->self_addr->name
+            : "does not listen");
+    if (!hg_enter_try(hg_class->lock)) {
+        text->ret = HG_AGAIN;
+        (void) hg_inspect_say(text, "  its lock is not free\n");
+        return;
+    }
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_inspect_say_context(
+            text, HG_CONTAINER_OF(link, struct hg_context, sibling));
+    hg_leave(hg_class->lock);
+}
+
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
+{
+    struct hg_inspect_text text = {{NULL, 0}, 0, SIZE_MAX, HG_SUCCESS};
+    hg_return_t ret;
+
+    if (stream == NULL)
+        return hg_log_misuse("rpc", "HG_Dump", "the stream is NULL");
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Dump");
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_inspect_say_class(hg_class, &text);
+    } else if (!hg_class_each(false, hg_inspect_say_class, &text)) {
+        text.ret = HG_AGAIN;
+        (void) hg_inspect_say(&text, "the list of classes is not free\n");
+    }
+    if (text.size > 0)
+        (void) fwrite(text.buf.data, 1, text.size, stream);
+    (void) fflush(stream);
+    hg_buf_fini(&text.buf);
+    return text.ret;
+}
+
+/* ---- What every class serves ---- */
+
+hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
+{
+    hg_builtin_t *builtin = (hg_builtin_t *) data;
+    hg_return_t ret = hg_proc_uint64_t(
+        proc, builtin != NULL ? (void *) &builtin->number : NULL);
+
+    return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
+}
+
+/* Each of these gets the question and appends the answer's text; *number_p is
+ * the answer's number, 0 at first. An error ends the call. */
+
+static hg_return_t hg_inspect_version(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
+{
+    na_class_t *na_class = handle->context->hg_class->na_class;
+    unsigned version[3];
+
+    (void) question;
+    (void) HG_Version_get(&version[0], &version[1], &version[2]);
+    (void) hg_inspect_say(out,
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
+        version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class));
+    *number_p = (uint64_t) version[0] << 16 | version[1] << 8 | version[2];
+    return HG_SUCCESS;
+}
+
+/* How far a list has come. */
+struct hg_inspect_list {
+    struct hg_inspect_text *out;
+    uint64_t skip; /* so many that were told before */
+    uint64_t seen;
+    bool full;
+};
+
+static bool hg_inspect_list_one(const struct hg_rpc *rpc, void *arg)
+{
+    struct hg_inspect_list *list = (struct hg_inspect_list *) arg;
+
+    if (rpc->callback == NULL)
+        return true;
+    if (list->seen >= list->skip)
+        list->full = !hg_inspect_say(list->out, "%016" PRIx64 " %.*s\n",
+            rpc->id, HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
+    if (!list->full)
+        list->seen++;
+    return !list->full;
+}
+
+static hg_return_t hg_inspect_list(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
+{
+    struct hg_inspect_list list = {out, question->number, 0, false};
+
+    hg_registry_walk(
+        &handle->context->hg_class->registry, hg_inspect_list_one, &list);
+    *number_p = list.full ? list.seen : 0;
+    return HG_SUCCESS;
+}
+
+/* Counters of the class, and those of its transport. */
+static void hg_inspect_say_counters(
+    struct hg_inspect_text *out, struct hg_class *hg_class)
+{
+    /* The members of struct hg_counters behind `size`. */
+    static const char *const names[] = {"requests_sent", "responses_received",
+        "requests_received", "responses_sent", "errors_sent", "inputs_fetched",
+        "outputs_fetched", "refused", "late", "turned_away", "dropped",
+        "expired", "canceled", "bulk_bytes_pulled", "bulk_bytes_pushed",
+        "in_flight", "unanswered", "fetched_bytes", "held_bytes",
+        "bulk_damaged"};
+    enum { COUNT = sizeof(names) / sizeof(names[0]) };
+    uint64_t values[COUNT];
+    struct hg_counters counters;
+    const char *name;
+    uint64_t value;
+    unsigned i;
+
+    _Static_assert(
+        offsetof(struct hg_counters, requests_sent) + sizeof(values) ==
+            sizeof(counters),
+        "each counter has a name");
+    hg_context_sum(hg_class, &counters);
+    memcpy(values, &counters.requests_sent, sizeof(values));
+    for (i = 0; i < COUNT; i++)
+        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", names[i], values[i]);
+    for (i = 0;
+         (name = na_class_counter_at(hg_class->na_class, i, &value)) != NULL;
+         i++)
+        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* How long calls of a function took. */
+static void hg_inspect_say_times(
+    struct hg_inspect_text *out, const struct hg_histogram *times)
+{
+    unsigned i;
+
+    (void) hg_inspect_say(out,
+        "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
+        "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
+        times->count, times->sum_ns, times->min_ns, times->max_ns,
+        HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        if (times->bucket[i] > 0)
+            (void) hg_inspect_say(
+                out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
+    }
+}
+
+static hg_return_t hg_inspect_stats(struct hg_handle *handle,
+    const hg_builtin_t *question, struct hg_inspect_text *out,
+    uint64_t *number_p)
+{
+    struct hg_class *hg_class = handle->context->hg_class;
+    struct hg_histogram times;
+    struct hg_rpc rpc;
+
+    (void) number_p;
+    if (question->text == NULL) {
+        hg_inspect_say_counters(out, hg_class);
+        return HG_SUCCESS;
+    }
+    if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
+            &rpc) != HG_SUCCESS) {
+        (void) hg_serve_respond_error(
+            handle, HG_NOENTRY, "that function is not registered");
+        return HG_NOENTRY;
+    }
+    if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
+        (void) hg_serve_respond_error(
+            handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
+        return HG_OPNOTSUPPORT;
+    }
+    hg_inspect_say_times(out, &times);
+    return HG_SUCCESS;
+}
+
+static const struct hg_inspect_function {
+    const char *name;
+    hg_return_t (*fill)(struct hg_handle *handle, const hg_builtin_t *question,
+        struct hg_inspect_text *out, uint64_t *number_p); /* NULL: ping */
+} hg_inspect_functions[] = {{HG_BUILTIN_PING, NULL},
+    {HG_BUILTIN_VERSION, hg_inspect_version},
+    {HG_BUILTIN_LIST, hg_inspect_list}, {HG_BUILTIN_STATS, hg_inspect_stats}};
+
+static const struct hg_inspect_function *hg_inspect_function(hg_id_t id)
+{
+    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
+
+    while (i-- > 0) {
+        if (hg_registry_id(hg_inspect_functions[i].name) == id)
+            return &hg_inspect_functions[i];
+    }
+    return NULL;
+}
+
+static hg_return_t hg_inspect_answer(
+    struct hg_handle *handle, const hg_builtin_t *question)
+{
+    struct hg_inspect_text out = {
+        {NULL, 0}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
+    const struct hg_inspect_function *function =
+        hg_inspect_function(handle->rpc.id);
+    hg_builtin_t answer = *question;
+    hg_return_t ret;
+
+    if (question->text != NULL && strlen(question->text) >= HG_BUILTIN_TEXT_MAX)
+        return HG_MSGSIZE;
+    if (function->fill == NULL)
+        return hg_serve_respond(handle, HG_SUCCESS, &answer);
+    answer.number = 0;
+    (void) hg_inspect_say(&out, "%s", ""); /* a text, if an empty one */
+    ret = function->fill(handle, question, &out, &answer.number);
+    if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
+        ret = HG_NOMEM;
+    answer.text = (char *) out.buf.data;
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_respond(handle, HG_SUCCESS, &answer);
+    hg_buf_fini(&out.buf);
+    return ret;
+}
+
+static hg_return_t hg_inspect_execute(hg_handle_t handle)
+{
+    hg_builtin_t question;
+    hg_return_t ret = hg_handle_decode(handle, &question);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_inspect_answer(handle, &question);
+    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
+{
+    const struct hg_inspect_function *function = hg_inspect_function(id);
+    struct hg_rpc rpc = {id, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t,
+        hg_inspect_execute, NULL, NULL, 0};
+
+    if (function == NULL)
+        return HG_NOENTRY;
+    rpc.name = function->name;
+    *rpc_p = rpc;
+    return HG_SUCCESS;
+}
