@@ -36526,16 +36526,22 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 #line 1 "gen/hg/extras.c"
 #endif
 /*
- * extras: time limits, cancellation, errors with a text, and what is to be seen
- * of calls, for both models.
+ * extras: what both models have beyond Mercury's functions: time limits,
+ * cancellation, errors with a text, traces, histograms, who calls, and an
+ * orderly end of serving.
  *
- * Arguments are checked here; what happens is forward's, serve's and cancel's.
- * A handle may be one of either model. One of the request model is gone with
- * its layer, so these functions pass that one's gate if it is open. Nothing
- * above includes this room: it has no header.
+ * A handle may be of either model. Arguments are checked here; forward, serve,
+ * cancel and watch do the rest. No other module includes this one.
  *
- * Locking: the context's lock around what is to be set before a call begins.
+ * HG_Drain marks the class, so that serve refuses every call from then on, and
+ * makes progress in all contexts until no accepted call is left. A call counts
+ * until its handle is back, so until its answer has left and its handler has
+ * returned. Other threads may end what it waits for, so it looks again each
+ * millisecond.
+ *
+ * Locking: the class's lock around what others use, too.
  */
+/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
@@ -36544,147 +36550,116 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 /* #include "hg/request.h" */
 /* #include "hg/serve.h" */
 /* #include "hg/ticket.h" */
+/* #include "hg/wait.h" */
 /* #include "hg/watch.h" */
 
-static bool hg_extras_enter(void)
-{
-    return hg_layer_enter(NULL) != NULL;
-}
-
-static void hg_extras_leave(bool inside)
-{
-    if (inside)
-        (void) hg_layer_leave(HG_SUCCESS);
-}
+/* HG_Drain: a turn of one context; how long no call may arrive at the end, and
+ * how long it waits for that. */
+#define HG_EXTRAS_TURN_MS 1
+#define HG_EXTRAS_QUIET_MS 10
+#define HG_EXTRAS_REST_MS 100
 
 /* ---- Deadlines ---- */
 
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 {
-    bool inside = hg_extras_enter();
     hg_return_t ret = hg_check_side(handle, false, "HG_Set_deadline");
 
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_enter(handle->context->lock);
+    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
+        ret = HG_BUSY;
     if (ret == HG_SUCCESS) {
-        hg_enter(handle->context->lock);
-        if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
-            ret = HG_BUSY;
-        if (ret == HG_SUCCESS) {
-            handle->timeout = timeout;
-            handle->deadline = 0;
-        }
-        hg_leave(handle->context->lock);
-        if (ret != HG_SUCCESS)
-            hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
+        handle->timeout = timeout;
+        handle->deadline = 0;
     }
-    hg_extras_leave(inside);
+    hg_leave(handle->context->lock);
+    if (ret != HG_SUCCESS)
+        hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
     return ret;
 }
 
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
 {
-    bool inside;
-    uint32_t left = HG_NO_DEADLINE;
+    uint32_t left;
 
-    if (handle == NULL)
+    if (handle == NULL ||
+        hg_check_handle(handle, "HG_Get_time_left") != HG_SUCCESS)
         return HG_NO_DEADLINE;
-    inside = hg_extras_enter();
-    if (hg_check_handle(handle, "HG_Get_time_left") == HG_SUCCESS) {
-        left = hg_handle_time_left(handle);
-        if (left == HG_NO_DEADLINE && handle->timeout != 0)
-            left = handle->timeout; /* it has not begun */
-    }
-    hg_extras_leave(inside);
-    return left;
+    left = hg_handle_time_left(handle);
+    return left == HG_NO_DEADLINE && handle->timeout != 0
+        ? handle->timeout /* it has not begun */
+        : left;
 }
 
 /* ---- Cancellation ---- */
 
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle)
 {
-    bool inside;
-    bool over;
-
-    if (handle == NULL)
-        return HG_FALSE;
-    inside = hg_extras_enter();
-    over = hg_check_handle(handle, "HG_Is_canceled") == HG_SUCCESS &&
-        handle->target && hg_handle_is_over(handle);
-    hg_extras_leave(inside);
-    return over ? HG_TRUE : HG_FALSE;
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Is_canceled") == HG_SUCCESS &&
+            handle->target && hg_handle_is_over(handle)
+        ? HG_TRUE
+        : HG_FALSE;
 }
 
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg)
 {
-    bool inside = hg_extras_enter();
     hg_return_t ret = hg_check_side(handle, true, "HG_Set_cancel_cb");
 
     if (ret == HG_SUCCESS)
         hg_cancel_set_callback(handle, callback, arg);
-    hg_extras_leave(inside);
     return ret;
 }
 
-/* ---- A look inside ---- */
+/* ---- Traces, hooks, times ---- */
 
-/* The class that is meant: for NULL that of the request model's layer, whose
- * gate is passed (*inside_p). HG_FAULT: no layer; codes of hg_check_class. All
- * logged. */
-static hg_return_t hg_extras_enter_class(
-    struct hg_class **hg_class, bool *inside_p, const char *function)
+/* The class that is meant: for NULL that of the request model. HG_FAULT: there
+ * is none; codes of hg_check_class. All logged. */
+static hg_return_t hg_extras_find_class(
+    struct hg_class **hg_class, const char *function)
 {
     struct hg_context *context;
 
-    *inside_p = false;
     if (*hg_class != NULL)
         return hg_check_class(*hg_class, function);
     context = hg_layer_enter(function);
     if (context == NULL)
         return HG_FAULT;
-    *inside_p = true;
     *hg_class = context->hg_class;
     return HG_SUCCESS;
 }
 
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
 {
-    uint64_t trace_id = 0;
-    bool inside;
-
-    if (handle == NULL)
+    if (handle == NULL ||
+        hg_check_handle(handle, "HG_Get_trace_id") != HG_SUCCESS)
         return 0;
-    inside = hg_extras_enter();
-    if (hg_check_handle(handle, "HG_Get_trace_id") == HG_SUCCESS)
-        trace_id = !handle->target && handle->state == HG_HANDLE_IDLE &&
-                handle->trace_set != 0
-            ? handle->trace_set
-            : handle->trace_id;
-    hg_extras_leave(inside);
-    return trace_id;
+    return !handle->target && handle->state == HG_HANDLE_IDLE &&
+            handle->trace_set != 0
+        ? handle->trace_set
+        : handle->trace_id;
 }
 
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
 {
-    bool inside = hg_extras_enter();
     hg_return_t ret = hg_check_side(handle, false, "HG_Set_trace_id");
 
     if (ret == HG_SUCCESS)
         handle->trace_set = trace_id;
-    hg_extras_leave(inside);
     return ret;
 }
 
 HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
 {
-    bool inside;
-    hg_return_t ret = hg_extras_enter_class(&hg_class, &inside, "HG_Set_hook");
+    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Set_hook");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_watch_set_hook(hg_class, hook, arg);
-    hg_extras_leave(inside);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_watch_set_hook(hg_class, hook, arg);
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
@@ -36692,23 +36667,21 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
 {
     struct hg_rpc rpc;
     hg_return_t ret;
-    bool inside;
 
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
-        return hg_layer_refuse(
-            "HG_Get_histogram", "the histogram is NULL, or its size not set");
-    ret = hg_extras_enter_class(&hg_class, &inside, "HG_Get_histogram");
+        return hg_log_misuse("rpc", "HG_Get_histogram",
+            "the histogram is NULL, or its size not set");
+    ret = hg_extras_find_class(&hg_class, "HG_Get_histogram");
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    if (ret != HG_SUCCESS) {
+    if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
         hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
-    } else if (!hg_watch_times(hg_class, &rpc, target, histogram_p)) {
-        ret = HG_OPNOTSUPPORT;
-        hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+        return HG_NOENTRY;
     }
-    hg_extras_leave(inside);
-    return ret;
+    if (hg_watch_times(hg_class, &rpc, target, histogram_p))
+        return HG_SUCCESS;
+    hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+    return HG_OPNOTSUPPORT;
 }
 
 /* ---- Errors ---- */
@@ -36716,20 +36689,21 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text)
 {
-    bool inside = hg_extras_enter();
     hg_return_t ret = hg_check_side(handle, true, "HG_Respond_error");
 
-    if (ret == HG_SUCCESS && (code <= HG_SUCCESS || code >= HG_RETURN_MAX))
-        ret = hg_layer_refuse("HG_Respond_error", "that is no error");
-    if (ret == HG_SUCCESS)
-        ret = hg_serve_respond_error(handle, code, text);
-    hg_extras_leave(inside);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (code <= HG_SUCCESS || code >= HG_RETURN_MAX)
+        return hg_log_misuse("rpc", "HG_Respond_error", "that is no error");
+    return hg_serve_respond_error(handle, code, text);
 }
 
-/* The words that an origin's handle has; they are the handle's. */
-static const char *hg_extras_text(const struct hg_handle *handle)
+HG_EXPORT const char *HG_Get_error_text(const void *call)
 {
+    hg_handle_t handle = (hg_handle_t) (uintptr_t) call;
+
+    if (hg_ticket_is_one((uintptr_t) call))
+        return hg_request_text((hg_request_t) (uintptr_t) call);
     return handle != NULL &&
             hg_check_handle(handle, "HG_Get_error_text") == HG_SUCCESS &&
             !handle->target && handle->text != NULL
@@ -36737,99 +36711,34 @@ static const char *hg_extras_text(const struct hg_handle *handle)
         : "";
 }
 
-HG_EXPORT const char *HG_Get_error_text(const void *call)
-{
-    hg_handle_t handle = (hg_handle_t) (uintptr_t) call;
+/* ---- Who calls ---- */
 
-    return hg_ticket_is_one((uintptr_t) call)
-        ? hg_request_text((hg_request_t) (uintptr_t) call)
-        : hg_extras_text(handle);
+/* The address of a peer holds what the transport has proved of it, which never
+ * changes, and the handle keeps the address. */
+HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
+{
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_peer_id") == HG_SUCCESS &&
+            handle->target && handle->addr != NULL
+        ? na_class_ops(handle->addr->na_class)->addr_identity(handle->addr)
+        : "";
 }
 
-/* ==== gen/hg/drain.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/drain.c"
-#endif
-/*
- * drain: an orderly end of serving, in both models.
- *
- * From the moment its class is marked, serve refuses whatever comes; what it
- * took before is waited for here, by turning the wheels of all contexts. It
- * looks at each context under that one's lock, under which calls are taken:
- * who takes one later has seen the mark. A call counts until its handle is
- * back, and so until its answer has left and its handler has returned.
- *
- * Who called before the end lies in the transport perhaps, and nobody has told
- * him: so the wheels turn on until for a moment nobody was refused, or, as some
- * call again at once, a few such moments are over.
- *
- * Other threads may turn the same wheels, and end what is waited for here
- * without anything happening in this thread; so it looks again now and then.
- * Nothing above includes this room: it has no header.
- *
- * Locking: the class's lock around its list of contexts, and inside it theirs.
- */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/check.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/serve.h" */
-/* #include "hg/wait.h" */
-/* #include "na/context.h" */
+/* ---- An orderly end ---- */
 
-/* How long to wait for news of one context: where it is the only one, and
- * where others wait behind it. */
-#define HG_DRAIN_TURN_MS 10
-#define HG_DRAIN_SHORT_MS 1
-
-/* How long to go on refusing, at most, when all is done. */
-#define HG_DRAIN_LAST_MS 100
-
-static struct hg_context *hg_drain_context_of(struct na_link *link)
+/* Make progress in each context once. The lock is held. */
+static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
 {
-    return HG_CONTAINER_OF(link, struct hg_context, sibling);
-}
+    const struct na_link *link;
 
-/* Whether a call that was taken is left in any context. */
-static bool hg_drain_has_calls(struct hg_class *hg_class)
-{
-    bool found = false;
-    struct na_link *link;
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next) {
+        struct hg_context *context =
+            HG_CONTAINER_OF(link, struct hg_context, sibling);
+        uint64_t until = hg_clock_after_ms(HG_EXTRAS_TURN_MS);
 
-    hg_enter(hg_class->lock);
-    for (link = hg_class->contexts.next; link != &hg_class->contexts && !found;
-         link = link->next)
-        found = hg_serve_has_calls(hg_drain_context_of(link));
-    hg_leave(hg_class->lock);
-    return found;
-}
-
-/* The context behind `context`, or the first one for NULL; NULL: no more. */
-static struct hg_context *hg_drain_next(
-    struct hg_class *hg_class, struct hg_context *context)
-{
-    struct na_link *link;
-
-    hg_enter(hg_class->lock);
-    link = context != NULL ? context->sibling.next : hg_class->contexts.next;
-    hg_leave(hg_class->lock);
-    return link != &hg_class->contexts ? hg_drain_context_of(link) : NULL;
-}
-
-/* Turn the wheel of each context once. */
-static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
-{
-    struct hg_context *context = hg_drain_next(hg_class, NULL);
-    bool alone = hg_drain_next(hg_class, context) == NULL;
-    uint64_t until;
-
-    for (; context != NULL; context = hg_drain_next(hg_class, context)) {
-        until = hg_clock_after_ms(alone ? HG_DRAIN_TURN_MS : HG_DRAIN_SHORT_MS);
         if (until > deadline)
             until = deadline;
-        hg_enter(context->lock);
         if (context->callbacks) {
             (void) hg_context_progress(context, NA_LANES_ALL, until);
             (void) na_queue_run(
@@ -36837,110 +36746,74 @@ static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
         } else {
             (void) hg_wait_until(context, NULL, true, until);
         }
-        hg_leave(context->lock);
     }
 }
 
-/* How many calls were refused, ever. */
-static uint64_t hg_drain_count_refused(struct hg_class *hg_class)
+/* Whether an accepted call is left in any context. The lock is held. */
+static bool hg_extras_has_calls(const struct hg_class *hg_class)
 {
-    uint64_t count = 0;
-    struct na_link *link;
+    const struct na_link *link = hg_class->contexts.next;
 
-    hg_enter(hg_class->lock);
-    for (link = hg_class->contexts.next; link != &hg_class->contexts;
-         link = link->next)
-        count += atomic_load(
-            &hg_drain_context_of(link)->counts[HG_COUNT_TURNED_AWAY]);
-    hg_leave(hg_class->lock);
-    return count;
+    while (link != &hg_class->contexts &&
+        !hg_serve_has_calls(HG_CONTAINER_OF(link, struct hg_context, sibling)))
+        link = link->next;
+    return link != &hg_class->contexts;
 }
 
-/* Have those hear of the end who have called, and of whom nothing was read. */
-static void hg_drain_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
+/* Refuse calls that lie in the transport already, until none comes for a
+ * moment: a caller that is not refused would not know that its call was not
+ * executed. The lock is held. */
+static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
 {
-    uint64_t until = hg_clock_after_ms(HG_DRAIN_LAST_MS);
-    uint64_t before;
+    uint64_t end = hg_clock_after_ms(HG_EXTRAS_REST_MS);
+    uint64_t quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
+    struct hg_counters before;
+    struct hg_counters now;
 
-    if (until > deadline)
-        until = deadline;
-    do {
-        before = hg_drain_count_refused(hg_class);
-        hg_drain_turn(hg_class, until);
-    } while (
-        hg_drain_count_refused(hg_class) != before && !hg_clock_is_past(until));
+    hg_context_sum(hg_class, &before);
+    while (!hg_clock_is_past(quiet) && !hg_clock_is_past(end) &&
+        !hg_clock_is_past(deadline)) {
+        hg_extras_turn(hg_class, deadline);
+        hg_context_sum(hg_class, &now);
+        if (now.turned_away != before.turned_away)
+            quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
+        before = now;
+    }
 }
 
-static hg_return_t hg_drain_until(struct hg_class *hg_class, uint64_t deadline)
+static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
 {
+    hg_return_t ret = HG_SUCCESS;
+
     atomic_store(&hg_class->draining, true);
-    while (hg_drain_has_calls(hg_class)) {
+    hg_enter(hg_class->lock);
+    while (ret == HG_SUCCESS && hg_extras_has_calls(hg_class)) {
         if (hg_clock_is_past(deadline))
-            return HG_TIMEOUT;
-        hg_drain_turn(hg_class, deadline);
+            ret = HG_TIMEOUT;
+        else
+            hg_extras_turn(hg_class, deadline);
     }
-    if (deadline != 0)
-        hg_drain_refuse_rest(hg_class, deadline);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS && deadline != 0)
+        hg_extras_refuse_rest(hg_class, deadline);
+    hg_leave(hg_class->lock);
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 {
-    uint64_t deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
-    struct hg_context *context;
-    hg_return_t ret;
+    bool layer = hg_class == NULL;
+    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Drain");
 
-    if (hg_class != NULL) {
-        ret = hg_check_class(hg_class, "HG_Drain");
-        return ret == HG_SUCCESS ? hg_drain_until(hg_class, deadline) : ret;
-    }
-    context = hg_layer_enter("HG_Drain");
-    if (context == NULL)
-        return HG_FAULT;
-    if (timeout > 0 && hg_wait_is_driver()) {
-        ret = hg_wait_refuse();
-    } else if (timeout > 0 && hg_wait_in_handler()) {
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (layer && timeout > 0 && hg_wait_is_driver())
+        return hg_wait_refuse();
+    if (layer && timeout > 0 && hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Drain inside a handler");
-        ret = HG_BUSY;
-    } else {
-        ret = hg_drain_until(context->hg_class, deadline);
+        return HG_BUSY;
     }
-    return hg_layer_leave(ret);
-}
-
-/* ==== gen/hg/identity.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/identity.c"
-#endif
-/*
- * identity: who makes a call.
- *
- * The address of a peer holds what the transport has proved of it, and that
- * never changes; the handle keeps the address. A peer's own claims are not
- * used. Nothing above includes this module: it has no header.
- *
- * Locking: none. A handle of the request model is gone with its layer, so that
- * one's gate is passed if it is open.
- */
-/* #include "hg/check.h" */
-/* #include "hg/layer.h" */
-
-HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
-{
-    const char *identity = "";
-    bool inside;
-
-    if (handle == NULL)
-        return identity;
-    inside = hg_layer_enter(NULL) != NULL;
-    if (hg_check_handle(handle, "HG_Get_peer_id") == HG_SUCCESS &&
-        handle->target && handle->addr != NULL)
-        identity =
-            na_class_ops(handle->addr->na_class)->addr_identity(handle->addr);
-    if (inside)
-        (void) hg_layer_leave(HG_SUCCESS);
-    return identity;
+    return hg_extras_drain(
+        hg_class, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
 }
 
 /* ==== gen/hg/room_wait.c ==== */
@@ -37164,7 +37037,7 @@ static _Thread_local unsigned hg_stub_depth;
 hg_return_t hg_stub_clear(void *call, size_t size)
 {
     if (call == NULL)
-        return hg_layer_refuse("the stub", "the call's struct is NULL");
+        return hg_log_misuse("rpc", "the stub", "the call's struct is NULL");
     memset(call, 0, size);
     return HG_SUCCESS;
 }
@@ -37173,7 +37046,7 @@ hg_id_t HG_Name_to_id(const char *func_name)
 {
     if (func_name != NULL)
         return hg_registry_id(func_name);
-    (void) hg_layer_refuse("HG_Name_to_id", "func_name is NULL");
+    (void) hg_log_misuse("rpc", "HG_Name_to_id", "func_name is NULL");
     return 0;
 }
 
@@ -37329,7 +37202,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 
     hg_log_drop_text();
     if (context == NULL || addr == NULL)
-        ret = hg_layer_refuse("the stub",
+        ret = hg_log_misuse("rpc", "the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");
     else
         ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);

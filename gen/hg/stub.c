@@ -46,7 +46,7 @@ static _Thread_local unsigned hg_stub_depth;
 hg_return_t hg_stub_clear(void *call, size_t size)
 {
     if (call == NULL)
-        return hg_layer_refuse("the stub", "the call's struct is NULL");
+        return hg_log_misuse("rpc", "the stub", "the call's struct is NULL");
     memset(call, 0, size);
     return HG_SUCCESS;
 }
@@ -55,7 +55,7 @@ hg_id_t HG_Name_to_id(const char *func_name)
 {
     if (func_name != NULL)
         return hg_registry_id(func_name);
-    (void) hg_layer_refuse("HG_Name_to_id", "func_name is NULL");
+    (void) hg_log_misuse("rpc", "HG_Name_to_id", "func_name is NULL");
     return 0;
 }
 
@@ -211,7 +211,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 
     hg_log_drop_text();
     if (context == NULL || addr == NULL)
-        ret = hg_layer_refuse("the stub",
+        ret = hg_log_misuse("rpc", "the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");
     else
         ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
