@@ -7287,15 +7287,15 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  *
  *     emul->ready     has a frame to send
  *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    has data to send, but the window is full
- *     peer->waiting   waits until earlier operations with the peer have ended
+ *     peer->parked    the window of the peer is full, or too many operations
+ *                     with it are under way
  *
  * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
  * acknowledgement. Flag SUM of a request asks for sums; of a frame
  * with data it says that there is one.
  *
  * Locking: the lock of the class guards everything here and is held in every
- * function, also around the transport's frame_send. `returned` is atomic: the
+ * function, also around the transport's frame_send. Pins are atomic: the
  * transport gives frames back in any thread, with any lock held.
  */
 #ifndef HG_GEN_EMUL_XFER_H
@@ -7368,21 +7368,18 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
 
 struct na_emul {
     struct na_class *na_class;
-    size_t frame_size;       /* constant: data of a frame, at most */
-    uint64_t window;         /* constant: unacknowledged bytes to a peer */
-    bool sums;               /* operations started here have sums */
-    struct hg_map regs;      /* by key */
-    struct hg_slots origins; /* transfers of operations, until ended */
-    struct hg_map targets;   /* transfers of peers, until ended */
-    struct na_link xfers;    /* all */
+    size_t frame_size;    /* constant: data of a frame, at most */
+    uint64_t window;      /* constant: unacknowledged bytes to a peer */
+    bool sums;            /* operations started here have sums */
+    struct hg_map regs;   /* registrations, by the key of the memory */
+    struct hg_map xfers;  /* by their keys */
+    struct hg_pool spare; /* struct na_emul_xfer */
     struct na_link ready;
     struct na_link stalled;
     struct na_link touched; /* withdrawn registrations, of which the transport
                                itself still moves pieces */
-    uint64_t touched_at;    /* when to ask it again */
-    struct hg_pool xfer_pool;
-    struct hg_pool frame_pool;
-    _Atomic(struct na_emul_frame *) returned; /* by the transport */
+    uint64_t look_at;       /* when to poll though nothing wakes progress */
+    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
 };
 
 /* Memory that peers may reach. */
@@ -7398,30 +7395,28 @@ struct na_emul_reg {
 struct na_emul_peer {
     struct na_addr *addr;
     struct na_link parked;
-    struct na_link waiting;
-    uint64_t salt;         /* random: where its ids begin in emul->targets */
+    uint64_t salt;         /* random: its id 0 is this key of emul->xfers */
     uint32_t origin_count; /* operations started and not ended */
     uint32_t target_count; /* transfers of the peer's that exist */
-    uint64_t outstanding;  /* bytes sent under the window, not acknowledged */
+    uint64_t window;       /* ours, or less, as the peer asks for */
+    uint64_t outstanding;  /* bytes sent under it, not acknowledged */
 };
 
 struct na_emul_xfer {
-    struct na_link link;    /* ready, stalled, parked or waiting */
-    struct na_link in_emul; /* emul->xfers */
+    struct na_link link; /* ready, stalled or parked */
     struct na_emul *emul;
     struct na_emul_peer *peer; /* with a reference of its address */
     struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
     struct na_op *op;          /* initiator; NULL: completed */
-    uint64_t id;
+    uint64_t key;              /* of the initiator: its id, too */
     struct na_cursor cursor;
     na_size_t length;
     na_size_t moved;  /* bytes sent, or received */
     na_size_t acked;  /* of those sent */
-    na_size_t window; /* unacknowledged bytes of this transfer, at most */
     na_size_t placed; /* past `moved`: up to there the transport receives in
                          the memory itself; else it has no meaning */
     struct na_cursor ahead; /* at `placed` */
-    uint32_t pins;          /* frames that use the memory */
+    _Atomic uint32_t pins;  /* frames that use the memory */
     uint8_t control;        /* type of the control frame to send; 0: none */
     na_return_t status;
     bool origin;
@@ -7430,12 +7425,6 @@ struct na_emul_xfer {
     bool started; /* origin: counted in origin_count */
     bool ended;
     bool abandoned; /* its connection is being ended */
-};
-
-/* A frame in the transport's hands that uses its transfer's memory. */
-struct na_emul_frame {
-    struct na_emul_frame *next; /* emul->returned */
-    struct na_emul_xfer *xfer;
 };
 
 static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
@@ -7457,19 +7446,16 @@ static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
     return na_addr_core_of(addr)->emul_peer;
 }
 
-/* The moving transfer that a peer started here under `id`, or NULL. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id);
+/* The transfer with `addr` of this id, which has not ended; started here, or by
+ * the peer. NULL: there is none. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id);
 
 /* A transfer with `addr` that is on no list of work yet. The id of an
  * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id);
-
-/* Start an initiator's transfer, or have it wait for others. What fits in the
- * transport leaves at once. */
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
 
 /* Put a transfer that has a frame to send on the ready list. */
 HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
@@ -7491,15 +7477,12 @@ HG_PRIVATE void na_emul_xfer_fail(
 /* End with `ret`, or be ended already: nothing is sent any more. */
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
 
-/* A frame that pins the transfer's memory. NULL: out of memory. */
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer);
+/* The transport is done with a frame of the transfer `xfer`. Any thread, any
+ * lock held: what ends by that is found by na_emul_xfer_collect. */
+HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
 
-/* The transport is done with a frame. Any thread, any lock held: it is put on
- * a list, for na_emul_xfer_collect. */
-HG_PRIVATE void na_emul_xfer_return(void *frame);
-
-/* Unpin what was returned; the number of frames. */
+/* Release the memory of ended transfers that lost their last pin; their
+ * number. */
 HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
 
 /* Drop a reference of a registration. With the last one it is freed, and, if
@@ -7629,22 +7612,24 @@ static struct na_emul_peer *na_emul_xfer_make_peer(struct na_addr *addr)
         return NULL;
     peer->addr = addr;
     peer->salt = hg_clock_random();
+    peer->window = na_class_emul(addr->na_class)->window;
     hg_list_init(&peer->parked);
-    hg_list_init(&peer->waiting);
     na_addr_core_of(addr)->emul_peer = peer;
     return peer;
 }
 
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id)
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id)
 {
     const struct na_emul_peer *peer = na_emul_xfer_peer(addr);
-    struct na_emul_xfer *xfer;
+    uint64_t key = origin || peer == NULL ? id : peer->salt + id;
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_map_get(&emul->xfers, key);
 
-    if (peer == NULL)
-        return NULL;
-    xfer = (struct na_emul_xfer *) hg_map_get(&emul->targets, peer->salt + id);
-    return xfer != NULL && xfer->peer == peer ? xfer : NULL;
+    return xfer != NULL && xfer->peer == peer && xfer->origin == origin &&
+            !xfer->ended
+        ? xfer
+        : NULL;
 }
 
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
@@ -7654,31 +7639,31 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_emul_peer *peer = na_emul_xfer_make_peer(addr);
     struct na_emul_xfer *xfer;
     hg_return_t ret;
+    uint64_t key;
     bool fresh;
 
     if (peer == NULL)
         return NULL;
-    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->xfer_pool, &fresh);
+    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->spare, &fresh);
     if (xfer == NULL)
         return NULL;
+    key = peer->salt + id;
     if (origin)
-        ret = hg_slots_add(&emul->origins, xfer, &id);
-    else if (hg_map_get(&emul->targets, peer->salt + id) != NULL)
-        ret = HG_EXIST; /* another peer's, by an unlikely chance */
+        ret = hg_map_add(&emul->xfers, xfer, &key);
+    else if (hg_map_get(&emul->xfers, key) != NULL)
+        ret = HG_EXIST; /* the key of another, by an unlikely chance */
     else
-        ret = hg_map_put(&emul->targets, peer->salt + id, xfer);
+        ret = hg_map_put(&emul->xfers, key, xfer);
     if (ret != HG_SUCCESS) {
-        hg_pool_put(&emul->xfer_pool, xfer);
+        hg_pool_put(&emul->spare, xfer);
         return NULL;
     }
     memset(xfer, 0, sizeof(*xfer));
     hg_list_init(&xfer->link);
-    hg_list_init(&xfer->in_emul);
     xfer->emul = emul;
     xfer->peer = peer;
-    xfer->id = id;
+    xfer->key = key;
     xfer->length = length;
-    xfer->window = emul->window;
     xfer->origin = origin;
     xfer->sends = sends;
     if (origin)
@@ -7686,45 +7671,58 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     else
         peer->target_count++;
     emul->na_class->core->addr_ref(addr);
-    hg_list_push(&emul->xfers, &xfer->in_emul);
     return xfer;
-}
-
-static void na_emul_xfer_free(struct na_emul_xfer *xfer)
-{
-    struct na_addr *addr = xfer->peer->addr;
-    const struct na_core *core = xfer->emul->na_class->core;
-
-    hg_list_remove(&xfer->link);
-    hg_list_remove(&xfer->in_emul);
-    if (!xfer->origin)
-        xfer->peer->target_count--;
-    hg_pool_put(&xfer->emul->xfer_pool, xfer);
-    core->addr_unref(addr);
 }
 
 /* Release what an ended transfer does not need any more. */
 static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
-    struct na_op *op = xfer->op;
+    const struct na_core *core = xfer->emul->na_class->core;
+    struct na_addr *addr = xfer->peer->addr;
 
-    if (!xfer->ended || xfer->pins > 0)
+    if (!xfer->ended || atomic_load(&xfer->pins) > 0)
         return;
     if (xfer->reg != NULL)
         na_emul_xfer_unref_reg(xfer->reg);
+    if (xfer->op != NULL)
+        core->complete(xfer->op, xfer->status);
     xfer->reg = NULL;
     xfer->op = NULL;
-    if (op != NULL)
-        xfer->emul->na_class->core->complete(op, xfer->status);
-    if (xfer->control == 0)
-        na_emul_xfer_free(xfer);
+    if (xfer->control != 0)
+        return;
+    assert(hg_list_is_empty(&xfer->link));
+    assert(xfer->origin || xfer->peer->target_count > 0);
+    if (!xfer->origin)
+        xfer->peer->target_count--;
+    (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
+    hg_pool_put(&xfer->emul->spare, xfer);
+    core->addr_unref(addr);
 }
 
-static void na_emul_xfer_unpin(struct na_emul_xfer *xfer)
+HG_PRIVATE void na_emul_xfer_unpin(void *arg)
 {
-    assert(xfer->pins > 0);
-    xfer->pins--;
-    na_emul_xfer_check(xfer);
+    struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
+    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+
+    assert(atomic_load(&xfer->pins) > 0);
+    if (atomic_fetch_sub(&xfer->pins, 1) == 1)
+        atomic_store(&emul->unpinned, true);
+}
+
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
+{
+    struct na_emul_xfer *xfer;
+    size_t before = emul->xfers.count;
+    size_t cursor = 0;
+    uint64_t key;
+
+    if (!atomic_load(&emul->unpinned))
+        return 0;
+    atomic_store(&emul->unpinned, false);
+    while ((xfer = (struct na_emul_xfer *) hg_map_next(
+                &emul->xfers, &cursor, &key)) != NULL)
+        na_emul_xfer_check(xfer);
+    return (unsigned) (before - emul->xfers.count);
 }
 
 static bool na_emul_xfer_has_frame(const struct na_emul_xfer *xfer)
@@ -7739,13 +7737,11 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* Give back bytes of the window. */
-static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
+/* The window of a peer opened, or an operation with it ended. */
+static void na_emul_xfer_unpark(struct na_emul_peer *peer)
 {
     struct na_link *link;
 
-    assert(peer->outstanding >= size);
-    peer->outstanding -= size;
     while ((link = hg_list_pop(&peer->parked)) != NULL)
         na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
@@ -7753,32 +7749,16 @@ static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
 HG_PRIVATE void na_emul_xfer_acknowledge(
     struct na_emul_xfer *xfer, na_size_t acked)
 {
-    na_size_t size = acked - xfer->acked;
-
     assert(acked >= xfer->acked && acked <= xfer->moved);
+    assert(xfer->peer->outstanding >= acked - xfer->acked);
+    xfer->peer->outstanding -= acked - xfer->acked;
     xfer->acked = acked;
-    na_emul_xfer_give_window(xfer->peer, size);
-}
-
-/* A started operation ended: the next one may start. */
-static void na_emul_xfer_start_next(struct na_emul_peer *peer)
-{
-    struct na_link *link = hg_list_pop(&peer->waiting);
-    struct na_emul_xfer *next =
-        HG_CONTAINER_OF(link, struct na_emul_xfer, link);
-
-    if (link == NULL) {
-        peer->origin_count--;
-        return;
-    }
-    next->started = true;
-    na_emul_xfer_kick(next);
+    na_emul_xfer_unpark(xfer->peer);
 }
 
 HG_PRIVATE void na_emul_xfer_end(
     struct na_emul_xfer *xfer, na_return_t status, uint8_t control)
 {
-    struct na_emul *emul = xfer->emul;
     struct na_emul_peer *peer = xfer->peer;
 
     if (xfer->ended)
@@ -7789,12 +7769,11 @@ HG_PRIVATE void na_emul_xfer_end(
     hg_list_remove(&xfer->link);
     if (xfer->sends && na_emul_xfer_is_windowed(xfer))
         na_emul_xfer_acknowledge(xfer, xfer->moved);
-    if (!xfer->origin)
-        (void) hg_map_remove(&emul->targets, peer->salt + xfer->id);
-    else
-        (void) hg_slots_remove(&emul->origins, xfer->id);
-    if (xfer->started)
-        na_emul_xfer_start_next(peer);
+    if (xfer->started) {
+        assert(xfer->origin && peer->origin_count > 0);
+        peer->origin_count--;
+        na_emul_xfer_unpark(peer);
+    }
     na_emul_xfer_kick(xfer);
     na_emul_xfer_check(xfer);
 }
@@ -7808,11 +7787,12 @@ HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    xfer->pins++; /* it stays until the end of this */
-    na_emul_xfer_end(xfer, ret, 0);
     xfer->control = 0;
     hg_list_remove(&xfer->link);
-    na_emul_xfer_unpin(xfer);
+    if (xfer->ended)
+        na_emul_xfer_check(xfer);
+    else
+        na_emul_xfer_end(xfer, ret, 0);
 }
 
 HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
@@ -7831,62 +7811,6 @@ HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
     hg_mem_free(reg);
 }
 
-/* ---- Frames in the transport's hands ---- */
-
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer)
-{
-    bool fresh;
-    struct na_emul_frame *frame =
-        (struct na_emul_frame *) hg_pool_get(&xfer->emul->frame_pool, &fresh);
-
-    if (frame == NULL)
-        return NULL;
-    frame->xfer = xfer;
-    xfer->pins++;
-    return frame;
-}
-
-/* Put back a frame, which the transport does not have. */
-static void na_emul_xfer_put_frame(struct na_emul_frame *frame)
-{
-    struct na_emul_xfer *xfer = frame->xfer;
-
-    hg_pool_put(&xfer->emul->frame_pool, frame);
-    na_emul_xfer_unpin(xfer);
-}
-
-HG_PRIVATE void na_emul_xfer_return(void *arg)
-{
-    struct na_emul_frame *frame = (struct na_emul_frame *) arg;
-    _Atomic(struct na_emul_frame *) *returned = &frame->xfer->emul->returned;
-    struct na_emul_frame *head =
-        atomic_load_explicit(returned, memory_order_relaxed);
-
-    do
-        frame->next = head;
-    while (!atomic_compare_exchange_weak_explicit(
-        returned, &head, frame, memory_order_release, memory_order_relaxed));
-}
-
-HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
-{
-    struct na_emul_frame *frame;
-    unsigned n = 0;
-
-    if (atomic_load_explicit(&emul->returned, memory_order_relaxed) == NULL)
-        return 0;
-    frame =
-        atomic_exchange_explicit(&emul->returned, NULL, memory_order_acquire);
-    for (; frame != NULL; n++) {
-        struct na_emul_frame *next = frame->next;
-
-        na_emul_xfer_put_frame(frame);
-        frame = next;
-    }
-    return n;
-}
-
 /* ---- Sending ---- */
 
 /* A frame that is being made. */
@@ -7902,21 +7826,16 @@ struct na_emul_xfer_plan {
 /* Bytes of data that may leave now; 0: none. */
 static na_size_t na_emul_xfer_allowance(const struct na_emul_xfer *xfer)
 {
-    const struct na_emul *emul = xfer->emul;
+    const struct na_emul_peer *peer = xfer->peer;
     na_size_t size = xfer->length - xfer->moved;
 
-    if (size > emul->frame_size)
-        size = emul->frame_size;
+    if (size > xfer->emul->frame_size)
+        size = xfer->emul->frame_size;
     if (!na_emul_xfer_is_windowed(xfer))
         return size;
-    if (size > xfer->window)
-        size = xfer->window;
-    assert(xfer->moved - xfer->acked <= xfer->window);
-    assert(xfer->peer->outstanding <= emul->window);
-    if (size > xfer->window - (xfer->moved - xfer->acked) ||
-        size > emul->window - xfer->peer->outstanding)
-        return 0;
-    return size;
+    if (size > peer->window)
+        size = peer->window;
+    return peer->outstanding + size <= peer->window ? size : 0;
 }
 
 /* Put up to `size` bytes of data into the plan. A run that is long, or all
@@ -7930,10 +7849,9 @@ static na_return_t na_emul_xfer_load(
 
     (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
     if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->moved) {
-        plan->arg = na_emul_xfer_get_frame(xfer);
-        if (plan->arg == NULL)
-            return NA_NOMEM;
-        plan->release = na_emul_xfer_return;
+        atomic_fetch_add(&xfer->pins, 1);
+        plan->arg = xfer;
+        plan->release = na_emul_xfer_unpin;
         plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
         na_cursor_advance(&plan->cursor, plan->size);
     } else {
@@ -7963,7 +7881,7 @@ static bool na_emul_xfer_fill(
     const struct na_emul_xfer *xfer, struct na_emul_wire *wire)
 {
     wire->type = xfer->control;
-    wire->id = xfer->id;
+    wire->id = xfer->origin ? xfer->key : xfer->key - xfer->peer->salt;
     wire->offset = xfer->moved;
     switch (xfer->control) {
     case 0:
@@ -8016,10 +7934,7 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
 {
     bool fails = xfer->control == 0 || !na_emul_xfer_is_known(xfer);
 
-    if (plan->release == na_emul_xfer_return)
-        na_emul_xfer_put_frame((struct na_emul_frame *) plan->arg);
-    else
-        hg_mem_free(plan->arg);
+    plan->release(plan->arg);
     if (ret != NA_AGAIN && ret != NA_NOMEM)
         na_emul_xfer_drop(xfer, ret);
     else if (ret == NA_NOMEM && fails)
@@ -8030,6 +7945,21 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
     return false;
 }
 
+/* Whether its next frame may be sent; an initiator's transfer starts with the
+ * first one. */
+static bool na_emul_xfer_may_send(struct na_emul_xfer *xfer)
+{
+    if (xfer->control == 0)
+        return na_emul_xfer_allowance(xfer) > 0;
+    if (na_emul_xfer_is_known(xfer) || xfer->started)
+        return true;
+    if (xfer->peer->origin_count >= NA_EMUL_ORIGINS_MAX)
+        return false;
+    xfer->peer->origin_count++;
+    xfer->started = true;
+    return true;
+}
+
 HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
@@ -8037,22 +7967,20 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
     struct na_emul_xfer_plan plan;
     na_return_t ret = NA_SUCCESS;
     bool changed = true;
+    na_size_t size;
 
     assert(na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    if (!na_emul_xfer_may_send(xfer)) {
+        hg_list_push(&xfer->peer->parked, &xfer->link);
+        return false;
+    }
     memset(&plan, 0, sizeof(plan));
     plan.release = hg_mem_free; /* without data it has nothing to do */
     plan.cursor = xfer->cursor;
-    if (na_emul_xfer_fill(xfer, &plan.wire)) {
-        na_size_t size = na_emul_xfer_allowance(xfer);
-
-        if (size == 0 && xfer->control == 0) {
-            hg_list_push(&xfer->peer->parked, &xfer->link);
-            return false;
-        }
-        if (size > 0)
-            ret = na_emul_xfer_load(xfer, &plan, size);
-    }
-    xfer->pins++; /* the transport may end it meanwhile */
+    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    if (na_emul_xfer_fill(xfer, &plan.wire) &&
+        (size = na_emul_xfer_allowance(xfer)) > 0)
+        ret = na_emul_xfer_load(xfer, &plan, size);
     if (ret == NA_SUCCESS)
         ret = ops->frame_send(xfer->peer->addr, header,
             na_emul_wire_encode(&plan.wire, header), plan.data,
@@ -8063,21 +7991,9 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
     } else {
         changed = na_emul_xfer_unsent(xfer, &plan, ret);
     }
-    na_emul_xfer_unpin(xfer);
+    atomic_fetch_sub(&xfer->pins, 1);
+    na_emul_xfer_check(xfer);
     return changed;
-}
-
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer)
-{
-    struct na_emul_peer *peer = xfer->peer;
-
-    if (peer->origin_count >= NA_EMUL_ORIGINS_MAX) {
-        hg_list_push(&peer->waiting, &xfer->link);
-        return;
-    }
-    peer->origin_count++;
-    xfer->started = true;
-    (void) na_emul_xfer_send(xfer);
 }
 
 /* ==== gen/emul/emul.h ==== */
@@ -8207,10 +8123,10 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
 /* Whether poll has something to do. Asked by progress once it has armed its
  * waker, before it sleeps: whatever adds work later wakes it. */
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul);
 
-/* When poll has something to do though nothing wakes progress, such as to take
- * frames back that the transport returns; HG_CLOCK_NEVER. */
+/* When to poll though nothing wakes progress: soon, while there are transfers,
+ * for frames that the transport returns. HG_CLOCK_NEVER: nothing is left. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 #endif
@@ -8246,7 +8162,7 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #define NA_EMUL_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_HANDLE_VERSION 1u
 
-#define NA_EMUL_KEEP 256 /* free objects of each kind, at most */
+#define NA_EMUL_KEEP 256 /* free transfers, at most */
 
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
@@ -8254,10 +8170,9 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
  * is to be freed. */
 #define NA_EMUL_RECALL_MS 1000u
 
-/* Between two looks: at frames that ended transfers wait for, at transfers that
- * the transport took no frame of, and at memory that the transport moves. */
-#define NA_EMUL_RETURN_MS 1
-#define NA_EMUL_STALL_MS 10
+/* How often progress looks for what nothing wakes it for: frames that the
+ * transport returns, and memory that it has moved. */
+#define NA_EMUL_LOOK_MS 2
 
 static const char *na_emul_name(const struct na_addr *addr)
 {
@@ -8303,38 +8218,39 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     emul->na_class = na_class;
     emul->frame_size = frame;
     emul->window = window;
-    hg_list_init(&emul->xfers);
     hg_list_init(&emul->ready);
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
-    hg_map_init(&emul->targets);
-    hg_slots_init(&emul->origins);
-    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
+    hg_map_init(&emul->xfers);
+    hg_pool_init(&emul->spare, sizeof(struct na_emul_xfer),
         offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
-    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
-        offsetof(struct na_emul_frame, next), NA_EMUL_KEEP, NULL);
     return emul;
 }
 
-/* Ask the transport whether it still moves pieces of withdrawn memory; with
- * `closed` it does not. */
+/* The next transfer, which may be freed before the one after it is asked for;
+ * *cursor is 0 at first. NULL at the end. */
+static struct na_emul_xfer *na_emul_next(
+    const struct na_emul *emul, size_t *cursor)
+{
+    uint64_t key;
+
+    return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
+}
+
+/* Free withdrawn memory of which the transport moves no pieces any more; with
+ * `closed` it moves none. */
 static void na_emul_untouch(struct na_emul *emul, bool closed)
 {
     struct na_link *link = emul->touched.next;
-    struct na_link *next;
 
-    if (hg_list_is_empty(&emul->touched) ||
-        (!closed && hg_clock_now() < emul->touched_at))
-        return;
-    emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
-    for (; link != &emul->touched; link = next) {
+    while (link != &emul->touched) {
         struct na_emul_reg *reg =
             HG_CONTAINER_OF(link, struct na_emul_reg, link);
 
-        next = link->next;
+        link = link->next;
         if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
-            hg_list_remove(link);
+            hg_list_remove(&reg->link);
             na_emul_xfer_unref_reg(reg);
         }
     }
@@ -8342,23 +8258,21 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
 
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
     size_t cursor = 0;
     uint64_t key;
 
-    (void) na_emul_xfer_collect(emul);
     na_emul_untouch(emul, true);
-    while ((link = emul->xfers.next) != &emul->xfers)
-        na_emul_xfer_drop(
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul), NA_CANCELED);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL)
+        na_emul_xfer_drop(xfer, NA_CANCELED);
+    assert(emul->xfers.count == 0);
+    cursor = 0;
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL)
         na_emul_xfer_unref_reg(reg);
-    hg_pool_fini(&emul->xfer_pool);
-    hg_pool_fini(&emul->frame_pool);
-    hg_slots_fini(&emul->origins);
-    hg_map_fini(&emul->targets);
+    hg_pool_fini(&emul->spare);
+    hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);
 }
@@ -8387,68 +8301,64 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
     return xfer->reg != NULL && xfer->reg->mem == mem;
 }
 
-/* End the connections of peers that keep frames of such transfers. One that is
- * being made is left alone. */
-static void na_emul_abandon(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem)
+/* A peer keeps frames of a transfer: end its connection, once. */
+static void na_emul_abandon(struct na_emul_xfer *xfer)
 {
-    struct na_link *link = emul->xfers.next;
+    struct na_addr *addr = xfer->peer->addr;
 
-    while (link != &emul->xfers) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-        struct na_addr *addr = xfer->peer->addr;
-
-        link = link->next;
-        if (xfer->pins == 0 || xfer->abandoned ||
-            !na_emul_uses(xfer, context, mem))
-            continue;
-        xfer->abandoned = true;
-        if (!na_addr_is_dead(addr))
-            hg_log_warning("rma",
-                "%s does not read its data; closing the connection, because "
-                "the memory is being withdrawn",
-                na_emul_name(addr));
-        emul->na_class->core->addr_ref(addr);
-        na_addr_abandon(addr);
-        emul->na_class->core->addr_unref(addr);
-        link = emul->xfers.next; /* any transfer may be gone */
-    }
+    xfer->abandoned = true;
+    if (!na_addr_is_dead(addr))
+        hg_log_warning("rma",
+            "%s does not read its data; closing the connection, because the "
+            "memory is being withdrawn",
+            na_emul_name(addr));
+    na_addr_ref(addr);
+    na_addr_abandon(addr);
+    na_addr_unref(addr);
 }
 
-/* End such transfers with `status`, and wait until none of them uses memory. A
- * frame of them may be with the transport, and perhaps nobody polls, so the
- * transport is asked to free frames. */
+/* End such transfers with `status`; whether one of them uses memory still. If
+ * it is `late`, the peer of that one loses its connection. */
+static bool na_emul_end_some(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    na_return_t status, bool late)
+{
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
+    bool used = false;
+
+    (void) na_emul_xfer_collect(emul);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
+        if (!na_emul_uses(xfer, context, mem))
+            continue;
+        if (atomic_load(&xfer->pins) == 0) {
+            na_emul_xfer_fail(xfer, status);
+            continue;
+        }
+        used = true;
+        na_emul_xfer_fail(xfer, status);
+        if (!late || xfer->abandoned)
+            continue;
+        na_emul_abandon(xfer);
+        cursor = 0; /* any transfer may be gone */
+    }
+    return used;
+}
+
+/* End such transfers, and wait until none of them uses memory. A frame of them
+ * may be with the transport, and perhaps nobody polls, so the transport is
+ * asked to free frames. */
 static void na_emul_end_users(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status)
 {
+    uint64_t deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
     struct timespec nap = {0, 50000};
-    uint64_t deadline = 0;
 
-    for (;;) {
-        struct na_link *link = emul->xfers.next;
-        bool used = false;
-        unsigned depth;
+    while (na_emul_end_some(
+        emul, context, mem, status, hg_clock_is_past(deadline))) {
+        unsigned depth = hg_leave_all(na_emul_lock(emul));
 
-        (void) na_emul_xfer_collect(emul);
-        for (link = emul->xfers.next; link != &emul->xfers;) {
-            struct na_emul_xfer *xfer =
-                HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-            link = link->next;
-            if (!na_emul_uses(xfer, context, mem))
-                continue;
-            used = used || xfer->pins > 0;
-            na_emul_xfer_fail(xfer, status);
-        }
-        if (!used)
-            return;
-        if (deadline == 0)
-            deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
-        else if (hg_clock_is_past(deadline))
-            na_emul_abandon(emul, context, mem);
-        depth = hg_leave_all(na_emul_lock(emul));
         (void) nanosleep(&nap, NULL);
         na_class_ops(emul->na_class)->reclaim(emul->na_class);
         hg_enter_again(na_emul_lock(emul), depth);
@@ -8507,8 +8417,9 @@ HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
+    size_t cursor = 0;
     bool touched;
     bool used;
 
@@ -8523,11 +8434,7 @@ HG_PRIVATE bool na_emul_withdraw(
     hg_enter(na_emul_lock(emul));
     reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
     assert(reg != NULL && reg->mem == mem);
-    for (link = emul->xfers.next; reg->refs > 1 && link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while (reg->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->reg == reg)
             na_emul_xfer_fail(xfer, NA_NOENTRY);
     }
@@ -8540,7 +8447,6 @@ HG_PRIVATE bool na_emul_withdraw(
     }
     if (touched) {
         hg_list_push(&emul->touched, &reg->link);
-        emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
         emul->na_class->core->count(emul->na_class, "rma_touched", 1);
     } else {
         na_emul_xfer_unref_reg(reg);
@@ -8620,10 +8526,12 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         ret = NA_NOMEM;
         goto leave;
     }
+    assert(op->local_offset <= op->local->size &&
+        op->size <= op->local->size - op->local_offset);
     xfer->op = op;
     xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
-    na_emul_xfer_start(xfer);
+    (void) na_emul_xfer_send(xfer);
 
 leave:
     na_emul_leave(emul);
@@ -8643,14 +8551,12 @@ HG_PRIVATE na_return_t na_emul_get(struct na_op *op)
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
+    struct na_emul_xfer *xfer;
     na_return_t ret = NA_NOENTRY;
-    struct na_link *link;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_xfer_fail(xfer, NA_CANCELED);
             ret = NA_SUCCESS;
@@ -8690,14 +8596,11 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_emul *emul = na_class_emul(addr->na_class);
-    struct na_link *link;
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->peer->addr == addr)
             na_emul_xfer_drop(xfer, ret);
     }
@@ -8875,7 +8778,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const struct na_emul_peer *peer = na_emul_xfer_peer(source);
+    struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
     struct na_emul_reg *reg = NULL;
     struct na_emul_xfer *xfer;
@@ -8883,7 +8786,7 @@ static const char *na_emul_requested(struct na_emul *emul,
 
     if (na_addr_state(source) != NA_SUCCESS)
         return "rma_stale"; /* it died on the way here */
-    if (na_emul_xfer_find_target(emul, source, wire->id) != NULL)
+    if (na_emul_xfer_find(emul, source, false, wire->id) != NULL)
         return "rma_malformed";
     if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
         return na_emul_refuse(source, wire->id, NA_AGAIN);
@@ -8901,8 +8804,8 @@ static const char *na_emul_requested(struct na_emul *emul,
     reg->refs++;
     na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    if (wire->window < xfer->window)
-        xfer->window = wire->window;
+    if (wire->window < xfer->peer->window)
+        xfer->peer->window = wire->window;
     if (!sends)
         return na_emul_receive(xfer, wire, data, size);
     if (wire->length == 0)
@@ -8912,39 +8815,29 @@ static const char *na_emul_requested(struct na_emul *emul,
     return NULL;
 }
 
-/* The transfer that a frame of `source` is about. NULL: *wrong_p says why not.
- */
+/* The transfer that a frame is about; NULL: there is none, or the peer guesses
+ * its id. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
-    const struct na_addr *source, const struct na_emul_wire *wire,
-    const char **wrong_p)
+    const struct na_addr *source, const struct na_emul_wire *wire)
 {
-    struct na_emul_xfer *xfer;
+    struct na_emul_xfer *xfer = na_emul_xfer_find(
+        emul, source, wire->type >= NA_EMUL_WIRE_GET_DATA, wire->id);
 
-    *wrong_p = "rma_stale";
-    if (wire->type < NA_EMUL_WIRE_GET_DATA)
-        return na_emul_xfer_find_target(emul, source, wire->id);
-    xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
-    if (xfer != NULL &&
-        (xfer->peer->addr != source || !na_emul_xfer_is_known(xfer))) {
-        *wrong_p = "rma_malformed"; /* the peer guesses */
-        return NULL;
-    }
-    return xfer;
+    return xfer != NULL && na_emul_xfer_is_known(xfer) ? xfer : NULL;
 }
 
 static const char *na_emul_judge_frame(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const char *wrong;
     struct na_emul_xfer *xfer;
 
     if (wire->type == NA_EMUL_WIRE_GET_REQ ||
         wire->type == NA_EMUL_WIRE_PUT_REQ)
         return na_emul_requested(emul, source, wire, data, size);
-    xfer = na_emul_find(emul, source, wire, &wrong);
+    xfer = na_emul_find(emul, source, wire);
     if (xfer == NULL)
-        return wrong;
+        return "rma_stale";
     switch (wire->type) {
     case NA_EMUL_WIRE_GET_DATA:
     case NA_EMUL_WIRE_PUT_DATA:
@@ -8981,47 +8874,47 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     void **place_p)
 {
     struct na_emul *emul = na_class_emul(na_class);
-    struct na_emul_frame *frame = NULL;
-    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_xfer *xfer;
     struct na_emul_wire wire;
-    const char *wrong;
-    char *memory = NULL;
-    na_size_t run = 0;
+    na_size_t run;
+    char *memory;
 
     if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
-        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS ||
+        (wire.type != NA_EMUL_WIRE_GET_DATA &&
+            wire.type != NA_EMUL_WIRE_PUT_DATA))
         return NULL;
-    if (wire.type == NA_EMUL_WIRE_GET_DATA ||
-        wire.type == NA_EMUL_WIRE_PUT_DATA)
-        xfer = na_emul_find(emul, source, &wire, &wrong);
-    if (xfer != NULL && xfer->placed <= xfer->moved) {
+    xfer = na_emul_find(emul, source, &wire);
+    if (xfer == NULL || xfer->sends)
+        return NULL;
+    if (xfer->placed <= xfer->moved) {
         xfer->placed = xfer->moved;
         xfer->ahead = xfer->cursor;
     }
-    if (xfer != NULL && !xfer->sends && wire.offset == xfer->placed &&
-        size <= xfer->length - xfer->placed)
-        memory = na_cursor_run(&xfer->ahead, size, &run);
-    if (run == size)
-        frame = na_emul_xfer_get_frame(xfer);
-    if (frame != NULL) {
-        na_cursor_advance(&xfer->ahead, run);
-        xfer->placed += run;
-        *place_p = frame;
-    }
-    return frame != NULL ? memory : NULL;
+    if (wire.offset != xfer->placed || size > xfer->length - xfer->placed)
+        return NULL;
+    assert(xfer->placed < xfer->length);
+    memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run < size)
+        return NULL;
+    na_cursor_advance(&xfer->ahead, run);
+    xfer->placed += run;
+    atomic_fetch_add(&xfer->pins, 1);
+    *place_p = xfer;
+    return memory;
 }
 
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 {
     (void) na_class;
-    na_emul_xfer_return(place);
+    na_emul_xfer_unpin(place);
 }
 
 /* ---- Progress ---- */
 
 static bool na_emul_is_idle(const struct na_emul *emul)
 {
-    return hg_list_is_empty(&emul->xfers) && hg_list_is_empty(&emul->touched);
+    return emul->xfers.count == 0 && hg_list_is_empty(&emul->touched);
 }
 
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
@@ -9032,39 +8925,27 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     assert(hg_is_inside(na_emul_lock(emul)));
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
+    emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);
     n = na_emul_xfer_collect(emul);
     na_emul_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
-    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL)
-        n += na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link))
-            ? 1
-            : 0;
+    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
+        if (na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link)))
+            n++;
+    }
     return n;
 }
 
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul)
 {
-    return !hg_list_is_empty(&emul->ready) ||
-        atomic_load_explicit(&emul->returned, memory_order_relaxed) != NULL ||
-        hg_clock_now() >= na_emul_due(emul);
+    return !na_emul_is_idle(emul) &&
+        (!hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned) ||
+            emul->look_at <= hg_clock_now());
 }
 
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 {
-    struct na_link *link;
-
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        const struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        if (xfer->ended && xfer->pins > 0)
-            return hg_clock_after_ms(NA_EMUL_RETURN_MS);
-    }
-    if (!hg_list_is_empty(&emul->touched))
-        return emul->touched_at;
-    return hg_list_is_empty(&emul->stalled)
-        ? HG_CLOCK_NEVER
-        : hg_clock_after_ms(NA_EMUL_STALL_MS);
+    return na_emul_is_idle(emul) ? HG_CLOCK_NEVER : emul->look_at;
 }
 
 /* ==== gen/na/progress.h ==== */
