@@ -3627,8 +3627,8 @@ enum na_op_state {
 
 struct na_op_core {
     struct na_completion done; /* entry of the context's queue */
-    _Atomic uint64_t id;       /* generation << 32 | index + 1; 0 while free */
-    _Atomic int state;
+    uint64_t id;               /* generation << 32 | index + 1 */
+    enum na_op_state state;
     enum na_lane lane;
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
@@ -3654,12 +3654,9 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
     uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
-    uint64_t asked; /* bytes of its calls to the peer, in flight */
-    uint64_t room;  /* for these, as answers show; UINT64_MAX: unknown */
-    /* Messages of its that wait. */
-    struct na_link waiting; /* all of them */
-    struct na_link grave;   /* match's graves, if it died before them */
-    uint64_t queued_bytes;  /* what they count for */
+    uint64_t asked;        /* bytes of its calls to the peer, in flight */
+    uint64_t room;         /* for these, as answers show; UINT64_MAX: unknown */
+    uint64_t queued_bytes; /* what its kept messages count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
@@ -3670,9 +3667,9 @@ struct na_mem_core {
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
-/* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by any thread; must only file the message. That is borrowed,
- * and may change while it is looked at: see msg_arrived in plugin.h. */
+/* Receives the RPC plane of a context; must only file the message. That is
+ * borrowed, and may change while it is looked at: see msg_arrived in
+ * plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
@@ -3681,7 +3678,7 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
-/* Where the RPC plane of a context goes; see sink.h. */
+/* Where the RPC plane of a context goes; see msg.h. */
 struct na_sink {
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
@@ -3707,26 +3704,26 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    /* Neither free nor done, or still being said to be done. While there are
-     * any, threads of other contexts may be at this one. */
-    _Atomic uint32_t op_pending;
-    struct na_link recv_unexpected; /* posted, in order */
-    struct na_sink *sink;           /* NULL: none */
-    uint8_t engine;                 /* its number, or that of the last */
+    struct na_link receives; /* unexpected: posted, in order */
+    struct na_sink *sink;    /* NULL: none */
+    uint8_t engine;          /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
-/* Messages without a receive, and receives without a message. */
-struct na_match {
-    struct na_link unexpected; /* waiting messages */
-    struct na_link rpc;        /* waiting for an RPC engine */
-    struct na_link *receives;  /* expected: buckets of posted operations */
-    struct na_link *messages;  /* expected: buckets of waiting messages */
-    size_t buckets;            /* a power of two; 0 until first used */
-    size_t entries;            /* in all buckets */
-    uint64_t queued_bytes;     /* what all waiting messages count for */
-    struct na_link graves;     /* the dead who left messages */
-    bool held;                 /* a message was held back: NA_AGAIN */
+/* Lists of kept messages: the expected plane's by tag, and one each of the
+ * other planes. */
+#define NA_INBOX_TAGS 256u /* a power of two */
+#define NA_INBOX_UNEXPECTED NA_INBOX_TAGS
+#define NA_INBOX_RPC (NA_INBOX_TAGS + 1)
+#define NA_INBOX_LISTS (NA_INBOX_TAGS + 2)
+
+/* Messages without a receive, and receives without a message: see msg.h. */
+struct na_inbox {
+    struct na_link kept[NA_INBOX_LISTS];
+    struct na_link receives[NA_INBOX_TAGS]; /* expected: posted, by tag */
+    uint64_t queued_bytes;                  /* what kept messages count for */
+    bool has_dead;                          /* some may be of peers that died */
+    bool held;  /* a message was held back: NA_AGAIN */
     bool retry; /* ... and may find room now; cleared by progress */
 };
 
@@ -3754,7 +3751,7 @@ struct na_class_core {
     unsigned context_high; /* none from here on was ever used */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters;
-    struct na_match match;
+    struct na_inbox inbox;
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -3854,7 +3851,7 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
 /* Identifier of an operation, generation included; stable while pending. */
 static inline uint64_t na_op_id_of(const struct na_op *op)
 {
-    return atomic_load_explicit(&na_op_core_of(op)->id, memory_order_relaxed);
+    return na_op_core_of(op)->id;
 }
 
 #endif
@@ -4326,8 +4323,6 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
-    hg_list_init(&addr->waiting);
-    hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
     addr->pub.self = self;
     hg_lock(&core->list_lock);
@@ -4390,8 +4385,7 @@ static void na_addr_destroy(struct na_addr *addr)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(hg_list_is_empty(&addr_core->waiting)); /* each is a reference */
-    assert(hg_list_is_empty(&addr_core->grave));
+    assert(addr_core->queued_bytes == 0); /* each message is a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
@@ -4723,21 +4717,19 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Any thread, without a lock of the core
- * or of a slot: where nobody wants to hear, it gives references back. */
+/* core->complete: the operation ended. Without a callback it gives its
+ * references back. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
-/* The pending operation behind a public identifier and its type, or NULL. It
- * may end, and be used again, at any moment: whoever owns it looks at its
- * identifier again under the lock that completion needs. */
+/* The pending operation behind a public identifier, or NULL. The lock is
+ * held. */
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
+    struct na_context_core *context, na_op_id_t op_id);
 
-/* The table of a context; its i-th operation, in whatever state, or NULL past
- * the last. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
-HG_PRIVATE struct na_op_core *na_op_table_at(
-    struct na_context_core *context, uint32_t i);
+
+/* How many operations of a context are pending. The lock is held. */
+HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 #endif
 
@@ -4766,19 +4758,18 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     hg_mem_free(context->ops);
 }
 
-HG_PRIVATE struct na_op_core *na_op_table_at(
-    struct na_context_core *context, uint32_t i)
+HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
 {
-    struct na_op_core *op = NULL;
+    uint32_t pending = 0;
+    uint32_t i;
 
-    na_context_enter(context);
-    if (i < context->op_count)
-        op = context->ops[i];
-    na_context_leave(context);
-    return op;
+    assert(hg_is_inside(context->queue.lock));
+    for (i = 0; i < context->op_count; i++)
+        pending += context->ops[i]->state == NA_OP_PENDING;
+    return pending;
 }
 
-/* A new operation at the end of the table; the lock is held. */
+/* A new operation at the end of the table. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -4801,7 +4792,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
     if (op == NULL)
         return NULL;
     context->ops[context->op_count] = op;
-    atomic_init(&op->id, (uint64_t) context->op_count + 1);
+    op->id = (uint64_t) context->op_count + 1;
     context->op_count++;
     return op;
 }
@@ -4838,7 +4829,7 @@ static void na_op_run(struct na_completion *done)
     struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
     struct na_cb_info info;
 
-    assert(atomic_load(&op->state) == NA_OP_DONE);
+    assert(op->state == NA_OP_DONE);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
         na_addr_give(op->pub.result_addr);
@@ -4867,13 +4858,12 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         core->op_free = op->next_free;
     else
         op = na_op_grow(core);
-    if (op != NULL)
-        op->pub.type = type; /* na_op_find may look at it */
-    na_context_leave(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
-        return NULL;
+        goto leave;
     }
+    op->state = NA_OP_PENDING;
+    op->pub.type = type;
     op->done.run = na_op_run;
     op->lane = lane;
     op->callback = callback;
@@ -4886,10 +4876,10 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
-    atomic_store_explicit(&op->state, NA_OP_PENDING, memory_order_release);
-    atomic_fetch_add_explicit(&core->op_pending, 1, memory_order_relaxed);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
+leave:
+    na_context_leave(core);
     return op;
 }
 
@@ -4909,23 +4899,12 @@ static void na_op_drop_mems(struct na_op *op)
     op->remote = NULL;
 }
 
-/* An operation is pending no more. Nothing of the context is touched after
- * this: it may be destroyed. */
-static void na_op_leave(struct na_context_core *context)
-{
-    uint32_t before = atomic_fetch_sub_explicit(
-        &context->op_pending, 1, memory_order_release);
-
-    assert(before > 0);
-    (void) before;
-}
-
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = na_context_core_of(op->pub.context);
-    bool pending =
-        atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING;
 
+    na_context_enter(core);
+    assert(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -4936,15 +4915,11 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     hg_mem_free(op->name);
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
-    na_context_enter(core);
-    atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
-    /* The next generation: identifiers handed out so far are stale. */
-    atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
+    op->state = NA_OP_FREE;
+    op->id += UINT64_C(1) << 32; /* identifiers handed out so far are stale */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
-    if (pending)
-        na_op_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_set_msg(
@@ -4987,7 +4962,7 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 {
-    uint64_t id = atomic_load_explicit(&op->id, memory_order_relaxed);
+    uint64_t id = op->id;
 
 #if UINTPTR_MAX > 0xffffffffu
     return (na_op_id_t) (uintptr_t) id;
@@ -5002,7 +4977,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_op_core *core = na_op_core_of(op);
     struct na_context_core *context = na_context_core_of(op->context);
 
-    assert(atomic_load(&core->state) == NA_OP_PENDING);
+    na_context_enter(context);
+    assert(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
@@ -5011,149 +4987,100 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     }
     if (core->callback == NULL) {
         na_op_put(core);
-        return;
+    } else {
+        core->state = NA_OP_DONE;
+        na_queue_push(&context->queue, core->lane, &core->done);
     }
-    atomic_store_explicit(&core->state, NA_OP_DONE, memory_order_release);
-    na_queue_push(&context->queue, core->lane, &core->done);
-    na_op_leave(context); /* the operation may be another one by now */
+    na_context_leave(context);
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
+    struct na_context_core *context, na_op_id_t op_id)
 {
-    struct na_op_core *op = NULL;
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
+    struct na_op_core *op;
 
-    na_context_enter(context);
-    if (number >= 1 && number <= context->op_count)
-        op = context->ops[number - 1];
-    if (op != NULL &&
-        (na_op_public_id(op) != op_id ||
-            atomic_load_explicit(&op->state, memory_order_acquire) !=
-                NA_OP_PENDING))
-        op = NULL;
-    if (op != NULL)
-        *type_p = op->pub.type;
-    na_context_leave(context);
-    return op;
+    assert(hg_is_inside(context->queue.lock));
+    if (number < 1 || number > context->op_count)
+        return NULL;
+    op = context->ops[number - 1];
+    return na_op_public_id(op) == op_id && op->state == NA_OP_PENDING ? op
+                                                                      : NULL;
 }
 
-/* ==== gen/na/sink.h ==== */
+/* ==== gen/na/msg.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/sink.h"
+#line 1 "gen/na/msg.h"
 #endif
 /*
- * sink: where the RPC messages of a context go.
+ * msg: sends, receives, and who gets a message that arrived.
  *
- * An RPC engine gives its context two functions: one takes every message of
- * the context's RPC plane, the other hears of peers that died. They only file
- * what they are given. A context without an engine has no sink; what comes for
- * it waits in na/match.
+ *     plane        a message goes to                  else it is kept in
+ *     expected     the receive of its source and tag  a hash table by tag
+ *     unexpected   the first receive posted, in the   a list
+ *                  target context before others
+ *     RPC          the sink with the target's number  a list
  *
- * A sink has a number, which is its place in a table of the class. Peers
- * address contexts by these numbers.
+ * - A sink is where the RPC engine of a context takes its messages, and where
+ *   it is told of peers that died. Its number is its place in a table of the
+ *   class; peers address contexts by these numbers.
+ * - Equal candidates match in the order in which they came.
+ * - Kept messages are copies. Each counts for its size and what it costs to
+ *   keep. A peer may use at most half of what is left (see hg/share): one alone
+ *   has all of max_queue_bytes, and all together have at most twice as much.
+ * - A message without receiver and without room is offered again by a transport
+ *   that holds senders back (NA_CAP_HOLDS_BACK). For others it is dropped,
+ *   counted as "msg_dropped" and logged as a warning.
+ * - A kept message outlives its sender, and can still be received. When room
+ *   is needed, the messages of the dead are dropped first.
  *
- * Locking: the class's lock guards the table, and is held while the functions
- * run. So no function runs any more once na_sink_close has returned.
+ * Locking: the lock of the class is held around everything here but the NA
+ * interface, which takes it.
  */
-#ifndef HG_GEN_NA_SINK_H
-#define HG_GEN_NA_SINK_H
+#ifndef HG_GEN_NA_MSG_H
+#define HG_GEN_NA_MSG_H
 
+/* #include "base/lock.h" */
 /* #include "na/core.h" */
+
+HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox);
+
+/* Drop every message that is kept, with its reference. */
+HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
+
+/* core->msg_arrived. Any thread, with the lock or without. */
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size);
+
+/* Fail the receives posted for this source; tell the sinks that the connection
+ * ended; both, for a peer that is marked dead. Any thread, with the lock or
+ * without. */
+HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret);
+HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret);
+HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)
 
-/* Give the context, which has none, its functions; both borrow `arg`. NA_EXIST:
- * another context has the number, or all are taken (logged). The lock is
- * held. */
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
+/* Give the context, which has none, a sink: `take` gets the messages of its RPC
+ * plane, those first that were kept for it, and `dead`, if not NULL, is told of
+ * peers that die. Both run with the lock held; `arg` is borrowed. NA_EXIST:
+ * another context has the number, or all are taken (logged). `take` NULL: take
+ * the sink back. Any thread, with the lock or without. */
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
 
-/* Take the functions back, if there are any. */
-HG_PRIVATE void na_sink_close(struct na_context *context);
-
 /* The number of a context that has a sink, or had one last. */
-HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
-
-/* Hand a message, all borrowed, to the sink of that number; what the sink
- * returns, or NA_NOENTRY: there is none. The lock is held. */
-HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
-    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
-    na_size_t size);
-
-/* What the functions of that number are given; NULL: there are none. */
-HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
-
-/* Tell the engine of every context of the class that a peer died, or the
- * connection to it ended. */
-HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
-
-#endif
-
-/* ==== gen/na/sink.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/sink.c"
-#endif
-/* sink: see sink.h. */
-/* #include "na/sink.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-
-/* The place wanted, or the first that nobody has; NULL (logged). */
-static struct na_sink *na_sink_find_place(
-    struct na_class_core *core, int wanted)
-{
-    unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
-
-    while (wanted < 0 && number < NA_CORE_CONTEXTS &&
-        core->sinks[number].take != NULL)
-        number++;
-    if (number < NA_CORE_CONTEXTS && core->sinks[number].take == NULL)
-        return &core->sinks[number];
-    hg_log_error("ctx", "a context that takes calls has the id %u already",
-        number < NA_CORE_CONTEXTS ? number : NA_CORE_CONTEXTS - 1);
-    return NULL;
-}
-
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
-    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
-{
-    struct na_class_core *core = na_class_core_of(context->na_class);
-    struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink = na_sink_find_place(core, number);
-
-    assert(self->sink == NULL && take != NULL);
-    if (sink == NULL)
-        return NA_EXIST;
-    sink->take = take;
-    sink->dead = dead;
-    sink->arg = arg;
-    self->sink = sink;
-    self->engine = (uint8_t) (sink - core->sinks);
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE void na_sink_close(struct na_context *context)
-{
-    struct na_context_core *self = na_context_core_of(context);
-
-    na_context_enter(self);
-    if (self->sink != NULL)
-        memset(self->sink, 0, sizeof(*self->sink));
-    self->sink = NULL;
-    na_context_leave(self);
-}
-
-HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
+static inline uint8_t na_sink_number(const struct na_context *context)
 {
     return na_context_core_of(context)->engine;
 }
 
-HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
+/* Hand a message, all borrowed, to the sink of that number; what that
+ * returns, or NA_NOENTRY: there is none. */
+static inline na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size)
 {
@@ -5164,17 +5091,351 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
                               : NA_NOENTRY;
 }
 
-HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
-{
-    void *arg;
+/* What the sink of that number is given as `arg`; NULL: there is none. Any
+ * thread, with the lock or without. */
+HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
-    hg_enter(core->lock);
-    arg = core->sinks[number].arg;
-    hg_leave(core->lock);
-    return arg;
+/* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
+ * message may be queued. */
+HG_PRIVATE na_return_t na_msg_try_rpc(
+    struct na_context *context, const struct na_msg *msg);
+
+/* Send it when that is possible: `callback` comes in the internal lane, and the
+ * payload must stay until then. *op_id_p is set before that. On error nothing
+ * was sent, and no callback comes. */
+HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg,
+    _Atomic(na_op_id_t) *op_id_p);
+
+/* Take a posted receive back: NA_SUCCESS, and it completes with NA_CANCELED;
+ * NA_NOENTRY: it is not posted any more. */
+HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
+
+#endif
+
+/* ==== gen/na/msg.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/na/msg.c"
+#endif
+/* msg: see msg.h. */
+/* #include "na/msg.h" */
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "na/addr.h" */
+/* #include "na/live.h" */
+/* #include "na/op.h" */
+
+/* What an allocator adds to a block, about. */
+#define NA_MSG_OVERHEAD (2 * sizeof(void *))
+
+/* A message; everything it points to is borrowed. */
+struct na_msg_in {
+    struct na_addr *source;
+    const void *data;
+    na_size_t size;
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target; /* number of a sink, or id of a context */
+};
+
+/* A copy of one, which waits for its receive or its sink. */
+struct na_msg_kept {
+    struct na_link link;
+    struct na_msg_in in; /* its source is a reference, its data ours */
+    unsigned char data[];
+};
+
+static struct na_msg_kept *na_msg_kept_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct na_msg_kept, link);
 }
 
-HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
+/* ---- Kept messages ---- */
+
+HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_INBOX_LISTS; i++)
+        hg_list_init(&inbox->kept[i]);
+    for (i = 0; i < NA_INBOX_TAGS; i++)
+        hg_list_init(&inbox->receives[i]);
+}
+
+static unsigned na_msg_bucket(na_tag_t tag)
+{
+    return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
+        (NA_INBOX_TAGS - 1);
+}
+
+/* Where messages of a plane are kept. */
+static struct na_link *na_msg_kept_list(
+    struct na_inbox *inbox, uint8_t plane, na_tag_t tag)
+{
+    if (plane == NA_MSG_EXPECTED)
+        return &inbox->kept[na_msg_bucket(tag)];
+    return &inbox->kept[plane == NA_MSG_RPC ? NA_INBOX_RPC
+                                            : NA_INBOX_UNEXPECTED];
+}
+
+/* Bytes that a kept message counts for. */
+static uint64_t na_msg_weight(na_size_t size)
+{
+    return size + sizeof(struct na_msg_kept) + NA_MSG_OVERHEAD;
+}
+
+/* Take a kept message off its list. */
+static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
+{
+    struct na_addr_core *source = na_addr_core_of(kept->in.source);
+    uint64_t weight = na_msg_weight(kept->in.size);
+
+    assert(source->queued_bytes >= weight);
+    assert(inbox->queued_bytes >= source->queued_bytes);
+    hg_list_remove(&kept->link);
+    source->queued_bytes -= weight;
+    inbox->queued_bytes -= weight;
+}
+
+static void na_msg_free(struct na_msg_kept *kept)
+{
+    na_addr_unref(kept->in.source);
+    hg_mem_free(kept);
+}
+
+/* Drop the messages of dead peers, or all. */
+static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
+{
+    unsigned i;
+
+    inbox->has_dead = false;
+    for (i = 0; i < NA_INBOX_LISTS; i++) {
+        struct na_link *link = inbox->kept[i].next;
+
+        while (link != &inbox->kept[i]) {
+            struct na_msg_kept *kept = na_msg_kept_of(link);
+
+            link = link->next;
+            if (!all && !na_addr_is_dead(kept->in.source))
+                continue;
+            na_msg_take(inbox, kept);
+            na_msg_free(kept);
+        }
+    }
+}
+
+HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
+{
+    hg_enter(core->lock);
+    na_msg_drop_kept(&core->inbox, true);
+    assert(core->inbox.queued_bytes == 0);
+    hg_leave(core->lock);
+}
+
+/* Whether so many bytes more would be more than a sender's share. */
+static bool na_msg_is_full(const struct na_class_core *core,
+    const struct na_addr *source, uint64_t weight)
+{
+    uint64_t limit = core->info.max_queue_bytes;
+
+    if (limit > UINT64_MAX / 4)
+        limit = UINT64_MAX / 4; /* no sum overflows */
+    return na_addr_core_of(source)->queued_bytes + weight +
+        core->inbox.queued_bytes + weight >
+        2 * limit;
+}
+
+/* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
+ * NA_NOMEM: not logged. */
+static na_return_t na_msg_keep(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_inbox *inbox = &core->inbox;
+    uint64_t weight = na_msg_weight(in->size);
+    struct na_msg_kept *kept;
+
+    assert(hg_is_inside(core->lock));
+    if (na_msg_is_full(core, in->source, weight) && inbox->has_dead)
+        na_msg_drop_kept(inbox, false);
+    if (na_msg_is_full(core, in->source, weight))
+        return NA_AGAIN;
+    kept =
+        (struct na_msg_kept *) hg_mem_alloc(sizeof(*kept) + (size_t) in->size);
+    if (kept == NULL)
+        return NA_NOMEM;
+    na_addr_ref(in->source);
+    kept->in = *in;
+    kept->in.data = kept->data;
+    if (in->size > 0)
+        memcpy(kept->data, in->data, (size_t) in->size);
+    na_addr_core_of(in->source)->queued_bytes += weight;
+    inbox->queued_bytes += weight;
+    if (na_addr_is_dead(in->source))
+        inbox->has_dead = true; /* it died on the way here */
+    hg_list_push(na_msg_kept_list(inbox, in->plane, in->tag), &kept->link);
+    return NA_SUCCESS;
+}
+
+/* A receive or sink is new: what was held back may be offered again. */
+static void na_msg_retry(struct na_class *na_class)
+{
+    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
+
+    if (!inbox->held)
+        return;
+    inbox->held = false;
+    inbox->retry = true;
+    na_class->core->wake(na_class);
+}
+
+/* ---- Arrivals ---- */
+
+/* A posted receive for a message of the expected plane; NULL. */
+static struct na_op *na_msg_find_expected(
+    struct na_inbox *inbox, const struct na_msg_in *in)
+{
+    struct na_link *head = &inbox->receives[na_msg_bucket(in->tag)];
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        if (op->msg.tag == in->tag && na_addr_same(op->addr, in->source))
+            return op;
+    }
+    return NULL;
+}
+
+/* A posted receive of the unexpected plane: of the target context, else of
+ * any; NULL. */
+static struct na_op *na_msg_find_unexpected(
+    struct na_class_core *core, uint8_t target)
+{
+    struct na_context_core *context;
+    unsigned i = 0;
+
+    hg_lock(&core->list_lock);
+    context = core->contexts[target];
+    while ((context == NULL || hg_list_is_empty(&context->receives)) &&
+        i < core->context_high)
+        context = core->contexts[i++];
+    hg_unlock(&core->list_lock);
+    return context == NULL || hg_list_is_empty(&context->receives)
+        ? NULL
+        : HG_CONTAINER_OF(context->receives.next, struct na_op, link);
+}
+
+/* End a receive with a message. */
+static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
+{
+    const char *name = in->source->name != NULL ? in->source->name : "a peer";
+    na_return_t ret = NA_SUCCESS;
+
+    assert(
+        op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
+    hg_list_remove(&op->link);
+    if (in->size > op->buf_size) {
+        in->source->na_class->core->count(
+            in->source->na_class, "msg_too_long", 1);
+        hg_log_warning("msg",
+            "a message of %" PRIu64 " bytes from %s is too long for a receive "
+            "of %" PRIu64,
+            in->size, name, op->buf_size);
+        ret = NA_MSGSIZE;
+    } else {
+        if (in->size > 0)
+            memcpy(op->buf, in->data, (size_t) in->size);
+        op->result_size = in->size;
+        op->result_tag = in->tag;
+        if (op->type == NA_CB_RECV_UNEXPECTED) {
+            na_addr_ref(in->source);
+            op->result_addr = in->source;
+        }
+    }
+    na_op_complete(op, ret);
+}
+
+/* Give a message to a receive, or keep it. */
+static na_return_t na_msg_offer(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_op *op = NULL;
+
+    if (in->plane == NA_MSG_EXPECTED)
+        op = na_msg_find_expected(&core->inbox, in);
+    else if (in->plane == NA_MSG_UNEXPECTED)
+        op = na_msg_find_unexpected(core, in->target);
+    if (op == NULL)
+        return na_msg_keep(core, in);
+    na_msg_fill(op, in);
+    return NA_SUCCESS;
+}
+
+/* A message that was not taken: `ret` says why. */
+HG_NOINLINE static na_return_t na_msg_refused(
+    struct na_class_core *core, const struct na_msg_in *in, na_return_t ret)
+{
+    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+        core->inbox.held = true;
+        return NA_AGAIN;
+    }
+    core->pub.core->count(&core->pub, "msg_dropped", 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
+        in->size, in->source->name != NULL ? in->source->name : "a peer",
+        NA_Error_to_string(ret));
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    na_return_t ret = NA_NOENTRY;
+
+    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    hg_enter(core->lock);
+    if (plane == NA_MSG_RPC)
+        ret = na_sink_deliver(core, source, target, tag, data, size);
+    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
+        struct na_msg_in in = {source, data, size, tag, plane, target};
+
+        if (ret == NA_NOENTRY)
+            ret = na_msg_offer(core, &in);
+        if (ret != NA_SUCCESS)
+            ret = na_msg_refused(core, &in, ret);
+    }
+    hg_leave(core->lock);
+    return ret;
+}
+
+HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_enter(core->lock);
+    for (i = 0; i < NA_INBOX_TAGS; i++) {
+        struct na_link *link = core->inbox.receives[i].next;
+
+        while (link != &core->inbox.receives[i]) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr != addr)
+                continue;
+            hg_list_remove(&op->link);
+            na_op_complete(op, ret);
+        }
+    }
+    hg_leave(core->lock);
+}
+
+HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     unsigned i;
@@ -5188,786 +5449,94 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     hg_leave(core->lock);
 }
 
-/* ==== gen/na/match.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/match.h"
-#endif
-/*
- * match: who gets what arrived.
- *
- * A message comes with a plane, a tag and a source; a receive is posted for
- * them; whichever comes first waits here for the other.
- *
- *     plane        a message goes to                  waits in
- *     expected     the receive of its source and tag  a hash table by tag
- *     unexpected   the first receive posted, in the   a list; receives in a
- *                  target context before others       list of their context
- *     RPC          the sink of the target context     a list
- *
- * Equal candidates match in the order in which they came. Waiting messages
- * are copies, which count for their size and what it costs to keep them. A
- * peer may fill the class's limit only as far as that leaves as much for
- * others (see hg/share for the rule): one alone gets all of it, all together
- * never twice as much, and who floods has only his own messages refused.
- * Whoever offered what is refused decides between holding the sender back and
- * dropping. A message outlives its sender: it can still be received, but is
- * the first to go when room is needed. Each address lists its messages, so
- * that to find those of the dead costs nothing while nobody has died.
- *
- * Locking: the class's lock guards all of it. Data is copied under it
- * (messages are small).
- */
-#ifndef HG_GEN_NA_MATCH_H
-#define HG_GEN_NA_MATCH_H
-
-/* #include "na/core.h" */
-
-/* A message; everything it points to is borrowed. */
-struct na_match_item {
-    struct na_addr *source;
-    const void *data;
-    na_size_t size;
-    na_tag_t tag;
-    uint8_t plane;
-    uint8_t target; /* context id */
-};
-
-HG_PRIVATE void na_match_init(struct na_match *match);
-
-/* Drop every message that waits, with its reference. No receive is posted:
- * the contexts are gone. */
-HG_PRIVATE void na_match_drop(struct na_match *match);
-
-/* Drop, and release the rest. */
-HG_PRIVATE void na_match_fini(struct na_match *match);
-
-/* Give a message to a receive that is posted, which ends, or keep a copy.
- * NA_AGAIN: its sender has its share of the room. NA_NOMEM: not logged. */
-HG_PRIVATE na_return_t na_match_offer(
-    struct na_class_core *core, const struct na_match_item *item);
-
-/* Drop the messages that wait and whose senders are dead; whether there were
- * any. */
-HG_PRIVATE bool na_match_purge(struct na_class_core *core);
-
-/* Serve a receive, which is complete but for its list, from a message that
- * waits, else post it. Of the expected plane: NA_NOMEM, or how its source
- * died, and it is not posted. */
-HG_PRIVATE na_return_t na_match_post(struct na_op_core *op);
-
-/* Take a posted receive of the context back: NA_SUCCESS, and it completes with
- * NA_CANCELED; NA_NOENTRY: it is not posted under this identifier any more. */
-HG_PRIVATE na_return_t na_match_cancel(
-    struct na_context *context, struct na_op_core *op, uint64_t id);
-
-/* Fail the receives posted for this source with `ret`. */
-HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
-
-/* Give the context a sink, as na_sink_open, and hand it what waited for it
- * before whatever else comes. Codes as there. */
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
-
-#endif
-
-/* ==== gen/na/match.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/match.c"
-#endif
-/* match: see match.h. */
-/* #include "na/match.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "na/op.h" */
-/* #include "na/sink.h" */
-
-#define NA_MATCH_BUCKETS_MIN 64u
-
-/* What an allocator adds to a block, about. */
-#define NA_MATCH_OVERHEAD (2 * sizeof(void *))
-
-/* A message that waits for its receive. */
-struct na_match_waiting {
-    struct na_link link;
-    struct na_link of_source;  /* its source's list */
-    struct na_match_item item; /* its source is a reference, its data ours */
-    unsigned char data[];
-};
-
-static struct na_match_waiting *na_match_waiting_of(struct na_link *link)
-{
-    return HG_CONTAINER_OF(link, struct na_match_waiting, link);
-}
-
-HG_PRIVATE void na_match_init(struct na_match *match)
-{
-    memset(match, 0, sizeof(*match));
-    hg_list_init(&match->unexpected);
-    hg_list_init(&match->rpc);
-    hg_list_init(&match->graves);
-}
-
-/* Bytes that a waiting message counts for. */
-static uint64_t na_match_weight(na_size_t size)
-{
-    return size + sizeof(struct na_match_waiting) + NA_MATCH_OVERHEAD;
-}
-
-/* Whether so many bytes more would be more than a sender's share. Lock held. */
-static bool na_match_is_full(const struct na_class_core *core,
-    const struct na_addr *source, uint64_t weight)
-{
-    uint64_t limit = core->info.max_queue_bytes;
-
-    if (limit > UINT64_MAX / 4)
-        limit = UINT64_MAX / 4; /* no sum overflows */
-    return na_addr_core_of(source)->queued_bytes + weight +
-        core->match.queued_bytes + weight >
-        2 * limit;
-}
-
-/* Take note of a dead address that has messages. Lock held. */
-static void na_match_bury(struct na_match *match, struct na_addr_core *addr)
-{
-    if (hg_list_is_empty(&addr->grave))
-        hg_list_push(&match->graves, &addr->grave);
-}
-
-/* Take a message off its list. The lock is held, or nobody else is
- * left; the caller frees the message without it. */
-static void na_match_unlink(
-    struct na_match *match, struct na_match_waiting *waiting)
-{
-    struct na_addr_core *source = na_addr_core_of(waiting->item.source);
-    uint64_t weight = na_match_weight(waiting->item.size);
-
-    hg_list_remove(&waiting->link);
-    hg_list_remove(&waiting->of_source);
-    if (hg_list_is_empty(&source->waiting))
-        hg_list_remove(&source->grave);
-    assert(source->queued_bytes >= weight);
-    assert(match->queued_bytes >= source->queued_bytes);
-    source->queued_bytes -= weight;
-    match->queued_bytes -= weight;
-    if (waiting->item.plane == NA_MSG_EXPECTED) {
-        assert(match->entries > 0);
-        match->entries--;
-    }
-}
-
-static void na_match_free(struct na_match_waiting *waiting)
-{
-    na_addr_unref(waiting->item.source);
-    hg_mem_free(waiting);
-}
-
-static void na_match_free_list(struct na_link *list)
-{
-    struct na_link *link;
-
-    while ((link = hg_list_pop(list)) != NULL)
-        na_match_free(na_match_waiting_of(link));
-}
-
-static void na_match_drop_list(struct na_match *match, struct na_link *head)
-{
-    while (!hg_list_is_empty(head)) {
-        struct na_match_waiting *waiting = na_match_waiting_of(head->next);
-
-        na_match_unlink(match, waiting);
-        na_match_free(waiting);
-    }
-}
-
-HG_PRIVATE void na_match_drop(struct na_match *match)
-{
-    size_t i;
-
-    na_match_drop_list(match, &match->unexpected);
-    na_match_drop_list(match, &match->rpc);
-    for (i = 0; i < match->buckets; i++) {
-        assert(hg_list_is_empty(&match->receives[i]));
-        na_match_drop_list(match, &match->messages[i]);
-    }
-    assert(match->queued_bytes == 0 && match->entries == 0);
-    assert(hg_list_is_empty(&match->graves));
-}
-
-HG_PRIVATE void na_match_fini(struct na_match *match)
-{
-    na_match_drop(match);
-    hg_mem_free(match->receives);
-    hg_mem_free(match->messages);
-}
-
-/* A receive or sink is new: what was held back may be offered again. Whether
- * something was; then the caller wakes the class. */
-static bool na_match_let_go(struct na_match *match)
-{
-    bool held = match->held;
-
-    match->held = false;
-    if (held)
-        match->retry = true;
-    return held;
-}
-
-/* ---- The table of the expected plane ---- */
-
-static size_t na_match_bucket(const struct na_match *match, na_tag_t tag)
-{
-    assert(match->buckets > 0);
-    return (size_t) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
-        (match->buckets - 1);
-}
-
-/* Double the table; on NA_NOMEM the old one stands. Lock held. */
-static na_return_t na_match_grow(struct na_match *match)
-{
-    struct na_match old = *match;
-    size_t buckets = old.buckets == 0 ? NA_MATCH_BUCKETS_MIN : old.buckets * 2;
-    struct na_link *receives =
-        (struct na_link *) hg_mem_alloc(buckets * sizeof(*receives));
-    struct na_link *messages =
-        (struct na_link *) hg_mem_alloc(buckets * sizeof(*messages));
-    size_t i;
-
-    if (receives == NULL || messages == NULL) {
-        hg_mem_free(receives);
-        hg_mem_free(messages);
-        return NA_NOMEM;
-    }
-    for (i = 0; i < buckets; i++) {
-        hg_list_init(&receives[i]);
-        hg_list_init(&messages[i]);
-    }
-    match->receives = receives;
-    match->messages = messages;
-    match->buckets = buckets;
-    for (i = 0; i < old.buckets; i++) {
-        struct na_link *link;
-
-        while ((link = hg_list_pop(&old.receives[i])) != NULL) {
-            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-            hg_list_push(&receives[na_match_bucket(match, op->msg.tag)], link);
-        }
-        while ((link = hg_list_pop(&old.messages[i])) != NULL)
-            hg_list_push(&messages[na_match_bucket(
-                             match, na_match_waiting_of(link)->item.tag)],
-                link);
-    }
-    hg_mem_free(old.receives);
-    hg_mem_free(old.messages);
-    return NA_SUCCESS;
-}
-
-/* Make sure that there is a table, and a roomy one. Lock held. */
-static na_return_t na_match_make_room(struct na_match *match)
-{
-    na_return_t ret;
-
-    if (match->entries < match->buckets)
-        return NA_SUCCESS;
-    ret = na_match_grow(match);
-    if (ret != NA_SUCCESS && match->buckets != 0)
-        ret = NA_SUCCESS; /* longer chains, nothing worse */
-    return ret;
-}
-
-static struct na_op *na_match_find_recv(
-    struct na_match *match, const struct na_addr *source, na_tag_t tag)
-{
-    struct na_link *head;
-    struct na_link *link;
-
-    if (match->buckets == 0)
-        return NULL;
-    head = &match->receives[na_match_bucket(match, tag)];
-    for (link = head->next; link != head; link = link->next) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        if (op->msg.tag == tag && na_addr_same(op->addr, source))
-            return op;
-    }
-    return NULL;
-}
-
-static struct na_match_waiting *na_match_find_waiting(
-    struct na_match *match, const struct na_addr *source, na_tag_t tag)
-{
-    struct na_link *head = &match->messages[na_match_bucket(match, tag)];
-    struct na_link *link;
-
-    for (link = head->next; link != head; link = link->next) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        if (waiting->item.tag == tag &&
-            na_addr_same(waiting->item.source, source))
-            return waiting;
-    }
-    return NULL;
-}
-
-/* ---- Messages ---- */
-
-/* A posted unexpected receive: of the target context, else of any. Both locks
- * are held. */
-static struct na_op *na_match_any_recv(
-    struct na_class_core *core, uint8_t target)
-{
-    struct na_context_core *context = core->contexts[target];
-    unsigned i = 0;
-
-    while (context == NULL || hg_list_is_empty(&context->recv_unexpected)) {
-        if (i == core->context_high)
-            return NULL;
-        context = core->contexts[i++];
-    }
-    return HG_CONTAINER_OF(context->recv_unexpected.next, struct na_op, link);
-}
-
-/* Take the receive that a message is for off its list; NULL. Lock held. */
-static struct na_op *na_match_take_recv(
-    struct na_class_core *core, const struct na_match_item *item)
-{
-    struct na_match *match = &core->match;
-    struct na_op *op = NULL;
-
-    if (item->plane == NA_MSG_EXPECTED) {
-        op = na_match_find_recv(match, item->source, item->tag);
-        if (op != NULL)
-            match->entries--;
-    } else if (item->plane == NA_MSG_UNEXPECTED) {
-        hg_lock(&core->list_lock);
-        op = na_match_any_recv(core, item->target);
-        hg_unlock(&core->list_lock);
-    }
-    if (op != NULL)
-        hg_list_remove(&op->link);
-    return op;
-}
-
-/* Fill a receive, which is off every list, with a message; its result. */
-static na_return_t na_match_fill(
-    struct na_op *op, const struct na_match_item *item)
-{
-    if (item->size > op->buf_size) {
-        item->source->na_class->core->count(
-            item->source->na_class, "msg_too_long", 1);
-        hg_log_warning("msg",
-            "a message of %" PRIu64 " bytes from %s is too long for a receive "
-            "of %" PRIu64,
-            item->size,
-            item->source->name != NULL ? item->source->name : "a peer",
-            op->buf_size);
-        return NA_MSGSIZE;
-    }
-    if (item->size > 0)
-        memcpy(op->buf, item->data, (size_t) item->size);
-    op->result_size = item->size;
-    op->result_tag = item->tag;
-    if (op->type == NA_CB_RECV_UNEXPECTED) {
-        na_addr_ref(item->source);
-        op->result_addr = item->source;
-    }
-    return NA_SUCCESS;
-}
-
-/* Queue a message nobody waits for. Lock held. */
-static na_return_t na_match_keep(
-    struct na_class_core *core, const struct na_match_item *item)
-{
-    struct na_match *match = &core->match;
-    struct na_addr_core *source = na_addr_core_of(item->source);
-    struct na_match_waiting *waiting;
-    struct na_link *list = &match->unexpected;
-    uint64_t weight = na_match_weight(item->size);
-
-    if (na_match_is_full(core, item->source, weight)) {
-        match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
-        return NA_AGAIN;
-    }
-    if (item->plane == NA_MSG_EXPECTED &&
-        na_match_make_room(match) != NA_SUCCESS)
-        return NA_NOMEM;
-    waiting = (struct na_match_waiting *) hg_mem_alloc(
-        sizeof(*waiting) + (size_t) item->size);
-    if (waiting == NULL)
-        return NA_NOMEM;
-    na_addr_ref(item->source);
-    waiting->item = *item;
-    waiting->item.data = waiting->data;
-    if (item->size > 0)
-        memcpy(waiting->data, item->data, (size_t) item->size);
-    source->queued_bytes += weight;
-    match->queued_bytes += weight;
-    hg_list_push(&source->waiting, &waiting->of_source);
-    if (na_addr_is_dead(item->source))
-        na_match_bury(match, source); /* it died on the way here */
-    if (item->plane == NA_MSG_EXPECTED) {
-        list = &match->messages[na_match_bucket(match, item->tag)];
-        match->entries++;
-    } else if (item->plane == NA_MSG_RPC) {
-        list = &match->rpc;
-    }
-    hg_list_push(list, &waiting->link);
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_match_offer(
-    struct na_class_core *core, const struct na_match_item *item)
-{
-    struct na_op *op;
-    na_return_t ret = NA_SUCCESS;
-    na_return_t fill = NA_SUCCESS;
-
-    hg_enter(core->lock);
-    op = na_match_take_recv(core, item);
-    if (op != NULL)
-        fill = na_match_fill(op, item);
-    else
-        ret = na_match_keep(core, item);
-    hg_leave(core->lock);
-    if (op != NULL)
-        na_op_complete(op, fill);
-    return ret;
-}
-
-HG_PRIVATE bool na_match_purge(struct na_class_core *core)
-{
-    struct na_match *match = &core->match;
-    struct na_link dropped;
-    bool any;
-
-    hg_list_init(&dropped);
-    hg_enter(core->lock);
-    while (!hg_list_is_empty(&match->graves)) {
-        struct na_addr_core *addr =
-            HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
-        struct na_match_waiting *waiting = HG_CONTAINER_OF(
-            addr->waiting.next, struct na_match_waiting, of_source);
-
-        assert(!hg_list_is_empty(&addr->waiting));
-        na_match_unlink(match, waiting); /* the last one ends the grave */
-        hg_list_push(&dropped, &waiting->link);
-    }
-    hg_leave(core->lock);
-    any = !hg_list_is_empty(&dropped);
-    na_match_free_list(&dropped);
-    return any;
-}
-
-/* Move what waits for the RPC engine of a number to `mine`. Lock held. */
-static void na_match_take_rpc(
-    struct na_match *match, uint8_t target, struct na_link *mine)
-{
-    struct na_link *link = match->rpc.next;
-
-    while (link != &match->rpc) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        link = link->next;
-        if (waiting->item.target != target)
-            continue;
-        na_match_unlink(match, waiting);
-        hg_list_push(mine, &waiting->link);
-    }
-}
-
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
-{
-    struct na_class_core *core = na_class_core_of(context->na_class);
-    struct na_link mine;
-    struct na_link *link;
-    na_return_t ret;
-    bool wake;
-
-    assert(sink != NULL);
-    hg_list_init(&mine);
-    hg_enter(core->lock);
-    ret = na_sink_open(context, number, sink, dead, arg);
-    if (ret != NA_SUCCESS) {
-        hg_leave(core->lock);
-        return ret;
-    }
-    na_match_take_rpc(&core->match, na_sink_number(context), &mine);
-    wake = na_match_let_go(&core->match);
-    for (link = mine.next; link != &mine; link = link->next) {
-        const struct na_match_item *item = &na_match_waiting_of(link)->item;
-
-        (void) sink(arg, item->source, item->tag, item->data, item->size);
-    }
-    hg_leave(core->lock);
-    if (wake)
-        context->na_class->core->wake(context->na_class);
-    na_match_free_list(&mine);
-    return NA_SUCCESS;
-}
-
-/* ---- Receives ---- */
-
-/* Take the message that a receive is for off its list, else put the receive
- * on one. Lock held. */
-static na_return_t na_match_take_or_post(struct na_match *match,
-    struct na_op_core *op, struct na_match_waiting **waiting_p)
-{
-    struct na_context_core *context = na_context_core_of(op->pub.context);
-    struct na_match_waiting *waiting = NULL;
-    struct na_link *list = &context->recv_unexpected;
-    na_return_t ret = NA_SUCCESS;
-
-    if (op->pub.type == NA_CB_RECV_EXPECTED) {
-        ret = na_match_make_room(match);
-        if (ret != NA_SUCCESS)
-            return ret;
-        list = &match->receives[na_match_bucket(match, op->pub.msg.tag)];
-        waiting = na_match_find_waiting(match, op->pub.addr, op->pub.msg.tag);
-        if (waiting == NULL)
-            ret = na_addr_state(op->pub.addr);
-        if (ret != NA_SUCCESS)
-            return ret;
-    } else if (!hg_list_is_empty(&match->unexpected)) {
-        waiting = na_match_waiting_of(match->unexpected.next);
-    }
-    if (waiting != NULL) {
-        na_match_unlink(match, waiting);
-    } else {
-        assert(hg_list_is_empty(&op->pub.link));
-        hg_list_push(list, &op->pub.link);
-        if (op->pub.type == NA_CB_RECV_EXPECTED)
-            match->entries++;
-    }
-    *waiting_p = waiting;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
-{
-    struct na_class *na_class = op->pub.context->na_class;
-    struct na_class_core *core = na_class_core_of(na_class);
-    struct na_match_waiting *waiting = NULL;
-    bool wake = false;
-    na_return_t ret;
-
-    hg_enter(core->lock);
-    ret = na_match_take_or_post(&core->match, op, &waiting);
-    if (ret == NA_SUCCESS)
-        wake = na_match_let_go(&core->match);
-    hg_leave(core->lock);
-    /* Once posted, the operation may be over by now. */
-    if (wake)
-        na_class->core->wake(na_class);
-    if (waiting != NULL) {
-        na_op_complete(&op->pub, na_match_fill(&op->pub, &waiting->item));
-        na_match_free(waiting);
-    }
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_match_cancel(
-    struct na_context *context, struct na_op_core *op, uint64_t id)
-{
-    struct na_class_core *core = na_class_core_of(context->na_class);
-    bool posted;
-
-    hg_enter(core->lock);
-    posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
-    if (posted) {
-        hg_list_remove(&op->pub.link);
-        if (op->pub.type == NA_CB_RECV_EXPECTED)
-            core->match.entries--;
-    }
-    hg_leave(core->lock);
-    if (!posted)
-        return NA_NOENTRY;
-    na_op_complete(&op->pub, NA_CANCELED);
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    struct na_match *match = &core->match;
-    struct na_link failed;
-    struct na_link *link;
-    size_t i;
-
-    hg_list_init(&failed);
-    hg_enter(core->lock);
-    if (na_addr_is_dead(addr) &&
-        !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
-        na_match_bury(match, na_addr_core_of(addr));
-    for (i = 0; i < match->buckets; i++) {
-        struct na_link *head = &match->receives[i];
-
-        link = head->next;
-        while (link != head) {
-            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-            link = link->next;
-            if (op->addr != addr)
-                continue;
-            hg_list_remove(&op->link);
-            hg_list_push(&failed, &op->link);
-            match->entries--;
-        }
-    }
-    hg_leave(core->lock);
-    while ((link = hg_list_pop(&failed)) != NULL)
-        na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
-}
-
-/* ==== gen/na/msg.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/msg.h"
-#endif
-/*
- * msg: sends and receives, and the way of a message that arrived.
- *
- *     NA_Msg_send_*   --> the transport's msg_send: at once, else as an
- *                         operation that keeps the caller's buffers
- *     msg_arrived     --> RPC plane: na/sink; the rest, and what finds no
- *                         sink: na/match
- *     NA_Msg_recv_*   --> na/match
- *
- * What finds neither receiver nor room is offered again by a transport that
- * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
- * "msg_dropped" and logged as a warning.
- *
- * Locking: the lock of the class, around what a message finds.
- */
-#ifndef HG_GEN_NA_MSG_H
-#define HG_GEN_NA_MSG_H
-
-/* #include "na/core.h" */
-
-/* core->msg_arrived. */
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size);
-
-/* Fail the receives that wait for this peer, which is marked dead, and tell
- * the RPC engines. */
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
-
-/* Give the RPC plane of a context to `sink`, with what waited for it, and tell
- * `dead` of peers that die; `arg` is borrowed. Number and codes as those of
- * na_sink_open. NULL takes it back, and no call of either is under way on
- * return. */
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
-
-/* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
- * message may be queued. */
-HG_PRIVATE na_return_t na_msg_try_rpc(
-    struct na_context *context, const struct na_msg *msg);
-
-/* Send it when that is possible: `callback` comes in the internal lane, perhaps
- * before this returns, and the payload must stay until then. *op_id_p is set
- * before that. On error nothing was sent, and no callback comes. */
-HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg,
-    _Atomic(na_op_id_t) *op_id_p);
-
-#endif
-
-/* ==== gen/na/msg.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/msg.c"
-#endif
-/* msg: see msg.h. */
-/* #include "na/msg.h" */
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "na/live.h" */
-/* #include "na/match.h" */
-/* #include "na/op.h" */
-/* #include "na/sink.h" */
-
-/* ---- Arrivals ---- */
-
-/* Hand a message to whoever it is for, or keep it. */
-static na_return_t na_msg_place(
-    struct na_class_core *core, const struct na_match_item *item)
-{
-    na_return_t ret = NA_NOENTRY;
-
-    hg_enter(core->lock);
-    if (item->plane == NA_MSG_RPC)
-        ret = na_sink_deliver(core, item->source, item->target, item->tag,
-            item->data, item->size);
-    if (ret == NA_NOENTRY)
-        ret = na_match_offer(core, item);
-    hg_leave(core->lock);
-    return ret;
-}
-
-static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
-    na_size_t size, na_return_t ret)
-{
-    na_class->core->count(na_class, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
-        size, source->name != NULL ? source->name : "a peer",
-        NA_Error_to_string(ret));
-}
-
-/* A message that was not taken: `ret` says why. */
-HG_NOINLINE static na_return_t na_msg_refused(struct na_class *na_class,
-    const struct na_match_item *item, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    if (ret == NA_AGAIN && na_match_purge(core))
-        ret = na_msg_place(core, item);
-    if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
-        return NA_AGAIN;
-    na_msg_drop(na_class, item->source, item->size, ret);
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
-{
-    struct na_match_item item = {source, data, size, tag, plane, target};
-    na_return_t ret;
-
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    ret = na_msg_place(na_class_core_of(na_class), &item);
-    if (HG_LIKELY(ret == NA_SUCCESS))
-        return NA_SUCCESS;
-    return na_msg_refused(na_class, &item, ret);
-}
-
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    na_match_addr_dead(addr, ret);
-    na_sink_tell_dead(addr, ret);
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+
+    hg_enter(core->lock);
+    if (na_addr_core_of(addr)->queued_bytes > 0)
+        core->inbox.has_dead = true;
+    na_msg_addr_unreached(addr, ret);
+    na_msg_addr_parted(addr, ret);
+    hg_leave(core->lock);
 }
 
-/* ---- The RPC plane ---- */
+/* ---- Sinks ---- */
 
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
-    if (sink != NULL)
-        return na_match_set_sink(context, number, sink, dead, arg);
-    na_sink_close(context);
+    void *arg;
+
+    hg_enter(core->lock);
+    arg = core->sinks[number].arg;
+    hg_leave(core->lock);
+    return arg;
+}
+
+/* Hand a new sink what waited for it. */
+static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
+{
+    struct na_link *head = &core->inbox.kept[NA_INBOX_RPC];
+    struct na_link *link = head->next;
+
+    assert(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
+    while (link != head) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        link = link->next;
+        if (kept->in.target != number)
+            continue;
+        na_msg_take(&core->inbox, kept);
+        (void) na_sink_deliver(core, kept->in.source, kept->in.target,
+            kept->in.tag, kept->in.data, kept->in.size);
+        na_msg_free(kept);
+    }
+}
+
+/* Give a context, which has none, its sink. */
+static na_return_t na_msg_open_sink(
+    struct na_class_core *core, struct na_context_core *context, int wanted)
+{
+    unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+
+    assert(context->sink == NULL);
+    while (wanted < 0 && number < NA_CORE_CONTEXTS - 1 &&
+        core->sinks[number].take != NULL)
+        number++;
+    if (number >= NA_CORE_CONTEXTS || core->sinks[number].take != NULL) {
+        hg_log_error(
+            "ctx", "a context that takes calls has the id %u already", number);
+        return NA_EXIST;
+    }
+    context->sink = &core->sinks[number];
+    context->engine = (uint8_t) number;
     return NA_SUCCESS;
 }
+
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
+{
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+    struct na_sink sink = {take, dead, arg};
+    na_return_t ret = NA_SUCCESS;
+
+    hg_enter(core->lock);
+    if (take != NULL)
+        ret = na_msg_open_sink(core, self, number);
+    if (ret == NA_SUCCESS && self->sink != NULL)
+        *self->sink = sink;
+    if (take == NULL) {
+        self->sink = NULL;
+    } else if (ret == NA_SUCCESS) {
+        na_msg_hand_kept(core, self->engine);
+        na_msg_retry(context->na_class);
+    }
+    hg_leave(core->lock);
+    return ret;
+}
+
+/* ---- Sends ---- */
 
 /* Start a send that could not go out at once; on error its operation is given
  * back. */
@@ -6013,6 +5582,16 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 
 /* ---- The NA interface: sends ---- */
 
+static na_return_t na_msg_check_tag(
+    const struct na_class *na_class, na_tag_t tag, const char *function)
+{
+    if (tag <= na_class->max_tag)
+        return NA_SUCCESS;
+    hg_log_error(
+        "msg", "%s: tag %" PRIu32 " is past the maximum", function, tag);
+    return NA_INVALID_ARG;
+}
+
 /* Check a message, and add up its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
@@ -6040,12 +5619,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
         if (msg->segments[i].address == NULL && msg->segments[i].size > 0)
             return hg_log_misuse("msg", function, "a buffer is NULL");
     }
-    if (msg->tag > na_class->max_tag) {
-        hg_log_error("msg", "%s: tag %" PRIu32 " is past the maximum", function,
-            msg->tag);
-        return NA_INVALID_ARG;
-    }
-    return na_addr_check_alive(msg->addr, function);
+    ret = na_msg_check_tag(na_class, msg->tag, function);
+    return ret == NA_SUCCESS ? na_addr_check_alive(msg->addr, function) : ret;
 }
 
 /* One buffer or many, either plane: every public send ends here. */
@@ -6054,6 +5629,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id, const char *function)
 {
+    struct na_context_core *core;
     struct na_op_core *op;
     struct na_msg msg;
     na_return_t ret;
@@ -6068,16 +5644,18 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_context_core_of(context);
+    na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    ret = na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    ret = op == NULL ? NA_NOMEM
+                     : na_class_ops(na_class)->msg_send(context, &msg, NULL);
     if (ret == NA_AGAIN)
-        return na_msg_start(op, &msg);
-    if (ret == NA_SUCCESS)
+        ret = na_msg_start(op, &msg);
+    else if (ret == NA_SUCCESS)
         na_op_complete(&op->pub, NA_SUCCESS);
-    else
+    else if (op != NULL)
         na_op_put(op);
+    na_context_leave(core);
     return ret;
 }
 
@@ -6125,67 +5703,124 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-static na_return_t na_msg_check_recv(const struct na_class *na_class,
-    const struct na_context *context, const void *buf, na_size_t buf_size,
-    const char *function)
+static struct na_msg_kept *na_msg_find_kept(
+    struct na_inbox *inbox, const struct na_addr *source, na_tag_t tag)
 {
-    na_return_t ret = na_live_check_context(na_class, context, function);
+    struct na_link *head = na_msg_kept_list(inbox, NA_MSG_EXPECTED, tag);
+    struct na_link *link;
 
-    return ret == NA_SUCCESS && buf == NULL && buf_size > 0
-        ? hg_log_misuse("msg", function, "the buffer is NULL")
-        : ret;
+    for (link = head->next; link != head; link = link->next) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        if (kept->in.tag == tag && na_addr_same(kept->in.source, source))
+            return kept;
+    }
+    return NULL;
+}
+
+/* End a receive with a kept message, or post it. */
+static na_return_t na_msg_post(struct na_op_core *op)
+{
+    struct na_class *na_class = op->pub.context->na_class;
+    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
+    struct na_link *unexpected = &inbox->kept[NA_INBOX_UNEXPECTED];
+    struct na_link *list = &na_context_core_of(op->pub.context)->receives;
+    struct na_msg_kept *kept = NULL;
+    na_return_t ret = NA_SUCCESS;
+
+    assert(op->state == NA_OP_PENDING && hg_list_is_empty(&op->pub.link));
+    if (op->pub.type == NA_CB_RECV_EXPECTED) {
+        list = &inbox->receives[na_msg_bucket(op->pub.msg.tag)];
+        kept = na_msg_find_kept(inbox, op->pub.addr, op->pub.msg.tag);
+        if (kept == NULL)
+            ret = na_addr_state(op->pub.addr);
+    } else if (!hg_list_is_empty(unexpected)) {
+        kept = na_msg_kept_of(unexpected->next);
+    }
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (kept != NULL) {
+        na_msg_take(inbox, kept);
+        na_msg_fill(&op->pub, &kept->in);
+        na_msg_free(kept);
+    } else {
+        hg_list_push(list, &op->pub.link);
+    }
+    na_msg_retry(na_class);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
+{
+    assert(hg_is_inside(na_context_core_of(op->context)->queue.lock));
+    if (hg_list_is_empty(&op->link))
+        return NA_NOENTRY;
+    hg_list_remove(&op->link);
+    na_op_complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* Either plane: every public receive ends here. `source` is NULL for an
+ * unexpected one. */
+static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
+    void *arg, void *buf, na_size_t buf_size, struct na_addr *source,
+    na_tag_t tag, na_op_id_t *op_id, const char *function)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op;
+    na_return_t ret;
+
+    if (buf == NULL && buf_size > 0)
+        return hg_log_misuse("msg", function, "the buffer is NULL");
+    na_context_enter(core);
+    op = na_op_get(context,
+        source != NULL ? NA_CB_RECV_EXPECTED : NA_CB_RECV_UNEXPECTED,
+        NA_LANE_DONE, callback, arg, op_id);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        op->pub.buf = buf;
+        op->pub.buf_size = buf_size;
+        op->pub.msg.tag = tag;
+        if (source != NULL)
+            na_op_set_addr(op, source);
+        ret = na_msg_post(op);
+        if (ret != NA_SUCCESS)
+            na_op_put(op);
+    }
+    na_context_leave(core);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id)
 {
-    struct na_op_core *op;
-    na_return_t ret = na_msg_check_recv(
-        na_class, context, buf, buf_size, "NA_Msg_recv_unexpected");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Msg_recv_unexpected");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    op = na_op_get(
-        context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    op->pub.buf = buf;
-    op->pub.buf_size = buf_size;
-    return na_match_post(op);
+    return ret != NA_SUCCESS
+        ? ret
+        : na_msg_recv(context, callback, arg, buf, buf_size, NULL, 0, op_id,
+              "NA_Msg_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id)
 {
-    struct na_op_core *op;
-    na_return_t ret = na_msg_check_recv(
-        na_class, context, buf, buf_size, "NA_Msg_recv_expected");
+    static const char function[] = "NA_Msg_recv_expected";
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
     if (ret == NA_SUCCESS)
-        ret = na_addr_check(na_class, source, "NA_Msg_recv_expected");
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (tag > na_class->max_tag) {
-        hg_log_error("msg",
-            "NA_Msg_recv_expected: tag %" PRIu32 " is past the maximum", tag);
-        return NA_INVALID_ARG;
-    }
-    op = na_op_get(
-        context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    op->pub.buf = buf;
-    op->pub.buf_size = buf_size;
-    op->pub.msg.tag = tag;
-    na_op_set_addr(op, source);
-    ret = na_match_post(op);
-    if (ret != NA_SUCCESS) {
-        hg_log_error("msg", "NA_Msg_recv_expected: %s",
-            ret == NA_NOMEM ? "no memory" : "the source is gone");
-        na_op_put(op);
-    }
+        ret = na_addr_check(na_class, source, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_check_tag(na_class, tag, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_recv(context, callback, arg, buf, buf_size, source, tag,
+            op_id, function);
+    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
+        hg_log_error("msg", "%s: the source is gone", function);
     return ret;
 }
 
@@ -9065,7 +8700,7 @@ static unsigned na_progress_turn(struct na_context_core *context)
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     unsigned n = 0;
 
-    core->match.retry = false;
+    core->inbox.retry = false;
     if (!core->polling) {
         core->polling = true;
         n = core->ops.poll(&context->pub);
@@ -9083,7 +8718,7 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    return idle && !core->match.retry &&
+    return idle && !core->inbox.retry &&
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
@@ -9484,11 +9119,9 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "base/mem.h" */
 /* #include "emul/emul.h" */
 /* #include "na/live.h" */
-/* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
 /* #include "na/progress.h" */
-/* #include "na/sink.h" */
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_number(
@@ -9550,7 +9183,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->window = (uint64_t) core->info.spin_us * 1000;
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
-    hg_list_init(&context->recv_unexpected);
+    hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
@@ -9581,25 +9214,27 @@ free_context:
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; (op = na_op_table_at(core, i)) != NULL; i++) {
-        if (atomic_load(&op->state) == NA_OP_PENDING)
-            (void) na_context_cancel(context, na_op_public_id(op));
+    na_context_enter(core);
+    for (i = 0; i < core->op_count; i++) {
+        if (core->ops[i]->state == NA_OP_PENDING)
+            (void) na_context_cancel(context, na_op_public_id(core->ops[i]));
     }
+    na_context_leave(core);
 }
 
 /* Recycle what ended, without telling anybody. */
 static void na_context_discard(struct na_context_core *context)
 {
-    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; (op = na_op_table_at(context, i)) != NULL; i++) {
-        if (atomic_load(&op->state) == NA_OP_DONE)
-            na_op_put(op);
+    na_context_enter(context);
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_DONE)
+            na_op_put(context->ops[i]);
     }
+    na_context_leave(context);
 }
 
 /* Turn the wheel until nothing is pending. False: something still is. */
@@ -9608,14 +9243,14 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint64_t deadline = hg_clock_after_ms(ms);
     uint32_t left;
 
-    na_context_cancel_all(&context->pub);
     na_context_enter(context);
-    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
+    na_context_cancel_all(&context->pub);
+    while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
-    na_context_leave(context);
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
-    left = atomic_load(&context->op_pending);
+    left = na_op_table_pending(context);
+    na_context_leave(context);
     if (left > 0 && ms > 0)
         hg_log_error("ctx",
             "%" PRIu32 " operations did not end with their context", left);
@@ -9668,16 +9303,16 @@ HG_PRIVATE na_return_t na_context_destroy(
 
 /* Whoever executes a put or get: what is handed over goes from the transport
  * to the emulation, never back. */
-static na_return_t na_context_cancel_rma(struct na_op *op, uint64_t id)
+static na_return_t na_context_cancel_rma(struct na_op *op)
 {
     const struct na_plugin *ops = na_class_ops(op->context->na_class);
     bool emulated = na_class_emul(op->context->na_class) != NULL;
     na_return_t ret = NA_NOENTRY;
 
     if (!emulated || (ops->caps & NA_CAP_HANDS_OVER) != 0)
-        ret = ops->cancel(op, id);
+        ret = ops->cancel(op, na_op_id_of(op));
     if (ret == NA_NOENTRY && emulated)
-        ret = na_emul_cancel(op, id);
+        ret = na_emul_cancel(op, na_op_id_of(op));
     return ret;
 }
 
@@ -9685,23 +9320,25 @@ HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
-    na_cb_type_t type = NA_CB_LOOKUP;
-    struct na_op_core *op = na_op_find(core, op_id, &type);
-    uint64_t id;
+    na_return_t ret = NA_NOENTRY;
+    struct na_op_core *op;
 
+    na_context_enter(core);
+    op = na_op_find(core, op_id);
     if (op == NULL)
-        return NA_NOENTRY;
-    id = na_op_id_of(&op->pub);
-    if (na_op_public_id(op) != op_id)
-        return NA_NOENTRY;
-    switch (type) {
+        goto leave;
+    switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
+    case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
-    case NA_CB_GET: return na_context_cancel_rma(&op->pub, id);
-    default: break;
+    case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
+    default:
+        ret = na_class_ops(context->na_class)
+                  ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
-    return na_class_ops(context->na_class)->cancel(&op->pub, id);
+leave:
+    na_context_leave(core);
+    return ret;
 }
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
@@ -20019,7 +19656,6 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 /* #include "na/context.h" */
 /* #include "emul/emul.h" */
 /* #include "na/live.h" */
-/* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/mux.h" */
 /* #include "na/mux_wire.h" */
@@ -20027,7 +19663,6 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/rma.h" */
-/* #include "na/sink.h" */
 /* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
@@ -20098,7 +19733,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 
 static void na_class_addr_parted(struct na_addr *addr)
 {
-    na_sink_tell_dead(addr, NA_DISCONNECT);
+    na_msg_addr_parted(addr, NA_DISCONNECT);
 }
 
 /* core->addr_unreached. No call to the peer has left: each ends with its
@@ -20107,7 +19742,7 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    na_match_addr_dead(addr, ret);
+    na_msg_addr_unreached(addr, ret);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
 }
@@ -20291,7 +19926,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_match_fini(&core->match);
+    na_msg_inbox_drop(core);
     assert(hg_list_is_empty(&core->waiters));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
@@ -20315,7 +19950,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->addrs);
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
-    na_match_init(&core->match);
+    na_msg_inbox_init(&core->inbox);
     core->lock = &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
@@ -20433,7 +20068,7 @@ static void na_class_close(struct na_class_core *core)
         na_emul_destroy(core->emul); /* it holds references of addresses */
         core->emul = NULL;
     }
-    na_match_drop(&core->match);
+    na_msg_inbox_drop(core);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
@@ -22922,7 +22557,7 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 /* #include "hg/share.h" */
 
 /* #include "base/lock.h" */
-/* #include "na/sink.h" */
+/* #include "na/msg.h" */
 
 _Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
     "an address has a place for each kind");
@@ -26004,7 +25639,6 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* #include "na/context.h" */
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
-/* #include "na/sink.h" */
 
 /* Free handles kept, and the largest buffer one keeps. A buffer above the small
  * size is kept only while all such buffers in the pool are within the total. */
@@ -27326,7 +26960,7 @@ HG_PRIVATE bool hg_room_close(struct hg_context *context);
 /* #include "hg/room.h" */
 
 /* #include "base/lock.h" */
-/* #include "na/sink.h" */
+/* #include "na/msg.h" */
 
 /* What the mark grows by: a call for so many that were answered. */
 #define HG_ROOM_STEPS 32u
@@ -27548,7 +27182,6 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context);
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/msg.h" */
-/* #include "na/sink.h" */
 
 #define HG_OWED_NOTES 84  /* a slice is 2 KiB */
 #define HG_OWED_LOOKS 256 /* slices looked at for one that has room */
@@ -31101,7 +30734,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "na/live.h" */
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
-/* #include "na/sink.h" */
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10

@@ -17,7 +17,6 @@
 #include "na/live.h"
 #include "na/msg.h"
 #include "na/progress.h"
-#include "na/sink.h"
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10

@@ -9,7 +9,6 @@
 #include "na/context.h"
 #include "na/msg.h"
 #include "na/progress.h"
-#include "na/sink.h"
 
 /* Free handles kept, and the largest buffer one keeps. A buffer above the small
  * size is kept only while all such buffers in the pool are within the total. */

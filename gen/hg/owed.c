@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "na/addr.h"
 #include "na/msg.h"
-#include "na/sink.h"
 
 #define HG_OWED_NOTES 84  /* a slice is 2 KiB */
 #define HG_OWED_LOOKS 256 /* slices looked at for one that has room */

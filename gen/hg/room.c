@@ -3,7 +3,7 @@
 #include "hg/room.h"
 
 #include "base/lock.h"
-#include "na/sink.h"
+#include "na/msg.h"
 
 /* What the mark grows by: a call for so many that were answered. */
 #define HG_ROOM_STEPS 32u

@@ -3,7 +3,7 @@
 #include "hg/share.h"
 
 #include "base/lock.h"
-#include "na/sink.h"
+#include "na/msg.h"
 
 _Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
     "an address has a place for each kind");

@@ -43,8 +43,6 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
-    hg_list_init(&addr->waiting);
-    hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
     addr->pub.self = self;
     hg_lock(&core->list_lock);
@@ -107,8 +105,7 @@ static void na_addr_destroy(struct na_addr *addr)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(hg_list_is_empty(&addr_core->waiting)); /* each is a reference */
-    assert(hg_list_is_empty(&addr_core->grave));
+    assert(addr_core->queued_bytes == 0); /* each message is a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);

@@ -21,7 +21,6 @@
 #include "na/context.h"
 #include "emul/emul.h"
 #include "na/live.h"
-#include "na/match.h"
 #include "na/msg.h"
 #include "na/mux.h"
 #include "na/mux_wire.h"
@@ -29,7 +28,6 @@
 #include "na/plugins.h"
 #include "na/progress.h"
 #include "na/rma.h"
-#include "na/sink.h"
 #include "na/uri.h"
 
 #define NA_CLASS_LINGER_MS 1000
@@ -100,7 +98,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 
 static void na_class_addr_parted(struct na_addr *addr)
 {
-    na_sink_tell_dead(addr, NA_DISCONNECT);
+    na_msg_addr_parted(addr, NA_DISCONNECT);
 }
 
 /* core->addr_unreached. No call to the peer has left: each ends with its
@@ -109,7 +107,7 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    na_match_addr_dead(addr, ret);
+    na_msg_addr_unreached(addr, ret);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
 }
@@ -293,7 +291,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_match_fini(&core->match);
+    na_msg_inbox_drop(core);
     assert(hg_list_is_empty(&core->waiters));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
@@ -317,7 +315,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->addrs);
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
-    na_match_init(&core->match);
+    na_msg_inbox_init(&core->inbox);
     core->lock = &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
@@ -435,7 +433,7 @@ static void na_class_close(struct na_class_core *core)
         na_emul_destroy(core->emul); /* it holds references of addresses */
         core->emul = NULL;
     }
-    na_match_drop(&core->match);
+    na_msg_inbox_drop(core);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)

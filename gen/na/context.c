@@ -8,11 +8,9 @@
 #include "base/mem.h"
 #include "emul/emul.h"
 #include "na/live.h"
-#include "na/match.h"
 #include "na/msg.h"
 #include "na/op.h"
 #include "na/progress.h"
-#include "na/sink.h"
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_number(
@@ -74,7 +72,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->window = (uint64_t) core->info.spin_us * 1000;
     context->pub.na_class = na_class;
     context->pub.helper = use == NA_CONTEXT_HELPER;
-    hg_list_init(&context->recv_unexpected);
+    hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
@@ -105,25 +103,27 @@ free_context:
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; (op = na_op_table_at(core, i)) != NULL; i++) {
-        if (atomic_load(&op->state) == NA_OP_PENDING)
-            (void) na_context_cancel(context, na_op_public_id(op));
+    na_context_enter(core);
+    for (i = 0; i < core->op_count; i++) {
+        if (core->ops[i]->state == NA_OP_PENDING)
+            (void) na_context_cancel(context, na_op_public_id(core->ops[i]));
     }
+    na_context_leave(core);
 }
 
 /* Recycle what ended, without telling anybody. */
 static void na_context_discard(struct na_context_core *context)
 {
-    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; (op = na_op_table_at(context, i)) != NULL; i++) {
-        if (atomic_load(&op->state) == NA_OP_DONE)
-            na_op_put(op);
+    na_context_enter(context);
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_DONE)
+            na_op_put(context->ops[i]);
     }
+    na_context_leave(context);
 }
 
 /* Turn the wheel until nothing is pending. False: something still is. */
@@ -132,14 +132,14 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint64_t deadline = hg_clock_after_ms(ms);
     uint32_t left;
 
-    na_context_cancel_all(&context->pub);
     na_context_enter(context);
-    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
+    na_context_cancel_all(&context->pub);
+    while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
-    na_context_leave(context);
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
-    left = atomic_load(&context->op_pending);
+    left = na_op_table_pending(context);
+    na_context_leave(context);
     if (left > 0 && ms > 0)
         hg_log_error("ctx",
             "%" PRIu32 " operations did not end with their context", left);
@@ -192,16 +192,16 @@ HG_PRIVATE na_return_t na_context_destroy(
 
 /* Whoever executes a put or get: what is handed over goes from the transport
  * to the emulation, never back. */
-static na_return_t na_context_cancel_rma(struct na_op *op, uint64_t id)
+static na_return_t na_context_cancel_rma(struct na_op *op)
 {
     const struct na_plugin *ops = na_class_ops(op->context->na_class);
     bool emulated = na_class_emul(op->context->na_class) != NULL;
     na_return_t ret = NA_NOENTRY;
 
     if (!emulated || (ops->caps & NA_CAP_HANDS_OVER) != 0)
-        ret = ops->cancel(op, id);
+        ret = ops->cancel(op, na_op_id_of(op));
     if (ret == NA_NOENTRY && emulated)
-        ret = na_emul_cancel(op, id);
+        ret = na_emul_cancel(op, na_op_id_of(op));
     return ret;
 }
 
@@ -209,23 +209,25 @@ HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
-    na_cb_type_t type = NA_CB_LOOKUP;
-    struct na_op_core *op = na_op_find(core, op_id, &type);
-    uint64_t id;
+    na_return_t ret = NA_NOENTRY;
+    struct na_op_core *op;
 
+    na_context_enter(core);
+    op = na_op_find(core, op_id);
     if (op == NULL)
-        return NA_NOENTRY;
-    id = na_op_id_of(&op->pub);
-    if (na_op_public_id(op) != op_id)
-        return NA_NOENTRY;
-    switch (type) {
+        goto leave;
+    switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
+    case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
-    case NA_CB_GET: return na_context_cancel_rma(&op->pub, id);
-    default: break;
+    case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
+    default:
+        ret = na_class_ops(context->na_class)
+                  ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
-    return na_class_ops(context->na_class)->cancel(&op->pub, id);
+leave:
+    na_context_leave(core);
+    return ret;
 }
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)

@@ -44,8 +44,8 @@ enum na_op_state {
 
 struct na_op_core {
     struct na_completion done; /* entry of the context's queue */
-    _Atomic uint64_t id;       /* generation << 32 | index + 1; 0 while free */
-    _Atomic int state;
+    uint64_t id;               /* generation << 32 | index + 1 */
+    enum na_op_state state;
     enum na_lane lane;
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
@@ -71,12 +71,9 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
     uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
-    uint64_t asked; /* bytes of its calls to the peer, in flight */
-    uint64_t room;  /* for these, as answers show; UINT64_MAX: unknown */
-    /* Messages of its that wait. */
-    struct na_link waiting; /* all of them */
-    struct na_link grave;   /* match's graves, if it died before them */
-    uint64_t queued_bytes;  /* what they count for */
+    uint64_t asked;        /* bytes of its calls to the peer, in flight */
+    uint64_t room;         /* for these, as answers show; UINT64_MAX: unknown */
+    uint64_t queued_bytes; /* what its kept messages count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
@@ -87,9 +84,9 @@ struct na_mem_core {
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
-/* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by any thread; must only file the message. That is borrowed,
- * and may change while it is looked at: see msg_arrived in plugin.h. */
+/* Receives the RPC plane of a context; must only file the message. That is
+ * borrowed, and may change while it is looked at: see msg_arrived in
+ * plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
@@ -98,7 +95,7 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
-/* Where the RPC plane of a context goes; see sink.h. */
+/* Where the RPC plane of a context goes; see msg.h. */
 struct na_sink {
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
@@ -124,26 +121,26 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    /* Neither free nor done, or still being said to be done. While there are
-     * any, threads of other contexts may be at this one. */
-    _Atomic uint32_t op_pending;
-    struct na_link recv_unexpected; /* posted, in order */
-    struct na_sink *sink;           /* NULL: none */
-    uint8_t engine;                 /* its number, or that of the last */
+    struct na_link receives; /* unexpected: posted, in order */
+    struct na_sink *sink;    /* NULL: none */
+    uint8_t engine;          /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
-/* Messages without a receive, and receives without a message. */
-struct na_match {
-    struct na_link unexpected; /* waiting messages */
-    struct na_link rpc;        /* waiting for an RPC engine */
-    struct na_link *receives;  /* expected: buckets of posted operations */
-    struct na_link *messages;  /* expected: buckets of waiting messages */
-    size_t buckets;            /* a power of two; 0 until first used */
-    size_t entries;            /* in all buckets */
-    uint64_t queued_bytes;     /* what all waiting messages count for */
-    struct na_link graves;     /* the dead who left messages */
-    bool held;                 /* a message was held back: NA_AGAIN */
+/* Lists of kept messages: the expected plane's by tag, and one each of the
+ * other planes. */
+#define NA_INBOX_TAGS 256u /* a power of two */
+#define NA_INBOX_UNEXPECTED NA_INBOX_TAGS
+#define NA_INBOX_RPC (NA_INBOX_TAGS + 1)
+#define NA_INBOX_LISTS (NA_INBOX_TAGS + 2)
+
+/* Messages without a receive, and receives without a message: see msg.h. */
+struct na_inbox {
+    struct na_link kept[NA_INBOX_LISTS];
+    struct na_link receives[NA_INBOX_TAGS]; /* expected: posted, by tag */
+    uint64_t queued_bytes;                  /* what kept messages count for */
+    bool has_dead;                          /* some may be of peers that died */
+    bool held;  /* a message was held back: NA_AGAIN */
     bool retry; /* ... and may find room now; cleared by progress */
 };
 
@@ -171,7 +168,7 @@ struct na_class_core {
     unsigned context_high; /* none from here on was ever used */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters;
-    struct na_match match;
+    struct na_inbox inbox;
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -271,7 +268,7 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
 /* Identifier of an operation, generation included; stable while pending. */
 static inline uint64_t na_op_id_of(const struct na_op *op)
 {
-    return atomic_load_explicit(&na_op_core_of(op)->id, memory_order_relaxed);
+    return na_op_core_of(op)->id;
 }
 
 #endif

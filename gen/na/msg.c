@@ -2,54 +2,271 @@
 /* msg: see msg.h. */
 #include "na/msg.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
 #include "na/live.h"
-#include "na/match.h"
 #include "na/op.h"
-#include "na/sink.h"
+
+/* What an allocator adds to a block, about. */
+#define NA_MSG_OVERHEAD (2 * sizeof(void *))
+
+/* A message; everything it points to is borrowed. */
+struct na_msg_in {
+    struct na_addr *source;
+    const void *data;
+    na_size_t size;
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target; /* number of a sink, or id of a context */
+};
+
+/* A copy of one, which waits for its receive or its sink. */
+struct na_msg_kept {
+    struct na_link link;
+    struct na_msg_in in; /* its source is a reference, its data ours */
+    unsigned char data[];
+};
+
+static struct na_msg_kept *na_msg_kept_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct na_msg_kept, link);
+}
+
+/* ---- Kept messages ---- */
+
+HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_INBOX_LISTS; i++)
+        hg_list_init(&inbox->kept[i]);
+    for (i = 0; i < NA_INBOX_TAGS; i++)
+        hg_list_init(&inbox->receives[i]);
+}
+
+static unsigned na_msg_bucket(na_tag_t tag)
+{
+    return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
+        (NA_INBOX_TAGS - 1);
+}
+
+/* Where messages of a plane are kept. */
+static struct na_link *na_msg_kept_list(
+    struct na_inbox *inbox, uint8_t plane, na_tag_t tag)
+{
+    if (plane == NA_MSG_EXPECTED)
+        return &inbox->kept[na_msg_bucket(tag)];
+    return &inbox->kept[plane == NA_MSG_RPC ? NA_INBOX_RPC
+                                            : NA_INBOX_UNEXPECTED];
+}
+
+/* Bytes that a kept message counts for. */
+static uint64_t na_msg_weight(na_size_t size)
+{
+    return size + sizeof(struct na_msg_kept) + NA_MSG_OVERHEAD;
+}
+
+/* Take a kept message off its list. */
+static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
+{
+    struct na_addr_core *source = na_addr_core_of(kept->in.source);
+    uint64_t weight = na_msg_weight(kept->in.size);
+
+    assert(source->queued_bytes >= weight);
+    assert(inbox->queued_bytes >= source->queued_bytes);
+    hg_list_remove(&kept->link);
+    source->queued_bytes -= weight;
+    inbox->queued_bytes -= weight;
+}
+
+static void na_msg_free(struct na_msg_kept *kept)
+{
+    na_addr_unref(kept->in.source);
+    hg_mem_free(kept);
+}
+
+/* Drop the messages of dead peers, or all. */
+static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
+{
+    unsigned i;
+
+    inbox->has_dead = false;
+    for (i = 0; i < NA_INBOX_LISTS; i++) {
+        struct na_link *link = inbox->kept[i].next;
+
+        while (link != &inbox->kept[i]) {
+            struct na_msg_kept *kept = na_msg_kept_of(link);
+
+            link = link->next;
+            if (!all && !na_addr_is_dead(kept->in.source))
+                continue;
+            na_msg_take(inbox, kept);
+            na_msg_free(kept);
+        }
+    }
+}
+
+HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
+{
+    hg_enter(core->lock);
+    na_msg_drop_kept(&core->inbox, true);
+    assert(core->inbox.queued_bytes == 0);
+    hg_leave(core->lock);
+}
+
+/* Whether so many bytes more would be more than a sender's share. */
+static bool na_msg_is_full(const struct na_class_core *core,
+    const struct na_addr *source, uint64_t weight)
+{
+    uint64_t limit = core->info.max_queue_bytes;
+
+    if (limit > UINT64_MAX / 4)
+        limit = UINT64_MAX / 4; /* no sum overflows */
+    return na_addr_core_of(source)->queued_bytes + weight +
+        core->inbox.queued_bytes + weight >
+        2 * limit;
+}
+
+/* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
+ * NA_NOMEM: not logged. */
+static na_return_t na_msg_keep(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_inbox *inbox = &core->inbox;
+    uint64_t weight = na_msg_weight(in->size);
+    struct na_msg_kept *kept;
+
+    assert(hg_is_inside(core->lock));
+    if (na_msg_is_full(core, in->source, weight) && inbox->has_dead)
+        na_msg_drop_kept(inbox, false);
+    if (na_msg_is_full(core, in->source, weight))
+        return NA_AGAIN;
+    kept =
+        (struct na_msg_kept *) hg_mem_alloc(sizeof(*kept) + (size_t) in->size);
+    if (kept == NULL)
+        return NA_NOMEM;
+    na_addr_ref(in->source);
+    kept->in = *in;
+    kept->in.data = kept->data;
+    if (in->size > 0)
+        memcpy(kept->data, in->data, (size_t) in->size);
+    na_addr_core_of(in->source)->queued_bytes += weight;
+    inbox->queued_bytes += weight;
+    if (na_addr_is_dead(in->source))
+        inbox->has_dead = true; /* it died on the way here */
+    hg_list_push(na_msg_kept_list(inbox, in->plane, in->tag), &kept->link);
+    return NA_SUCCESS;
+}
+
+/* A receive or sink is new: what was held back may be offered again. */
+static void na_msg_retry(struct na_class *na_class)
+{
+    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
+
+    if (!inbox->held)
+        return;
+    inbox->held = false;
+    inbox->retry = true;
+    na_class->core->wake(na_class);
+}
 
 /* ---- Arrivals ---- */
 
-/* Hand a message to whoever it is for, or keep it. */
-static na_return_t na_msg_place(
-    struct na_class_core *core, const struct na_match_item *item)
+/* A posted receive for a message of the expected plane; NULL. */
+static struct na_op *na_msg_find_expected(
+    struct na_inbox *inbox, const struct na_msg_in *in)
 {
-    na_return_t ret = NA_NOENTRY;
+    struct na_link *head = &inbox->receives[na_msg_bucket(in->tag)];
+    struct na_link *link;
 
-    hg_enter(core->lock);
-    if (item->plane == NA_MSG_RPC)
-        ret = na_sink_deliver(core, item->source, item->target, item->tag,
-            item->data, item->size);
-    if (ret == NA_NOENTRY)
-        ret = na_match_offer(core, item);
-    hg_leave(core->lock);
-    return ret;
+    for (link = head->next; link != head; link = link->next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        if (op->msg.tag == in->tag && na_addr_same(op->addr, in->source))
+            return op;
+    }
+    return NULL;
 }
 
-static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
-    na_size_t size, na_return_t ret)
+/* A posted receive of the unexpected plane: of the target context, else of
+ * any; NULL. */
+static struct na_op *na_msg_find_unexpected(
+    struct na_class_core *core, uint8_t target)
 {
-    na_class->core->count(na_class, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
-        size, source->name != NULL ? source->name : "a peer",
-        NA_Error_to_string(ret));
+    struct na_context_core *context;
+    unsigned i = 0;
+
+    hg_lock(&core->list_lock);
+    context = core->contexts[target];
+    while ((context == NULL || hg_list_is_empty(&context->receives)) &&
+        i < core->context_high)
+        context = core->contexts[i++];
+    hg_unlock(&core->list_lock);
+    return context == NULL || hg_list_is_empty(&context->receives)
+        ? NULL
+        : HG_CONTAINER_OF(context->receives.next, struct na_op, link);
+}
+
+/* End a receive with a message. */
+static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
+{
+    const char *name = in->source->name != NULL ? in->source->name : "a peer";
+    na_return_t ret = NA_SUCCESS;
+
+    assert(
+        op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
+    hg_list_remove(&op->link);
+    if (in->size > op->buf_size) {
+        in->source->na_class->core->count(
+            in->source->na_class, "msg_too_long", 1);
+        hg_log_warning("msg",
+            "a message of %" PRIu64 " bytes from %s is too long for a receive "
+            "of %" PRIu64,
+            in->size, name, op->buf_size);
+        ret = NA_MSGSIZE;
+    } else {
+        if (in->size > 0)
+            memcpy(op->buf, in->data, (size_t) in->size);
+        op->result_size = in->size;
+        op->result_tag = in->tag;
+        if (op->type == NA_CB_RECV_UNEXPECTED) {
+            na_addr_ref(in->source);
+            op->result_addr = in->source;
+        }
+    }
+    na_op_complete(op, ret);
+}
+
+/* Give a message to a receive, or keep it. */
+static na_return_t na_msg_offer(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_op *op = NULL;
+
+    if (in->plane == NA_MSG_EXPECTED)
+        op = na_msg_find_expected(&core->inbox, in);
+    else if (in->plane == NA_MSG_UNEXPECTED)
+        op = na_msg_find_unexpected(core, in->target);
+    if (op == NULL)
+        return na_msg_keep(core, in);
+    na_msg_fill(op, in);
+    return NA_SUCCESS;
 }
 
 /* A message that was not taken: `ret` says why. */
-HG_NOINLINE static na_return_t na_msg_refused(struct na_class *na_class,
-    const struct na_match_item *item, na_return_t ret)
+HG_NOINLINE static na_return_t na_msg_refused(
+    struct na_class_core *core, const struct na_msg_in *in, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    if (ret == NA_AGAIN && na_match_purge(core))
-        ret = na_msg_place(core, item);
-    if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
+    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+        core->inbox.held = true;
         return NA_AGAIN;
-    na_msg_drop(na_class, item->source, item->size, ret);
+    }
+    core->pub.core->count(&core->pub, "msg_dropped", 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
+        in->size, in->source->name != NULL ? in->source->name : "a peer",
+        NA_Error_to_string(ret));
     return NA_SUCCESS;
 }
 
@@ -57,32 +274,150 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_match_item item = {source, data, size, tag, plane, target};
-    na_return_t ret;
+    struct na_class_core *core = na_class_core_of(na_class);
+    na_return_t ret = NA_NOENTRY;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    ret = na_msg_place(na_class_core_of(na_class), &item);
-    if (HG_LIKELY(ret == NA_SUCCESS))
-        return NA_SUCCESS;
-    return na_msg_refused(na_class, &item, ret);
+    hg_enter(core->lock);
+    if (plane == NA_MSG_RPC)
+        ret = na_sink_deliver(core, source, target, tag, data, size);
+    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
+        struct na_msg_in in = {source, data, size, tag, plane, target};
+
+        if (ret == NA_NOENTRY)
+            ret = na_msg_offer(core, &in);
+        if (ret != NA_SUCCESS)
+            ret = na_msg_refused(core, &in, ret);
+    }
+    hg_leave(core->lock);
+    return ret;
+}
+
+HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_enter(core->lock);
+    for (i = 0; i < NA_INBOX_TAGS; i++) {
+        struct na_link *link = core->inbox.receives[i].next;
+
+        while (link != &core->inbox.receives[i]) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr != addr)
+                continue;
+            hg_list_remove(&op->link);
+            na_op_complete(op, ret);
+        }
+    }
+    hg_leave(core->lock);
+}
+
+HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_enter(core->lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+        if (core->sinks[i].dead != NULL)
+            core->sinks[i].dead(core->sinks[i].arg, addr, ret);
+    }
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    na_match_addr_dead(addr, ret);
-    na_sink_tell_dead(addr, ret);
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+
+    hg_enter(core->lock);
+    if (na_addr_core_of(addr)->queued_bytes > 0)
+        core->inbox.has_dead = true;
+    na_msg_addr_unreached(addr, ret);
+    na_msg_addr_parted(addr, ret);
+    hg_leave(core->lock);
 }
 
-/* ---- The RPC plane ---- */
+/* ---- Sinks ---- */
 
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
-    if (sink != NULL)
-        return na_match_set_sink(context, number, sink, dead, arg);
-    na_sink_close(context);
+    void *arg;
+
+    hg_enter(core->lock);
+    arg = core->sinks[number].arg;
+    hg_leave(core->lock);
+    return arg;
+}
+
+/* Hand a new sink what waited for it. */
+static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
+{
+    struct na_link *head = &core->inbox.kept[NA_INBOX_RPC];
+    struct na_link *link = head->next;
+
+    assert(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
+    while (link != head) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        link = link->next;
+        if (kept->in.target != number)
+            continue;
+        na_msg_take(&core->inbox, kept);
+        (void) na_sink_deliver(core, kept->in.source, kept->in.target,
+            kept->in.tag, kept->in.data, kept->in.size);
+        na_msg_free(kept);
+    }
+}
+
+/* Give a context, which has none, its sink. */
+static na_return_t na_msg_open_sink(
+    struct na_class_core *core, struct na_context_core *context, int wanted)
+{
+    unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+
+    assert(context->sink == NULL);
+    while (wanted < 0 && number < NA_CORE_CONTEXTS - 1 &&
+        core->sinks[number].take != NULL)
+        number++;
+    if (number >= NA_CORE_CONTEXTS || core->sinks[number].take != NULL) {
+        hg_log_error(
+            "ctx", "a context that takes calls has the id %u already", number);
+        return NA_EXIST;
+    }
+    context->sink = &core->sinks[number];
+    context->engine = (uint8_t) number;
     return NA_SUCCESS;
 }
+
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
+{
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+    struct na_sink sink = {take, dead, arg};
+    na_return_t ret = NA_SUCCESS;
+
+    hg_enter(core->lock);
+    if (take != NULL)
+        ret = na_msg_open_sink(core, self, number);
+    if (ret == NA_SUCCESS && self->sink != NULL)
+        *self->sink = sink;
+    if (take == NULL) {
+        self->sink = NULL;
+    } else if (ret == NA_SUCCESS) {
+        na_msg_hand_kept(core, self->engine);
+        na_msg_retry(context->na_class);
+    }
+    hg_leave(core->lock);
+    return ret;
+}
+
+/* ---- Sends ---- */
 
 /* Start a send that could not go out at once; on error its operation is given
  * back. */
@@ -128,6 +463,16 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 
 /* ---- The NA interface: sends ---- */
 
+static na_return_t na_msg_check_tag(
+    const struct na_class *na_class, na_tag_t tag, const char *function)
+{
+    if (tag <= na_class->max_tag)
+        return NA_SUCCESS;
+    hg_log_error(
+        "msg", "%s: tag %" PRIu32 " is past the maximum", function, tag);
+    return NA_INVALID_ARG;
+}
+
 /* Check a message, and add up its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
@@ -155,12 +500,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
         if (msg->segments[i].address == NULL && msg->segments[i].size > 0)
             return hg_log_misuse("msg", function, "a buffer is NULL");
     }
-    if (msg->tag > na_class->max_tag) {
-        hg_log_error("msg", "%s: tag %" PRIu32 " is past the maximum", function,
-            msg->tag);
-        return NA_INVALID_ARG;
-    }
-    return na_addr_check_alive(msg->addr, function);
+    ret = na_msg_check_tag(na_class, msg->tag, function);
+    return ret == NA_SUCCESS ? na_addr_check_alive(msg->addr, function) : ret;
 }
 
 /* One buffer or many, either plane: every public send ends here. */
@@ -169,6 +510,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id, const char *function)
 {
+    struct na_context_core *core;
     struct na_op_core *op;
     struct na_msg msg;
     na_return_t ret;
@@ -183,16 +525,18 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_context_core_of(context);
+    na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    ret = na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    ret = op == NULL ? NA_NOMEM
+                     : na_class_ops(na_class)->msg_send(context, &msg, NULL);
     if (ret == NA_AGAIN)
-        return na_msg_start(op, &msg);
-    if (ret == NA_SUCCESS)
+        ret = na_msg_start(op, &msg);
+    else if (ret == NA_SUCCESS)
         na_op_complete(&op->pub, NA_SUCCESS);
-    else
+    else if (op != NULL)
         na_op_put(op);
+    na_context_leave(core);
     return ret;
 }
 
@@ -240,67 +584,124 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-static na_return_t na_msg_check_recv(const struct na_class *na_class,
-    const struct na_context *context, const void *buf, na_size_t buf_size,
-    const char *function)
+static struct na_msg_kept *na_msg_find_kept(
+    struct na_inbox *inbox, const struct na_addr *source, na_tag_t tag)
 {
-    na_return_t ret = na_live_check_context(na_class, context, function);
+    struct na_link *head = na_msg_kept_list(inbox, NA_MSG_EXPECTED, tag);
+    struct na_link *link;
 
-    return ret == NA_SUCCESS && buf == NULL && buf_size > 0
-        ? hg_log_misuse("msg", function, "the buffer is NULL")
-        : ret;
+    for (link = head->next; link != head; link = link->next) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        if (kept->in.tag == tag && na_addr_same(kept->in.source, source))
+            return kept;
+    }
+    return NULL;
+}
+
+/* End a receive with a kept message, or post it. */
+static na_return_t na_msg_post(struct na_op_core *op)
+{
+    struct na_class *na_class = op->pub.context->na_class;
+    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
+    struct na_link *unexpected = &inbox->kept[NA_INBOX_UNEXPECTED];
+    struct na_link *list = &na_context_core_of(op->pub.context)->receives;
+    struct na_msg_kept *kept = NULL;
+    na_return_t ret = NA_SUCCESS;
+
+    assert(op->state == NA_OP_PENDING && hg_list_is_empty(&op->pub.link));
+    if (op->pub.type == NA_CB_RECV_EXPECTED) {
+        list = &inbox->receives[na_msg_bucket(op->pub.msg.tag)];
+        kept = na_msg_find_kept(inbox, op->pub.addr, op->pub.msg.tag);
+        if (kept == NULL)
+            ret = na_addr_state(op->pub.addr);
+    } else if (!hg_list_is_empty(unexpected)) {
+        kept = na_msg_kept_of(unexpected->next);
+    }
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (kept != NULL) {
+        na_msg_take(inbox, kept);
+        na_msg_fill(&op->pub, &kept->in);
+        na_msg_free(kept);
+    } else {
+        hg_list_push(list, &op->pub.link);
+    }
+    na_msg_retry(na_class);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
+{
+    assert(hg_is_inside(na_context_core_of(op->context)->queue.lock));
+    if (hg_list_is_empty(&op->link))
+        return NA_NOENTRY;
+    hg_list_remove(&op->link);
+    na_op_complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* Either plane: every public receive ends here. `source` is NULL for an
+ * unexpected one. */
+static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
+    void *arg, void *buf, na_size_t buf_size, struct na_addr *source,
+    na_tag_t tag, na_op_id_t *op_id, const char *function)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op;
+    na_return_t ret;
+
+    if (buf == NULL && buf_size > 0)
+        return hg_log_misuse("msg", function, "the buffer is NULL");
+    na_context_enter(core);
+    op = na_op_get(context,
+        source != NULL ? NA_CB_RECV_EXPECTED : NA_CB_RECV_UNEXPECTED,
+        NA_LANE_DONE, callback, arg, op_id);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        op->pub.buf = buf;
+        op->pub.buf_size = buf_size;
+        op->pub.msg.tag = tag;
+        if (source != NULL)
+            na_op_set_addr(op, source);
+        ret = na_msg_post(op);
+        if (ret != NA_SUCCESS)
+            na_op_put(op);
+    }
+    na_context_leave(core);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id)
 {
-    struct na_op_core *op;
-    na_return_t ret = na_msg_check_recv(
-        na_class, context, buf, buf_size, "NA_Msg_recv_unexpected");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Msg_recv_unexpected");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    op = na_op_get(
-        context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    op->pub.buf = buf;
-    op->pub.buf_size = buf_size;
-    return na_match_post(op);
+    return ret != NA_SUCCESS
+        ? ret
+        : na_msg_recv(context, callback, arg, buf, buf_size, NULL, 0, op_id,
+              "NA_Msg_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id)
 {
-    struct na_op_core *op;
-    na_return_t ret = na_msg_check_recv(
-        na_class, context, buf, buf_size, "NA_Msg_recv_expected");
+    static const char function[] = "NA_Msg_recv_expected";
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
     if (ret == NA_SUCCESS)
-        ret = na_addr_check(na_class, source, "NA_Msg_recv_expected");
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (tag > na_class->max_tag) {
-        hg_log_error("msg",
-            "NA_Msg_recv_expected: tag %" PRIu32 " is past the maximum", tag);
-        return NA_INVALID_ARG;
-    }
-    op = na_op_get(
-        context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return NA_NOMEM;
-    op->pub.buf = buf;
-    op->pub.buf_size = buf_size;
-    op->pub.msg.tag = tag;
-    na_op_set_addr(op, source);
-    ret = na_match_post(op);
-    if (ret != NA_SUCCESS) {
-        hg_log_error("msg", "NA_Msg_recv_expected: %s",
-            ret == NA_NOMEM ? "no memory" : "the source is gone");
-        na_op_put(op);
-    }
+        ret = na_addr_check(na_class, source, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_check_tag(na_class, tag, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_recv(context, callback, arg, buf, buf_size, source, tag,
+            op_id, function);
+    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
+        hg_log_error("msg", "%s: the source is gone", function);
     return ret;
 }
 

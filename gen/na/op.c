@@ -19,19 +19,18 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     hg_mem_free(context->ops);
 }
 
-HG_PRIVATE struct na_op_core *na_op_table_at(
-    struct na_context_core *context, uint32_t i)
+HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
 {
-    struct na_op_core *op = NULL;
+    uint32_t pending = 0;
+    uint32_t i;
 
-    na_context_enter(context);
-    if (i < context->op_count)
-        op = context->ops[i];
-    na_context_leave(context);
-    return op;
+    assert(hg_is_inside(context->queue.lock));
+    for (i = 0; i < context->op_count; i++)
+        pending += context->ops[i]->state == NA_OP_PENDING;
+    return pending;
 }
 
-/* A new operation at the end of the table; the lock is held. */
+/* A new operation at the end of the table. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -54,7 +53,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
     if (op == NULL)
         return NULL;
     context->ops[context->op_count] = op;
-    atomic_init(&op->id, (uint64_t) context->op_count + 1);
+    op->id = (uint64_t) context->op_count + 1;
     context->op_count++;
     return op;
 }
@@ -91,7 +90,7 @@ static void na_op_run(struct na_completion *done)
     struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
     struct na_cb_info info;
 
-    assert(atomic_load(&op->state) == NA_OP_DONE);
+    assert(op->state == NA_OP_DONE);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
         na_addr_give(op->pub.result_addr);
@@ -120,13 +119,12 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         core->op_free = op->next_free;
     else
         op = na_op_grow(core);
-    if (op != NULL)
-        op->pub.type = type; /* na_op_find may look at it */
-    na_context_leave(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
-        return NULL;
+        goto leave;
     }
+    op->state = NA_OP_PENDING;
+    op->pub.type = type;
     op->done.run = na_op_run;
     op->lane = lane;
     op->callback = callback;
@@ -139,10 +137,10 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
-    atomic_store_explicit(&op->state, NA_OP_PENDING, memory_order_release);
-    atomic_fetch_add_explicit(&core->op_pending, 1, memory_order_relaxed);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
+leave:
+    na_context_leave(core);
     return op;
 }
 
@@ -162,23 +160,12 @@ static void na_op_drop_mems(struct na_op *op)
     op->remote = NULL;
 }
 
-/* An operation is pending no more. Nothing of the context is touched after
- * this: it may be destroyed. */
-static void na_op_leave(struct na_context_core *context)
-{
-    uint32_t before = atomic_fetch_sub_explicit(
-        &context->op_pending, 1, memory_order_release);
-
-    assert(before > 0);
-    (void) before;
-}
-
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = na_context_core_of(op->pub.context);
-    bool pending =
-        atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING;
 
+    na_context_enter(core);
+    assert(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -189,15 +176,11 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     hg_mem_free(op->name);
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
-    na_context_enter(core);
-    atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
-    /* The next generation: identifiers handed out so far are stale. */
-    atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
+    op->state = NA_OP_FREE;
+    op->id += UINT64_C(1) << 32; /* identifiers handed out so far are stale */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
-    if (pending)
-        na_op_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_set_msg(
@@ -240,7 +223,7 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 {
-    uint64_t id = atomic_load_explicit(&op->id, memory_order_relaxed);
+    uint64_t id = op->id;
 
 #if UINTPTR_MAX > 0xffffffffu
     return (na_op_id_t) (uintptr_t) id;
@@ -255,7 +238,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_op_core *core = na_op_core_of(op);
     struct na_context_core *context = na_context_core_of(op->context);
 
-    assert(atomic_load(&core->state) == NA_OP_PENDING);
+    na_context_enter(context);
+    assert(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
@@ -264,29 +248,23 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     }
     if (core->callback == NULL) {
         na_op_put(core);
-        return;
+    } else {
+        core->state = NA_OP_DONE;
+        na_queue_push(&context->queue, core->lane, &core->done);
     }
-    atomic_store_explicit(&core->state, NA_OP_DONE, memory_order_release);
-    na_queue_push(&context->queue, core->lane, &core->done);
-    na_op_leave(context); /* the operation may be another one by now */
+    na_context_leave(context);
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
+    struct na_context_core *context, na_op_id_t op_id)
 {
-    struct na_op_core *op = NULL;
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
+    struct na_op_core *op;
 
-    na_context_enter(context);
-    if (number >= 1 && number <= context->op_count)
-        op = context->ops[number - 1];
-    if (op != NULL &&
-        (na_op_public_id(op) != op_id ||
-            atomic_load_explicit(&op->state, memory_order_acquire) !=
-                NA_OP_PENDING))
-        op = NULL;
-    if (op != NULL)
-        *type_p = op->pub.type;
-    na_context_leave(context);
-    return op;
+    assert(hg_is_inside(context->queue.lock));
+    if (number < 1 || number > context->op_count)
+        return NULL;
+    op = context->ops[number - 1];
+    return na_op_public_id(op) == op_id && op->state == NA_OP_PENDING ? op
+                                                                      : NULL;
 }

@@ -41,20 +41,18 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Any thread, without a lock of the core
- * or of a slot: where nobody wants to hear, it gives references back. */
+/* core->complete: the operation ended. Without a callback it gives its
+ * references back. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
-/* The pending operation behind a public identifier and its type, or NULL. It
- * may end, and be used again, at any moment: whoever owns it looks at its
- * identifier again under the lock that completion needs. */
+/* The pending operation behind a public identifier, or NULL. The lock is
+ * held. */
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
+    struct na_context_core *context, na_op_id_t op_id);
 
-/* The table of a context; its i-th operation, in whatever state, or NULL past
- * the last. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
-HG_PRIVATE struct na_op_core *na_op_table_at(
-    struct na_context_core *context, uint32_t i);
+
+/* How many operations of a context are pending. The lock is held. */
+HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 #endif

@@ -53,7 +53,7 @@ static unsigned na_progress_turn(struct na_context_core *context)
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     unsigned n = 0;
 
-    core->match.retry = false;
+    core->inbox.retry = false;
     if (!core->polling) {
         core->polling = true;
         n = core->ops.poll(&context->pub);
@@ -71,7 +71,7 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    return idle && !core->match.retry &&
+    return idle && !core->inbox.retry &&
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 

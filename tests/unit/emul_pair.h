@@ -639,7 +639,7 @@ static na_return_t emul_start(struct emul_call *call, struct emul_side *side,
     struct na_op *op = &call->op.pub;
 
     memset(call, 0, sizeof(*call));
-    atomic_store(&call->op.id, atomic_fetch_add(&ids, 1));
+    call->op.id = atomic_fetch_add(&ids, 1);
     hg_list_init(&op->link);
     op->context = &side->context.pub;
     op->type = put ? NA_CB_PUT : NA_CB_GET;

@@ -136,7 +136,9 @@ HG_TEST(sm_rma_may_be_done_at_once)
     HG_CHECK_OK(srma_now(&pair, true, 200));
     HG_CHECK(pair.bytes[199] == 4 && pair.bytes[200] == 3);
     HG_CHECK_OK(srma_now(&pair, false, 0));
-    HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
+    na_context_enter(core);
+    HG_CHECK_EQ_INT(na_op_table_pending(core), 0);
+    na_context_leave(core);
     HG_CHECK(
         !na_queue_has(&core->queue, NA_LANES_ALL | (1u << NA_LANE_INTERNAL)));
     hg_test_expect_log("are out of range");
