@@ -22663,73 +22663,91 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
     hg_unlock(&core->list_lock);
 }
 
-/* ==== gen/hg/bulk.h ==== */
+/* ==== gen/bulk/bulk.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk.h"
+#line 1 "gen/bulk/bulk.h"
 #endif
 /*
- * bulk: memory that others may move.
+ * bulk: handles of memory that peers may move, and their bytes on the wire.
  *
- * A bulk handle is memory of this process or a description of somebody
- * else's. Handles are counted: a transfer in flight keeps those it uses. Those
- * references that the application has are counted apart, since memory is
- * withdrawn with the last of them. A local handle is published when it is first
- * serialized: its memory is registered and it gets a random id, by which a
- * description that comes back to this process turns into an alias: a handle
- * that shares the memory of the first one, and is of no more use once that one
- * was freed.
+ * A bulk handle is memory of this process, or a description of a peer's. It
+ * counts references, since a transfer keeps the handles it uses, and counts
+ * those of the application apart: the last of these withdraws the memory.
  *
- * A peer's handle keeps its description, and is passed on as it came. The
- * description of a bound handle has the owner's address, so that the process
- * which gets it in the end can move the memory. An owner that does not listen
- * has no address for others; a process that got the description from the owner
- * knows it as the peer of that call. The owner's address of an unbound handle
- * is told with each transfer.
+ * A local handle is published when it is first serialized: its memory is
+ * registered, and it gets a random id. A description that comes back to this
+ * process becomes an alias: a handle that shares the memory of the original,
+ * and is of no more use once that was freed.
  *
- * Locking: the layer's lock guards its list, ids, publication and binding;
- * counts are atomics, that of holds with the mark of withdrawal; an owner's
- * address is set once, as is the mark of being bound; everything else of a
- * handle is constant.
+ * A peer's handle keeps its description, and is passed on as it came. In the
+ * description of a bound handle is the owner's address, so that any process
+ * that gets it can move the memory. An owner that does not listen has no such
+ * address: then the peer of the call that brought the handle is the owner. The
+ * owner's address of an unbound handle comes with each transfer.
+ *
+ *      serialized handle
+ *      0     4   5   6      8      16        24            32    40      44
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
+ *      +---------+---------------------+------------------------------------+
+ *      | context | only if bound
+ *      +---------+
+ *
+ * `flg` is what may be done with the memory, and the flags below. The owner's
+ * address is empty unless bulk has a class of its own, or the handle is bound
+ * and its owner listens. `mems` is 1 where the transport takes all segments in
+ * one memory handle. Bytes behind that are for later versions. A bound handle
+ * that is passed on gets the flag PASSED, so that its receiver does not take
+ * the sender for the owner.
+ *
+ * Locking: the lock of the bulk class guards all that changes in a layer and
+ * its handles. Looking at local memory takes no lock: a child of fork may. A
+ * handle that outlives its layer is the application's alone.
  */
-#ifndef HG_GEN_HG_BULK_H
-#define HG_GEN_HG_BULK_H
+#ifndef HG_GEN_BULK_BULK_H
+#define HG_GEN_BULK_BULK_H
 
 /* #include "base/list.h" */
 /* #include "base/map.h" */
 /* #include "na/core.h" */
 
+enum hg_bulk_wire_flags {
+    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
+    HG_BULK_WIRE_BOUND = 0x04,  /* the owner's context stands at the end */
+    HG_BULK_WIRE_PASSED = 0x08  /* sent by another process than the owner */
+};
+
 /* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
     struct hg_monitor *lock; /* the NA class's */
-    pthread_cond_t released; /* somebody let go of memory */
+    pthread_cond_t released; /* no copy uses some withdrawn memory any more */
     struct na_link handles;
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
     bool mute; /* it must travel, but there is none: nothing is exposed */
-    _Atomic uint64_t bytes_pulled;
-    _Atomic uint64_t bytes_pushed;
-    _Atomic uint64_t transfers_done;
-    _Atomic uint64_t transfers_damaged;
+    uint64_t bytes_pulled;
+    uint64_t bytes_pushed;
+    uint64_t transfers_done;
+    uint64_t transfers_damaged;
 };
-
-#define HG_BULK_WITHDRAWN 0x80000000u
 
 struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
-    _Atomic uint32_t refs;
-    _Atomic uint32_t given; /* those of them that the application has */
+    unsigned refs;
+    unsigned given; /* those of them that the application has */
     unsigned long flags;
     bool remote;
     bool published;
-    _Atomic bool bound; /* of an alias, its original's */
-    uint8_t context_id; /* if so: of the owner's context */
-    /* Of its memory; and HG_BULK_WITHDRAWN: it is not to be touched, for its
-     * owner freed it. From then on holds end under the layer's lock. */
-    _Atomic uint32_t holds;
+    bool bound;               /* an alias: see its original's */
+    uint8_t context_id;       /* if so: of the owner's context */
+    _Atomic bool withdrawn;   /* its owner freed it: no copy begins */
+    unsigned holds;           /* copies under way */
     struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
@@ -22739,12 +22757,13 @@ struct hg_bulk {
     struct na_mem_handle **mems;
     size_t mem_count;
     /* Remote only. */
-    char *owner; /* its address where the memory is; NULL: the caller's */
-    _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
-    uint64_t incarnation;           /* of the owner's layer */
+    char *owner;          /* its address where the memory is; NULL: none */
+    struct na_addr *addr; /* the owner's, once known */
     size_t bytes_size;
     unsigned char bytes[]; /* its description, to be passed on */
 };
+
+/* ---- The layer ---- */
 
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
@@ -22753,8 +22772,8 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
 HG_PRIVATE unsigned hg_bulk_describe_left(
     struct hg_bulk_layer *layer, char *first, size_t size);
 
-/* Withdraw every handle's memory; handles left are the application's to free.
- * No context is left whose transfers look at them. */
+/* Withdraw every handle's memory. Handles left are the application's to free.
+ * No context is left whose transfers use them. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the
@@ -22764,13 +22783,23 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 
+/* The layer of the process: the request model's, for procs of no class. */
+HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
+HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
+
+/* ---- Handles ---- */
+
 /* See HG_Bulk_handle_create. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
 
-HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
+
+/* Withdraw memory of ours from peers and from aliases: waits for copies, and
+ * ends the transfers that it is the local side of (HG_CANCELED). Does nothing
+ * to an alias, a peer's handle, and the second time. */
+HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
 /* The application's references: a new handle has one. One more; and one less,
  * of which the last withdraws the memory. HG_INVALID_ARG (logged): it has
@@ -22778,68 +22807,19 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
-/* Withdraw from peers' reach and from its aliases', waiting for who holds it,
- * and end the transfers that it is the local side of: HG_CANCELED. What
- * HG_Bulk_handle_free does first. Does nothing to an alias. */
-HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
-
-/* Around a copy of local memory, and around starting a transfer with it: its
- * owner stays in HG_Bulk_handle_free as long. False: it is freed already. */
-HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk);
-HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
-
-/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
-HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
-
 /* Of a handle: the one whose memory it is, an alias's original or itself. */
 static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
 {
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
-/* ---- Where memory is ---- */
+/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
+HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
 
-static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
-{
-    return atomic_load(&hg_bulk_source(bulk)->bound);
-}
-
-/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
- * bound. */
-HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
-
-/* The address that a description of our memory tells; "": it needs none, or
- * there is none. */
-HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk);
-
-/* The owner's address of a remote handle, which has none, is `addr`: a
- * reference is taken. */
-HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
-
-/* The address of the owner, borrowed as long as the handle; NULL: the handle
- * does not know it, or it is dead and may be looked up. */
-HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk);
-
-/* A description that was passed on came back: learn the owner's address from
- * another handle of the same memory. */
-HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk);
-
-/* An empty handle with one reference, in the layer's list, that can keep a
- * description of `capacity` bytes. NULL: out of memory (logged). */
-HG_PRIVATE struct hg_bulk *hg_bulk_new(
-    struct hg_bulk_layer *layer, size_t capacity);
-
-/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
-HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
-
-/* Register the memory of a local handle that is no alias and give it an id, if
- * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
-HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
-
-/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
- * freed. */
-HG_PRIVATE hg_return_t hg_bulk_find_own(
-    struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
+/* Around the use of local memory without the lock: hg_bulk_withdraw waits
+ * meanwhile. The lock is held. */
+HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
 /* The next run of memory: at most *size bytes of a local handle, at logical
  * offset *offset past the start of segment *segment; these three move on.
@@ -22847,29 +22827,57 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
 HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
     size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
 
-/* See HG_Bulk_handle_access. */
-HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
-    size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
-    size_t *buf_sizes, unsigned *actual_count);
+/* Whether the range of a handle is the application's to look at, in the ways
+ * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),
+ * HG_PERMISSION, HG_OVERFLOW, all logged. */
+HG_PRIVATE hg_return_t hg_bulk_check_access(
+    struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags);
 
-/* The memory handle that holds logical `offset`, which is in range or at the
- * end, and where in it. */
-HG_PRIVATE size_t hg_bulk_find_mem(
-    const struct hg_bulk *bulk, size_t offset, size_t *within_p);
+/* ---- Where memory is ---- */
 
-/* The layer of the process: the request model's, for procs of no class. */
-HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
-HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
+static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
+{
+    return hg_bulk_source(bulk)->bound;
+}
+
+/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
+ * bound. */
+HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
+
+/* The owner's address of a remote handle is `addr`, of which the handle takes a
+ * reference unless it knows one already. */
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
+
+/* Resolve the owner's address that a remote handle names: a reference. The lock
+ * is not held. Errors are those of na_lookup_resolve. */
+HG_PRIVATE hg_return_t hg_bulk_look_up(
+    struct hg_bulk *bulk, struct na_addr **addr_p);
+
+/* ---- Bytes ---- */
+
+/* Bytes that hg_bulk_serialize writes. */
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
+
+/* Publishes memory of ours. HG_MSGSIZE: the buffer is too small; HG_NOENTRY:
+ * the memory was withdrawn; HG_OPNOTSUPPORT: see hg_bulk_layer_set_separate;
+ * all logged. */
+HG_PRIVATE hg_return_t hg_bulk_serialize(
+    struct hg_bulk *bulk, void *buf, size_t buf_size);
+
+/* A new handle with one reference. HG_PROTOCOL_ERROR, HG_NOENTRY (memory of
+ * ours that was freed), HG_NOMEM, all logged. */
+HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
+    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 
 #endif
 
-/* ==== gen/hg/bulk.c ==== */
+/* ==== gen/bulk/bulk.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk.c"
+#line 1 "gen/bulk/bulk.c"
 #endif
 /* bulk: see bulk.h. */
-/* #include "hg/bulk.h" */
+/* #include "bulk/bulk.h" */
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
@@ -22878,9 +22886,18 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "base/wire.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
+/* #include "na/lookup.h" */
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
 /* #include "proc/proc.h" */
+
+#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
+#define HG_BULK_VERSION 1
+#define HG_BULK_FIXED 44
+#define HG_BULK_MEM_FIXED 12
+#define HG_BULK_FLAGS_AT 5
+#define HG_BULK_IDS_AT 24 /* incarnation and id */
+#define HG_BULK_IDS_SIZE 16
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
@@ -22934,7 +22951,8 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
         na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
 
-HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
+/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
+static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
 {
     if (!layer->mute)
         return HG_SUCCESS;
@@ -22945,24 +22963,17 @@ HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     return HG_OPNOTSUPPORT;
 }
 
-/* Free the memory handles of a bulk handle, withdrawing them. */
-static void hg_bulk_drop_mems(struct hg_bulk *bulk)
+/* Free the memory handles of a bulk handle, and its owner's address. */
+static void hg_bulk_drop(struct hg_bulk *bulk)
 {
     size_t i;
 
     for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
         (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
     bulk->mem_count = 0;
-}
-
-/* Let go of the owner's address. The handle is on no list any more, where
- * others would find it (hg_bulk_recognise). */
-static void hg_bulk_drop_addr(struct hg_bulk *bulk)
-{
-    struct na_addr *addr = atomic_exchange(&bulk->addr, NULL);
-
-    if (addr != NULL)
-        na_addr_unref(addr);
+    if (bulk->addr != NULL)
+        na_addr_unref(bulk->addr);
+    bulk->addr = NULL;
 }
 
 HG_PRIVATE unsigned hg_bulk_describe_left(
@@ -22996,8 +23007,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
-        hg_bulk_drop_mems(bulk);
-        hg_bulk_drop_addr(bulk);
+        hg_bulk_drop(bulk);
         bulk->layer = NULL;
     }
     if (left > 0)
@@ -23008,21 +23018,41 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     hg_mem_free(layer);
 }
 
-/* ---- Making handles ---- */
+/* ---- References ---- */
+
+/* An empty handle with one reference, in the layer's list, with space for a
+ * description of `capacity` bytes. NULL: out of memory (logged). */
+static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer, size_t capacity)
+{
+    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
+        ? NULL
+        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
+
+    if (bulk == NULL) {
+        hg_log_error("bulk", "no memory for a bulk handle");
+        return NULL;
+    }
+    bulk->refs = 1;
+    bulk->given = 1;
+    bulk->layer = layer;
+    hg_enter(layer->lock);
+    hg_list_push(&layer->handles, &bulk->link);
+    hg_leave(layer->lock);
+    return bulk;
+}
 
 static void hg_bulk_delete(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
 
     hg_bulk_withdraw(bulk);
-    hg_bulk_drop_mems(bulk);
     if (layer != NULL) {
         hg_enter(layer->lock);
         hg_list_remove(&bulk->link);
         hg_leave(layer->lock);
     }
-    hg_bulk_drop_addr(bulk);
-    assert(atomic_load(&bulk->refs) == 0);
+    hg_bulk_drop(bulk);
+    assert(bulk->refs == 0 && bulk->holds == 0);
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
@@ -23034,66 +23064,59 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     hg_mem_free(bulk);
 }
 
-HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk)
+static void hg_bulk_enter(const struct hg_bulk *bulk)
 {
-    uint32_t before =
-        atomic_fetch_add_explicit(&bulk->refs, 1, memory_order_relaxed);
+    if (bulk->layer != NULL)
+        hg_enter(bulk->layer->lock);
+}
 
-    assert(before > 0);
-    (void) before;
+static void hg_bulk_leave(struct hg_bulk_layer *layer)
+{
+    if (layer != NULL)
+        hg_leave(layer->lock);
 }
 
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
 {
-    uint32_t before =
-        atomic_fetch_sub_explicit(&bulk->refs, 1, memory_order_acq_rel);
+    bool last;
 
-    assert(before > 0);
-    if (before == 1)
+    hg_bulk_enter(bulk);
+    assert(bulk->refs > 0);
+    last = --bulk->refs == 0;
+    hg_bulk_leave(bulk->layer);
+    if (last)
         hg_bulk_delete(bulk);
 }
 
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 {
-    hg_bulk_ref(bulk);
-    atomic_fetch_add(&bulk->given, 1);
+    hg_bulk_enter(bulk);
+    assert(bulk->refs > 0);
+    bulk->refs++;
+    bulk->given++;
+    hg_bulk_leave(bulk->layer);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 {
-    uint32_t before = atomic_load(&bulk->given);
+    bool none;
+    bool last;
 
-    do {
-        if (before == 0) {
-            hg_log_error("bulk", "a bulk handle was freed too often");
-            return HG_INVALID_ARG;
-        }
-    } while (!atomic_compare_exchange_weak(&bulk->given, &before, before - 1));
-    if (before == 1 && !bulk->remote)
+    hg_bulk_enter(bulk);
+    none = bulk->given == 0;
+    last = !none && --bulk->given == 0;
+    hg_bulk_leave(bulk->layer);
+    if (none) {
+        hg_log_error("bulk", "a bulk handle was freed too often");
+        return HG_INVALID_ARG;
+    }
+    if (last)
         hg_bulk_withdraw(bulk);
     hg_bulk_unref(bulk);
     return HG_SUCCESS;
 }
 
-HG_PRIVATE struct hg_bulk *hg_bulk_new(
-    struct hg_bulk_layer *layer, size_t capacity)
-{
-    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
-        ? NULL
-        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
-
-    if (bulk == NULL) {
-        hg_log_error("bulk", "no memory for a bulk handle");
-        return NULL;
-    }
-    atomic_init(&bulk->refs, 1);
-    atomic_init(&bulk->given, 1);
-    bulk->layer = layer;
-    hg_enter(layer->lock);
-    hg_list_push(&layer->handles, &bulk->link);
-    hg_leave(layer->lock);
-    return bulk;
-}
+/* ---- Making handles ---- */
 
 /* Copy the description, and sum up what the library is to allocate. */
 static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
@@ -23102,12 +23125,13 @@ static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
     size_t own = 0;
     size_t i;
 
-    if (count > SIZE_MAX / sizeof(struct na_segment))
-        goto no_memory;
-    bulk->segments =
-        (struct na_segment *) hg_mem_alloc(count * sizeof(struct na_segment));
-    if (bulk->segments == NULL)
-        goto no_memory;
+    if (count <= SIZE_MAX / sizeof(struct na_segment))
+        bulk->segments = (struct na_segment *) hg_mem_alloc(
+            count * sizeof(struct na_segment));
+    if (bulk->segments == NULL) {
+        hg_log_error("bulk", "no memory for %zu segments", count);
+        return HG_NOMEM;
+    }
     bulk->segment_count = count;
     for (i = 0; i < count; i++) {
         void *address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
@@ -23124,10 +23148,6 @@ static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
     }
     *own_size_p = own;
     return HG_SUCCESS;
-
-no_memory:
-    hg_log_error("bulk", "no memory for %zu segments", count);
-    return HG_NOMEM;
 }
 
 /* Allocate what was given without an address, as one block. */
@@ -23153,6 +23173,16 @@ static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
     return HG_SUCCESS;
 }
 
+static hg_return_t hg_bulk_new_mems(struct hg_bulk *bulk, size_t count)
+{
+    bulk->mems =
+        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
+    if (bulk->mems != NULL)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "no memory for %zu memory handles", count);
+    return HG_NOMEM;
+}
+
 /* Describe the segments to the transport, in as few memory handles as it
  * takes. */
 static hg_return_t hg_bulk_make_mems(struct hg_bulk *bulk)
@@ -23160,30 +23190,22 @@ static hg_return_t hg_bulk_make_mems(struct hg_bulk *bulk)
     struct na_class *na_class = bulk->layer->na_class;
     size_t most = (size_t) na_class_ops(na_class)->max_segments;
     size_t count = bulk->segment_count;
-    size_t mems;
     size_t done = 0;
+    hg_return_t ret;
 
     if (most == 0)
         most = count;
-    mems = (count + most - 1) / most;
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(mems, sizeof(bulk->mems[0]));
-    if (bulk->mems == NULL) {
-        hg_log_error("bulk", "no memory for %zu memory handles", mems);
-        return HG_NOMEM;
-    }
-    while (done < count) {
+    ret = hg_bulk_new_mems(bulk, (count + most - 1) / most);
+    while (ret == HG_SUCCESS && done < count) {
         size_t step = count - done < most ? count - done : most;
-        hg_return_t ret =
-            NA_Mem_handle_create_segments(na_class, bulk->segments + done, step,
-                bulk->flags, &bulk->mems[bulk->mem_count]);
 
-        if (ret != HG_SUCCESS)
-            return ret;
-        bulk->mem_count++;
+        ret = NA_Mem_handle_create_segments(na_class, bulk->segments + done,
+            step, bulk->flags, &bulk->mems[bulk->mem_count]);
+        if (ret == HG_SUCCESS)
+            bulk->mem_count++;
         done += step;
     }
-    return HG_SUCCESS;
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
@@ -23215,25 +23237,26 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
         ret = hg_bulk_allocate(bulk, own_size);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_make_mems(bulk);
-    if (ret != HG_SUCCESS) {
+    if (ret == HG_SUCCESS)
+        *bulk_p = bulk;
+    else
         hg_bulk_unref(bulk);
-        return ret;
-    }
-    *bulk_p = bulk;
-    return HG_SUCCESS;
+    return ret;
 }
 
-/* ---- Publishing ---- */
+/* ---- Publishing and withdrawing ---- */
 
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
 {
-    if ((atomic_load(&hg_bulk_source(bulk)->holds) & HG_BULK_WITHDRAWN) == 0)
+    if (!hg_bulk_source(bulk)->withdrawn)
         return HG_SUCCESS;
     hg_log_error("bulk", "a bulk handle of this process was freed");
     return HG_NOENTRY;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
+/* Register the memory of a local handle that is no alias, and give it an id, if
+ * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
+static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret;
@@ -23263,114 +23286,84 @@ unlock:
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
-    bool was = false;
+    bool published;
     size_t i;
 
-    if (bulk->original != NULL)
+    if (bulk->original != NULL || bulk->remote)
         return;
-    atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
-    if (layer == NULL)
+    if (layer == NULL) {
+        bulk->withdrawn = true;
         return;
+    }
     hg_enter(layer->lock);
-    was = bulk->published;
+    if (bulk->withdrawn) {
+        hg_leave(layer->lock);
+        return;
+    }
+    bulk->withdrawn = true;
+    published = bulk->published;
+    assert(!published || hg_map_get(&layer->ids, bulk->id) == bulk);
     bulk->published = false;
-    if (was)
+    if (published)
         (void) hg_map_remove(&layer->ids, bulk->id);
-    while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
+    while (bulk->holds > 0)
         (void) hg_monitor_wait_until(
             layer->lock, &layer->released, HG_CLOCK_NEVER);
     hg_leave(layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
         na_mux_end_local(bulk->mems[i]);
-        if (was)
+        if (published)
             (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
     }
 }
 
-/* ---- Aliases ---- */
-
-HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk)
+HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk)
 {
-    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
-    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
-
-    do {
-        if ((before & HG_BULK_WITHDRAWN) != 0)
-            return false;
-    } while (!atomic_compare_exchange_weak(holds, &before, before + 1));
-    return true;
+    assert(hg_is_inside(bulk->layer->lock));
+    hg_bulk_source(bulk)->holds++;
 }
 
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
-    struct hg_bulk_layer *layer = bulk->layer;
-    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
-    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
+    struct hg_bulk *source = hg_bulk_source(bulk);
 
-    while ((before & HG_BULK_WITHDRAWN) == 0) {
-        assert(before > 0);
-        if (atomic_compare_exchange_weak(holds, &before, before - 1))
-            return;
-    }
-    /* Somebody waits, and frees it next. */
-    hg_enter(layer->lock);
-    before = atomic_fetch_sub(holds, 1);
-    assert(before > HG_BULK_WITHDRAWN);
-    if (before == (HG_BULK_WITHDRAWN | 1u))
-        pthread_cond_broadcast(&layer->released);
-    hg_leave(layer->lock);
+    assert(hg_is_inside(bulk->layer->lock) && source->holds > 0);
+    if (--source->holds == 0 && source->withdrawn)
+        pthread_cond_broadcast(&bulk->layer->released);
 }
 
-/* A handle for the memory of `original`, whose reference it takes. */
-static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
-    struct hg_bulk *original, struct hg_bulk **bulk_p)
-{
-    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
-
-    assert(original->original == NULL && !original->remote);
-    if (bulk == NULL) {
-        hg_bulk_unref(original);
-        return HG_NOMEM;
-    }
-    bulk->original = original;
-    bulk->flags = original->flags;
-    bulk->size = original->size;
-    bulk->segment_count = original->segment_count;
-    bulk->segments = original->segments;
-    bulk->mems = original->mems;
-    bulk->mem_count = original->mem_count;
-    *bulk_p = bulk;
-    return HG_SUCCESS;
-}
-
-/* A reference, unless the last one is just going away. */
-static bool hg_bulk_ref_living(struct hg_bulk *bulk)
-{
-    uint32_t refs = atomic_load(&bulk->refs);
-
-    while (refs != 0) {
-        if (atomic_compare_exchange_weak(&bulk->refs, &refs, refs + 1))
-            return true;
-    }
-    return false;
-}
-
-HG_PRIVATE hg_return_t hg_bulk_find_own(
+/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
+ * freed. */
+static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk;
+    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
+    struct hg_bulk *original;
 
+    if (bulk == NULL)
+        return HG_NOMEM;
     hg_enter(layer->lock);
-    bulk = (struct hg_bulk *) hg_map_get(&layer->ids, id);
-    if (bulk != NULL && !hg_bulk_ref_living(bulk))
-        bulk = NULL;
-    hg_leave(layer->lock);
-    if (bulk == NULL) {
-        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
-        hg_log_warning("bulk", "a bulk handle of this process was freed");
-        return HG_NOENTRY;
+    original = (struct hg_bulk *) hg_map_get(&layer->ids, id);
+    if (original != NULL) {
+        assert(original->original == NULL && !original->remote);
+        assert(original->refs > 0 && !original->withdrawn);
+        original->refs++;
+        bulk->original = original;
+        bulk->flags = original->flags;
+        bulk->size = original->size;
+        bulk->segment_count = original->segment_count;
+        bulk->segments = original->segments;
+        bulk->mems = original->mems;
+        bulk->mem_count = original->mem_count;
     }
-    return hg_bulk_make_alias(layer, bulk, bulk_p);
+    hg_leave(layer->lock);
+    *bulk_p = bulk;
+    if (original != NULL)
+        return HG_SUCCESS;
+    hg_bulk_unref(bulk);
+    layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
+    hg_log_warning("bulk", "a bulk handle of this process was freed");
+    return HG_NOENTRY;
 }
 
 /* ---- Where memory is ---- */
@@ -23378,16 +23371,15 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
 HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
-    struct hg_bulk_layer *layer = bulk->layer;
-    bool done = false;
+    bool done;
 
-    hg_enter(layer->lock);
-    if (!bulk->remote && !atomic_load(&source->bound)) {
+    hg_enter(bulk->layer->lock);
+    done = !bulk->remote && !source->bound;
+    if (done) {
         source->context_id = context_id;
-        atomic_store(&source->bound, true);
-        done = true;
+        source->bound = true;
     }
-    hg_leave(layer->lock);
+    hg_leave(bulk->layer->lock);
     if (done)
         return HG_SUCCESS;
     hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
@@ -23395,7 +23387,9 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     return HG_INVALID_ARG;
 }
 
-HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk)
+/* The address that a description of our memory has; "": it needs none, or there
+ * is none. */
+static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
     const char *name = layer->owner;
@@ -23408,42 +23402,26 @@ HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk)
 
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
 {
-    struct na_addr *none = NULL;
-
     assert(bulk->remote);
-    na_addr_ref(addr);
-    if (!atomic_compare_exchange_strong(&bulk->addr, &none, addr))
-        na_addr_unref(addr); /* another thread was faster */
-}
-
-HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk)
-{
-    struct na_addr *addr = atomic_load(&bulk->addr);
-
-    if (addr != NULL && bulk->owner != NULL && na_addr_is_dead(addr))
-        return NULL;
-    return addr;
-}
-
-HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
-{
-    struct hg_bulk_layer *layer = bulk->layer;
-    struct na_link *link;
-
-    assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
-    hg_enter(layer->lock);
-    for (link = layer->handles.next; link != &layer->handles;
-         link = link->next) {
-        struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
-        struct na_addr *addr = atomic_load(&other->addr);
-
-        if (addr != NULL && other->id == bulk->id &&
-            other->incarnation == bulk->incarnation) {
-            hg_bulk_set_addr(bulk, addr);
-            break;
-        }
+    hg_enter(bulk->layer->lock);
+    if (bulk->addr == NULL) {
+        na_addr_ref(addr);
+        bulk->addr = addr;
     }
-    hg_leave(layer->lock);
+    hg_leave(bulk->layer->lock);
+}
+
+HG_PRIVATE hg_return_t hg_bulk_look_up(
+    struct hg_bulk *bulk, struct na_addr **addr_p)
+{
+    hg_return_t ret;
+
+    assert(bulk->remote && bulk->owner != NULL);
+    ret =
+        na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, addr_p);
+    if (ret == HG_SUCCESS)
+        hg_bulk_set_addr(bulk, *addr_p);
+    return ret;
 }
 
 /* ---- Access ---- */
@@ -23469,132 +23447,49 @@ HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
     return false;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
-    size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
-    size_t *buf_sizes, unsigned *actual_count)
+HG_PRIVATE hg_return_t hg_bulk_check_access(
+    struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags)
 {
     hg_return_t ret = hg_bulk_check_there(bulk);
-    const char *why = NULL;
-    unsigned n = 0;
-    size_t segment = 0;
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (bulk->remote) {
+    if (bulk->remote)
         ret = HG_OPNOTSUPPORT;
-        why = "the memory is a peer's";
-    } else if ((flags & ~bulk->flags) != 0) {
+    else if ((flags & ~bulk->flags) != 0)
         ret = HG_PERMISSION;
-        why = "the flags ask for more";
-    } else if (offset > bulk->size || size > bulk->size - offset) {
+    else if (offset > bulk->size || size > bulk->size - offset)
         ret = HG_OVERFLOW;
-        why = "out of range";
-    }
-    if (ret != HG_SUCCESS) {
-        hg_log_error("bulk", "access: %s", why);
-        return ret;
-    }
-    while (n < max_count &&
-        hg_bulk_next_run(
-            bulk, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
-        n++;
-    *actual_count = n;
-    return HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        hg_log_error("bulk", "access: %s",
+            ret == HG_OPNOTSUPPORT     ? "the memory is a peer's"
+                : ret == HG_PERMISSION ? "the flags ask for more"
+                                       : "out of range");
+    return ret;
 }
 
-HG_PRIVATE size_t hg_bulk_find_mem(
-    const struct hg_bulk *bulk, size_t offset, size_t *within_p)
+/* A description that was passed on came back: learn the owner's address from
+ * another handle of the same memory. */
+static void hg_bulk_recognise(struct hg_bulk *bulk)
 {
-    size_t i = 0;
+    struct hg_bulk_layer *layer = bulk->layer;
+    struct na_link *link;
 
-    while (i + 1 < bulk->mem_count && offset >= bulk->mems[i]->size) {
-        offset -= (size_t) bulk->mems[i]->size;
-        i++;
+    hg_enter(layer->lock);
+    for (link = layer->handles.next;
+         link != &layer->handles && bulk->addr == NULL; link = link->next) {
+        const struct hg_bulk *other =
+            HG_CONTAINER_OF(link, struct hg_bulk, link);
+
+        if (other->addr != NULL &&
+            memcmp(other->bytes + HG_BULK_IDS_AT, bulk->bytes + HG_BULK_IDS_AT,
+                HG_BULK_IDS_SIZE) == 0)
+            hg_bulk_set_addr(bulk, other->addr);
     }
-    *within_p = offset;
-    return i;
+    hg_leave(layer->lock);
 }
 
-/* ==== gen/hg/bulk_wire.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/bulk_wire.h"
-#endif
-/*
- * bulk_wire: what a bulk handle looks like on the wire, and as an argument.
- *
- * Serializing publishes the handle's memory. Bytes from peers become handles
- * only after every length was compared with what came; those of this process
- * become aliases (hg/bulk).
- *
- *      serialized handle
- *      0     4   5   6      8      16        24            32    40      44
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +---------+---------------------+------------------------------------+
- *      | context | only if bound
- *      +---------+
- *
- * `flg` is what may be done with the memory, and the flags below. `owner` is
- * empty unless bulk runs on a class of its own, or the handle is bound and its
- * owner listens. `mems` is 1 where the transport takes all segments in one
- * memory handle. What comes behind is for later versions.
- *
- * A handle that came from a peer is passed on as it came. A bound one gets the
- * flag PASSED, or its receiver could take us for the owner. Whoever gets an
- * unbound one tells the owner's address with the transfer.
- *
- * Locking: none of its own.
- */
-#ifndef HG_GEN_HG_BULK_WIRE_H
-#define HG_GEN_HG_BULK_WIRE_H
-
-/* #include "hg/bulk.h" */
-
-enum hg_bulk_wire_flags {
-    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
-    HG_BULK_WIRE_BOUND = 0x04,  /* the owner's context is told at the end */
-    HG_BULK_WIRE_PASSED = 0x08  /* not by its owner */
-};
-
-/* Bytes that hg_bulk_serialize writes. */
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
-
-/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: see hg_bulk_check_mute;
- * HG_NOENTRY: the memory was withdrawn; all logged. */
-HG_PRIVATE hg_return_t hg_bulk_serialize(
-    struct hg_bulk *bulk, void *buf, size_t buf_size);
-
-/* A new handle with one reference. HG_PROTOCOL_ERROR, HG_NOENTRY, HG_NOMEM, all
- * logged. */
-HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
-    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
-
-#endif
-
-/* ==== gen/hg/bulk_wire.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/bulk_wire.c"
-#endif
-/* bulk_wire: see bulk_wire.h. */
-/* #include "hg/bulk_wire.h" */
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "na/addr.h" */
-/* #include "proc/proc.h" */
-
-#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
-#define HG_BULK_VERSION 1
-#define HG_BULK_FIXED 44
-#define HG_BULK_MEM_FIXED 12
-#define HG_BULK_FLAGS_AT 5
-
-/* ---- Descriptions of ours ---- */
+/* ---- Serializing ---- */
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 {
@@ -23609,15 +23504,6 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
             (size_t) NA_Mem_handle_get_serialize_size(
                 bulk->layer->na_class, bulk->mems[i]);
     return size;
-}
-
-/* A peer's memory: its description as it came. */
-static void hg_bulk_pass_on(struct hg_bulk *bulk, void *buf)
-{
-    assert(bulk->bytes_size > HG_BULK_FIXED);
-    memcpy(buf, bulk->bytes, bulk->bytes_size);
-    if (hg_bulk_is_bound(bulk))
-        ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
 }
 
 /* The memory handles of ours, which is published. */
@@ -23683,57 +23569,44 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
     }
     if (!bulk->remote)
         return hg_bulk_write_own(hg_bulk_source(bulk), &wire);
-    hg_bulk_pass_on(bulk, buf);
+    memcpy(buf, bulk->bytes, bulk->bytes_size);
+    if (hg_bulk_is_bound(bulk))
+        ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
     return HG_SUCCESS;
 }
 
-/* ---- Descriptions from peers ---- */
+/* ---- Deserializing ---- */
 
-/* Read the memory handles behind the fixed part. */
+/* Read the memory handles behind the fixed part and the owner. */
 static hg_return_t hg_bulk_read_mems(
     struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
 {
-    struct na_class *na_class = bulk->layer->na_class;
     uint64_t total = 0;
+    hg_return_t ret;
 
     if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
         return HG_PROTOCOL_ERROR;
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
-    if (bulk->mems == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " handles", count);
-        return HG_NOMEM;
-    }
-    while (bulk->mem_count < count) {
+    ret = hg_bulk_new_mems(bulk, count);
+    while (ret == HG_SUCCESS && bulk->mem_count < count) {
+        struct na_mem_handle **mem = &bulk->mems[bulk->mem_count];
         uint64_t size = hg_wire_get64(wire);
         uint32_t length = hg_wire_get32(wire);
         const void *bytes = hg_wire_get_bytes(wire, length);
-        hg_return_t ret;
 
-        if (wire->failed || length == 0)
+        if (wire->failed || length == 0 || size > bulk->size - total)
             return HG_PROTOCOL_ERROR;
         ret = NA_Mem_handle_deserialize(
-            na_class, &bulk->mems[bulk->mem_count], bytes, length);
+            bulk->layer->na_class, mem, bytes, length);
         if (ret != HG_SUCCESS)
             return ret;
         bulk->mem_count++;
-        if (bulk->mems[bulk->mem_count - 1]->size != size ||
-            size > bulk->size - total)
-            return HG_PROTOCOL_ERROR;
         total += size;
+        if ((*mem)->size != size)
+            return HG_PROTOCOL_ERROR;
     }
-    return total == bulk->size ? HG_SUCCESS : HG_PROTOCOL_ERROR;
-}
-
-/* Read the last field of a bound handle. */
-static hg_return_t hg_bulk_read_bound(
-    struct hg_bulk *bulk, struct hg_wire *wire)
-{
-    bulk->context_id = hg_wire_get8(wire);
-    if (wire->failed)
-        return HG_PROTOCOL_ERROR;
-    atomic_store(&bulk->bound, true);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS && total != bulk->size)
+        ret = HG_PROTOCOL_ERROR;
+    return ret;
 }
 
 /* The owner's address, a string without NUL on the wire. */
@@ -23769,21 +23642,11 @@ struct hg_bulk_start {
     uint32_t mems;
 };
 
-/* Whether the flags are of this version: those of a bound handle tell who
- * sends it. */
-static bool hg_bulk_are_flags(unsigned flags)
-{
-    const unsigned bound = HG_BULK_WIRE_BOUND;
-    const unsigned passed = HG_BULK_WIRE_PASSED;
-    unsigned how = flags & ~(unsigned) HG_BULK_WIRE_ACCESS;
-
-    return (flags & HG_BULK_WIRE_ACCESS) != 0 &&
-        (how == 0 || how == bound || how == (bound | passed));
-}
-
-static hg_return_t hg_bulk_read_start(
+static bool hg_bulk_read_start(
     struct hg_bulk_start *start, struct hg_wire *wire)
 {
+    unsigned how;
+
     start->magic = hg_wire_get32(wire);
     start->version = hg_wire_get8(wire);
     start->flags = hg_wire_get8(wire);
@@ -23793,19 +23656,19 @@ static hg_return_t hg_bulk_read_start(
     start->incarnation = hg_wire_get64(wire);
     start->id = hg_wire_get64(wire);
     start->mems = hg_wire_get32(wire);
-    if (!wire->failed && start->magic == HG_BULK_MAGIC &&
-        start->version == HG_BULK_VERSION && hg_bulk_are_flags(start->flags) &&
+    how = start->flags & ~(unsigned) HG_BULK_WIRE_ACCESS;
+    return !wire->failed && start->magic == HG_BULK_MAGIC &&
+        start->version == HG_BULK_VERSION &&
+        (start->flags & HG_BULK_WIRE_ACCESS) != 0 &&
+        (how == 0 || how == HG_BULK_WIRE_BOUND ||
+            how == (HG_BULK_WIRE_BOUND | HG_BULK_WIRE_PASSED)) &&
         start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
-        start->segments > 0)
-        return HG_SUCCESS;
-    return HG_PROTOCOL_ERROR;
+        start->segments > 0;
 }
 
-/* Fill a new handle from a description, of which `wire` stands behind the
- * start. */
+/* Fill a new handle from a description, of which `wire` has read the start. */
 static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    const struct hg_bulk_start *start, struct hg_wire *wire, const void *buf,
-    size_t buf_size)
+    const struct hg_bulk_start *start, struct hg_wire *wire)
 {
     hg_return_t ret;
 
@@ -23814,31 +23677,22 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
     bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
     bulk->size = (size_t) start->size;
     bulk->segment_count = (size_t) start->segments;
-    bulk->incarnation = start->incarnation;
-    bulk->id = start->id;
+    bulk->bound = (start->flags & HG_BULK_WIRE_BOUND) != 0;
     ret = hg_bulk_read_owner(bulk, wire, start->owner_size);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
-    if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
-        ret = hg_bulk_read_bound(bulk, wire);
     if (ret != HG_SUCCESS)
         return ret;
-    bulk->bytes_size = buf_size - hg_wire_left(wire);
-    memcpy(bulk->bytes, buf, bulk->bytes_size);
+    if (bulk->bound)
+        bulk->context_id = hg_wire_get8(wire);
+    if (wire->failed)
+        return HG_PROTOCOL_ERROR;
+    assert(wire->pos > HG_BULK_FIXED && wire->pos <= wire->size);
+    bulk->bytes_size = wire->pos;
+    memcpy(bulk->bytes, wire->data, bulk->bytes_size);
+    if ((start->flags & HG_BULK_WIRE_PASSED) != 0)
+        hg_bulk_recognise(bulk);
     return HG_SUCCESS;
-}
-
-/* `ret`, and counted if the peer that sent the description is the cause. */
-static hg_return_t hg_bulk_malformed(
-    struct hg_bulk_layer *layer, size_t size, hg_return_t ret)
-{
-    struct na_class *na_class = layer->na_class;
-
-    if (ret == HG_PROTOCOL_ERROR) {
-        na_class->core->count(na_class, "bulk_malformed", 1);
-        hg_log_warning("bulk", "these %zu bytes are no bulk handle", size);
-    }
-    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
@@ -23846,25 +23700,28 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 {
     struct hg_wire wire = hg_wire_reader(buf, buf_size);
     struct hg_bulk_start start;
-    struct hg_bulk *bulk;
-    hg_return_t ret = hg_bulk_read_start(&start, &wire);
+    struct hg_bulk *bulk = NULL;
+    hg_return_t ret = HG_PROTOCOL_ERROR;
 
-    if (ret != HG_SUCCESS)
-        return hg_bulk_malformed(layer, buf_size, ret);
+    if (!hg_bulk_read_start(&start, &wire))
+        goto malformed;
     if (start.incarnation == layer->incarnation)
-        return hg_bulk_find_own(layer, start.id, bulk_p);
+        return hg_bulk_make_alias(layer, start.id, bulk_p);
     bulk = hg_bulk_new(layer, buf_size);
     if (bulk == NULL)
         return HG_NOMEM;
-    ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
-    if (ret != HG_SUCCESS) {
-        hg_bulk_unref(bulk);
-        return hg_bulk_malformed(layer, buf_size, ret);
+    ret = hg_bulk_read_remote(bulk, &start, &wire);
+    if (ret == HG_SUCCESS) {
+        *bulk_p = bulk;
+        return HG_SUCCESS;
     }
-    if ((start.flags & HG_BULK_WIRE_PASSED) != 0)
-        hg_bulk_recognise(bulk);
-    *bulk_p = bulk;
-    return HG_SUCCESS;
+    hg_bulk_unref(bulk);
+malformed:
+    if (ret == HG_PROTOCOL_ERROR) {
+        layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
+        hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);
+    }
+    return ret;
 }
 
 /* ---- As an argument ---- */
@@ -23913,8 +23770,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
  * need not be looked up. */
 static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
 {
-    if (!bulk->remote || !hg_bulk_is_bound(bulk) || peer == NULL ||
-        peer->self ||
+    if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
         peer->na_class != bulk->layer->na_class)
         return;
@@ -23972,529 +23828,182 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     }
 }
 
-/* ==== gen/hg/bulk_transfer.h ==== */
+/* ==== gen/bulk/transfer.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk_transfer.h"
+#line 1 "gen/bulk/transfer.h"
 #endif
 /*
- * bulk_transfer: moving bulk data.
+ * transfer: one move of bulk data between local memory and an origin's.
  *
- * A transfer is cut where a memory handle of either side ends, which is
- * nowhere for transports that take all segments in one, and its pieces run
- * side by side up to a window. It ends once: when all pieces did, with the
- * first error among them. Memory of this process is copied at once, and so is a
- * peer's as far as the transport can: then nothing is allocated, queued, or to
- * be waited for.
+ * A transfer is cut where a memory handle of either side ends, which is nowhere
+ * for transports that take all segments in one, and its pieces run one after
+ * the other:
  *
- * Where bulk has a class of its own, and in a bound handle, the owner's address
- * travels along and is looked up the first time.
+ *     hg_transfer_start   checks, takes references
+ *     hg_transfer_go      for each piece:
+ *       memory of this process      copied
+ *       na_rma_now                  moved within the call, if the transport can
+ *       na_rma_start                else started; when it ended, the next piece
+ *     hg_transfer_end     the result stands
+ *     hg_transfer_run     from the DONE lane of the queue: runs the callback
  *
- * One that is canceled starts no more pieces, and those under way are asked to
- * end: it ends when they have, so that nothing touches its memory any more. If
- * all data was moved all the same, it has gone well.
+ * A canceled transfer starts no more pieces, and the one under way is canceled.
+ * The transfer ends when that has ended, so that nothing uses its memory any
+ * more. It ends with HG_SUCCESS if all data was moved all the same.
  *
- * One that does not end with its context is abandoned: it tells nobody, and its
- * memory is left to the transport.
+ * A transfer that outlives its context never ends, and its memory is left to
+ * the transport.
  *
- * Locking: a transfer's own mutex guards its counts and slots; it is not held
- * while a piece is started, or canceled. Its home's guards the list of those
- * there are, and may be held when a transfer's is taken.
+ * Locking: the lock of the bulk class guards transfers and their home. It is
+ * free while data is copied, and in callbacks. The queue's lock is another one
+ * if bulk has a class of its own, and is never taken inside this one.
  */
-#ifndef HG_GEN_HG_BULK_TRANSFER_H
-#define HG_GEN_HG_BULK_TRANSFER_H
+#ifndef HG_GEN_BULK_TRANSFER_H
+#define HG_GEN_BULK_TRANSFER_H
 
-/* #include "hg/bulk.h" */
-
-struct hg_transfer;
+/* #include "bulk/bulk.h" */
 
 /* Where transfers run: a context's part. */
 struct hg_transfer_home {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
-    _Atomic uint32_t under_way;
-    _Atomic bool ending;     /* its context is */
-    _Atomic bool left;       /* by its context: those under way are abandoned */
-    struct hg_monitor *lock; /* the bulk class's */
-    struct na_link transfers; /* until their callbacks have run */
+    struct hg_bulk_layer *layer;
+    _Atomic bool ending; /* its context is (room) */
+    bool left;           /* transfers outlived the context: they never end */
+    unsigned count;
+    struct na_link transfers; /* each until hg_transfer_fini */
 };
 
-/* Its list; HG_NOMEM (logged). The end: none is left. */
 HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_monitor *lock);
-HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
+    struct hg_transfer_home *home, struct hg_bulk_layer *layer);
 
-/* What a transfer is to do. The handles and the address are borrowed: the
- * transfer takes references. */
+/* How many transfers there are. */
+HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home);
+
+/* The context ends, and transfers with it that do not end. */
+HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home);
+
+/* What a transfer is to do. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
     struct na_addr *addr; /* of the origin, on the RPC class; NULL: the handle,
-                             which is bound, tells it */
+                             which is bound, has it */
     struct hg_bulk *origin;
-    size_t origin_offset;
+    uint64_t origin_offset;
     struct hg_bulk *local;
-    size_t local_offset;
-    size_t size;
-    uint8_t origin_context; /* of the origin, where it has several */
+    uint64_t local_offset;
+    uint64_t size;
 };
 
-/* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
- * tells how it ended. HG_AGAIN: it is to be started; another code: it may not
- * be. */
-HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args, hg_return_t *result_p);
-
-/* Start; `callback` runs once, from the DONE lane of the home's queue, after
- * which the transfer is gone. On an error it never runs. */
-HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg);
-
-/* ---- What is known of one ---- */
-
-#define HG_TRANSFER_PEER_MAX 128
-
-struct hg_transfer_view {
-    hg_bulk_op_t op;
-    size_t size;
-    size_t begun;                    /* bytes of it */
-    bool ended;                      /* its callback is queued, or runs */
-    uint64_t began;                  /* in ticks */
-    char peer[HG_TRANSFER_PEER_MAX]; /* its name, cut where it is longer */
+/* Where the next piece begins, at one side. */
+struct hg_transfer_side {
+    size_t mem;     /* its memory handle */
+    uint64_t start; /* logical offset of that */
 };
 
-/* Tell of the first `max` transfers of a home; *count_p of them. False: its
- * lock, which is not waited for, was not to be had. */
-HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
-    struct hg_transfer_view *views, unsigned max, unsigned *count_p);
+/* Part of what its caller keeps of it, all zeros at first. */
+struct hg_transfer {
+    struct na_completion done;
+    struct na_link link; /* of its home */
+    struct hg_transfer_home *home;
+    struct hg_transfer_args args; /* with references */
+    struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
+    uint64_t began;        /* in ticks */
+    uint64_t cut;          /* bytes of the pieces so far */
+    struct hg_transfer_side origin_side;
+    struct hg_transfer_side local_side;
+    na_op_id_t op_id; /* of the piece under way */
+    bool canceled;
+    bool ended; /* the callback is queued, or runs */
+    hg_return_t ret;
+    void (*callback)(struct hg_transfer *transfer);
+};
 
-/* ---- The same in steps, for what can be canceled ---- */
+/* Whether such a transfer may be made. HG_INVALID_ARG, HG_FAULT (a layer has
+ * ended), HG_OVERFLOW, HG_PERMISSION, all logged; what a peer's handle is the
+ * cause of is a warning, counted as "bulk_refused". */
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+    const struct hg_transfer_args *args, const char *function);
 
-/* One that has not begun; then hg_transfer_begin, or hg_transfer_forget: it
- * never was. */
-HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg,
-    struct hg_transfer **transfer_p);
-HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer);
-HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer);
+/* Start what was checked. `callback` runs once, from the DONE lane of the
+ * home's queue, with the result in `ret`. It never runs if `ended_p` is not
+ * NULL and *ended_p tells that the transfer ended within the call. Then, or in
+ * the callback, hg_transfer_fini follows. It never runs on an error: HG_NOENTRY
+ * (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR (no way to the
+ * owner), all logged. */
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
+    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Keep one that ends meanwhile in place for hg_transfer_cancel, before its
- * callback has run. False: it has ended. */
-HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
+/* Drop its references; its home does not know it any more. */
+HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
-/* The class on which it moves data. */
-HG_PRIVATE const struct na_class *hg_transfer_class(
-    const struct hg_transfer *transfer);
+/* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
+ * result that won. */
+HG_PRIVATE void hg_transfer_cancel(
+    struct hg_transfer_home *home, struct hg_transfer *transfer);
 
-/* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
-HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
+/* Where the origin's memory is. */
+HG_PRIVATE const char *hg_transfer_peer_name(
+    const struct hg_transfer_args *args);
 
 #endif
 
-/* ==== gen/hg/bulk_transfer.c ==== */
+/* ==== gen/bulk/transfer.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk_transfer.c"
+#line 1 "gen/bulk/transfer.c"
 #endif
-/* bulk_transfer: see bulk_transfer.h. */
-/* #include "hg/bulk_transfer.h" */
+/* transfer: see transfer.h. */
+/* #include "bulk/transfer.h" */
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
-/* #include "na/lookup.h" */
 /* #include "na/rma.h" */
 
-/* Pieces on their way at a time. */
-#define HG_TRANSFER_WINDOW 64
-
-/* How far the memory of both sides was cut into pieces. */
-struct hg_transfer_walk {
-    size_t cut;        /* bytes */
-    size_t origin_mem; /* where the next piece starts */
-    size_t origin_within;
-    size_t local_mem;
-    size_t local_within;
-};
-
+/* Bytes that lie in one memory handle at each side. */
 struct hg_transfer_piece {
     struct na_mem_handle *origin;
     struct na_mem_handle *local;
-    size_t origin_offset;
-    size_t local_offset;
-    size_t size;
+    uint64_t origin_offset;
+    uint64_t local_offset;
+    uint64_t size;
 };
 
-/* An operation of the transport's: a piece. */
-struct hg_transfer_slot {
-    struct hg_transfer *transfer;
-    struct hg_transfer_slot *next; /* idle */
-    unsigned turn;                 /* which use of it this is; 0: idle */
-    na_op_id_t op_id;              /* once known */
-};
-
-struct hg_transfer {
-    struct na_completion done;
-    struct na_link link; /* of its home */
-    uint64_t began;      /* in ticks */
-    struct hg_transfer_home *home;
-    struct hg_transfer_args args; /* with references */
-    struct na_addr *owner;        /* of the memory, on the bulk class */
-    /* Guarded by the home's lock. */
-    struct hg_transfer_walk walk; /* to what was started */
-    /* On their way, 1 while being started, 1 for each who holds it. */
-    unsigned pieces;
-    bool canceled;
-    hg_return_t ret;
-    unsigned turns; /* of slots, all together */
-    struct hg_transfer_slot *idle;
-    void (*callback)(hg_return_t ret, void *arg);
-    void *arg;
-    unsigned slot_count;
-    struct hg_transfer_slot slots[];
-};
+/* ---- The home ---- */
 
 HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_monitor *lock)
+    struct hg_transfer_home *home, struct hg_bulk_layer *layer)
 {
     hg_list_init(&home->transfers);
-    home->lock = lock;
+    home->layer = layer;
 }
 
-HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
+HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home)
 {
-    assert(hg_list_is_empty(&home->transfers));
-    (void) home;
+    unsigned count;
+
+    hg_enter(home->layer->lock);
+    count = home->count;
+    hg_leave(home->layer->lock);
+    return count;
 }
 
-static void hg_transfer_delete(struct hg_transfer *transfer)
+HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home)
 {
-    hg_enter(transfer->home->lock);
-    hg_list_remove(&transfer->link);
-    hg_leave(transfer->home->lock);
-    if (transfer->owner != NULL)
-        na_addr_unref(transfer->owner);
-    if (transfer->args.addr != NULL)
-        na_addr_unref(transfer->args.addr);
-    atomic_fetch_sub(&transfer->home->under_way, 1);
-    hg_bulk_unref(transfer->args.origin);
-    hg_bulk_unref(transfer->args.local);
-    hg_mem_free(transfer);
+    hg_enter(home->layer->lock);
+    home->left = true;
+    hg_leave(home->layer->lock);
 }
 
-/* It went well. */
-static void hg_transfer_count(const struct hg_transfer_args *args)
-{
-    struct hg_bulk_layer *layer = args->local->layer;
+/* ---- Checks ---- */
 
-    atomic_fetch_add_explicit(
-        args->op == HG_BULK_PULL ? &layer->bytes_pulled : &layer->bytes_pushed,
-        args->size, memory_order_relaxed);
-}
-
-/* Entry of the queue: the result stands. */
-static void hg_transfer_run(struct na_completion *done)
-{
-    struct hg_transfer *transfer =
-        HG_CONTAINER_OF(done, struct hg_transfer, done);
-    struct hg_monitor *lock = transfer->home->queue->lock;
-
-    hg_leave(lock);
-    atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
-    if (transfer->ret == HG_SUCCESS)
-        hg_transfer_count(&transfer->args);
-    else if (transfer->ret == HG_CHECKSUM_ERROR)
-        atomic_fetch_add(&transfer->args.local->layer->transfers_damaged, 1);
-    transfer->callback(transfer->ret, transfer->arg);
-    hg_transfer_delete(transfer);
-    hg_enter(lock);
-}
-
-static void hg_transfer_finish(struct hg_transfer *transfer)
-{
-    if (atomic_load(&transfer->home->left))
-        return; /* nobody is there to be told */
-    if (transfer->ret == HG_SUCCESS && transfer->canceled &&
-        transfer->walk.cut < transfer->args.size)
-        transfer->ret = HG_CANCELED;
-    /* A peer may send any code, and these two mean "not yet" to who waits. */
-    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
-        transfer->ret = HG_OTHER_ERROR;
-    transfer->done.run = hg_transfer_run;
-    na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
-}
-
-/* One of the counted parts ended; the last one ends the transfer. */
-static void hg_transfer_drop_piece(
-    struct hg_transfer *transfer, hg_return_t ret)
-{
-    bool last;
-
-    hg_enter(transfer->home->lock);
-    if (transfer->ret == HG_SUCCESS)
-        transfer->ret = ret;
-    assert(transfer->pieces > 0);
-    last = --transfer->pieces == 0;
-    hg_leave(transfer->home->lock);
-    if (last)
-        hg_transfer_finish(transfer);
-}
-
-/* ---- Slots: the lock is held ---- */
-
-/* For an operation, which is counted; there is an idle one. */
-static struct hg_transfer_slot *hg_transfer_take_slot(
-    struct hg_transfer *transfer)
-{
-    struct hg_transfer_slot *slot = transfer->idle;
-
-    assert(slot != NULL && slot->turn == 0);
-    transfer->idle = slot->next;
-    slot->turn = ++transfer->turns;
-    slot->op_id = NA_OP_ID_NULL;
-    transfer->pieces++;
-    return slot;
-}
-
-static void hg_transfer_give_slot(struct hg_transfer_slot *slot)
-{
-    struct hg_transfer *transfer = slot->transfer;
-
-    assert(slot->turn != 0);
-    slot->turn = 0;
-    slot->op_id = NA_OP_ID_NULL;
-    slot->next = transfer->idle;
-    transfer->idle = slot;
-}
-
-/* An operation was started in this turn of the slot: remember it, unless it has
- * ended. Who canceled the transfer meanwhile did not find it. The lock is not
- * held. */
-static void hg_transfer_note(
-    struct hg_transfer_slot *slot, unsigned turn, na_op_id_t op_id)
-{
-    struct hg_transfer *transfer = slot->transfer;
-    bool mine;
-
-    hg_enter(transfer->home->lock);
-    mine = slot->turn == turn;
-    if (mine)
-        slot->op_id = op_id;
-    mine = mine && transfer->canceled;
-    hg_leave(transfer->home->lock);
-    if (mine)
-        (void) na_context_cancel(transfer->home->context, op_id);
-}
-
-/* ---- Pieces ---- */
-
-/* Pass a side's empty rest, so that there is a byte where it stands. */
-static void hg_transfer_skip_ended(
-    const struct hg_bulk *bulk, size_t *mem, size_t *within)
-{
-    while (*within == bulk->mems[*mem]->size && *mem + 1 < bulk->mem_count) {
-        *mem += 1;
-        *within = 0;
-    }
-}
-
-static void hg_transfer_walk_init(
-    struct hg_transfer_walk *walk, const struct hg_transfer_args *args)
-{
-    walk->cut = 0;
-    walk->origin_mem = hg_bulk_find_mem(
-        args->origin, args->origin_offset, &walk->origin_within);
-    walk->local_mem =
-        hg_bulk_find_mem(args->local, args->local_offset, &walk->local_within);
-}
-
-/* Cut the next piece off. False: there is none. */
-static bool hg_transfer_cut(struct hg_transfer_walk *walk,
-    const struct hg_transfer_args *args, struct hg_transfer_piece *piece)
-{
-    const size_t left = args->size - walk->cut;
-
-    if (left == 0)
-        return false;
-    hg_transfer_skip_ended(
-        args->origin, &walk->origin_mem, &walk->origin_within);
-    hg_transfer_skip_ended(args->local, &walk->local_mem, &walk->local_within);
-    piece->origin = args->origin->mems[walk->origin_mem];
-    piece->local = args->local->mems[walk->local_mem];
-    piece->origin_offset = walk->origin_within;
-    piece->local_offset = walk->local_within;
-    piece->size = left;
-    if (piece->size > piece->origin->size - piece->origin_offset)
-        piece->size = (size_t) (piece->origin->size - piece->origin_offset);
-    if (piece->size > piece->local->size - piece->local_offset)
-        piece->size = (size_t) (piece->local->size - piece->local_offset);
-    assert(piece->size > 0);
-    walk->cut += piece->size;
-    walk->origin_within += piece->size;
-    walk->local_within += piece->size;
-    return true;
-}
-
-/* Cut the next piece off, if one may start now: its slot, with its turn. */
-static struct hg_transfer_slot *hg_transfer_next(struct hg_transfer *transfer,
-    struct hg_transfer_piece *piece, unsigned *turn_p)
-{
-    struct hg_transfer_slot *slot = NULL;
-
-    hg_enter(transfer->home->lock);
-    if (transfer->ret == HG_SUCCESS && !transfer->canceled &&
-        transfer->idle != NULL &&
-        hg_transfer_cut(&transfer->walk, &transfer->args, piece)) {
-        slot = hg_transfer_take_slot(transfer);
-        *turn_p = slot->turn;
-    }
-    hg_leave(transfer->home->lock);
-    return slot;
-}
-
-/* Its operation is over: the slot is idle, and still counted. */
-static void hg_transfer_end_slot(struct hg_transfer_slot *slot)
-{
-    struct hg_transfer *transfer = slot->transfer;
-
-    hg_enter(transfer->home->lock);
-    hg_transfer_give_slot(slot);
-    hg_leave(transfer->home->lock);
-}
-
-static void hg_transfer_issue(struct hg_transfer *transfer);
-
-static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
-{
-    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
-    struct hg_transfer *transfer = slot->transfer;
-    struct hg_monitor *lock =
-        na_context_core_of(transfer->home->context)->queue.lock;
-
-    hg_leave(lock);
-    hg_transfer_end_slot(slot);
-    /* This piece keeps the transfer alive while others start in its place. */
-    if (info->ret == NA_SUCCESS)
-        hg_transfer_issue(transfer);
-    hg_transfer_drop_piece(transfer, info->ret);
-    hg_enter(lock);
-    return NA_SUCCESS;
-}
-
-/* That the peer died, or the local handle was freed, is told by the code
- * alone. */
-static hg_return_t hg_transfer_start_piece(struct hg_transfer_slot *slot,
-    const struct hg_transfer_piece *piece, na_op_id_t *op_id_p)
-{
-    struct hg_transfer *transfer = slot->transfer;
-    struct hg_bulk *local = transfer->args.local;
-    hg_return_t ret = na_addr_state(transfer->owner);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (!hg_bulk_hold(local))
-        return HG_CANCELED;
-    ret = na_rma_start(transfer->home->context,
-        transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
-        NA_LANE_INTERNAL, hg_transfer_piece_done, slot, piece->local,
-        piece->local_offset, piece->origin, piece->origin_offset, piece->size,
-        transfer->owner, op_id_p);
-    hg_bulk_release(local);
-    return ret;
-}
-
-/* Start pieces up to the window. The caller holds one of the counts. */
-static void hg_transfer_issue(struct hg_transfer *transfer)
-{
-    struct hg_transfer_piece piece;
-    struct hg_transfer_slot *slot;
-    unsigned turn = 0;
-
-    while ((slot = hg_transfer_next(transfer, &piece, &turn)) != NULL) {
-        na_op_id_t op_id = NA_OP_ID_NULL;
-        hg_return_t ret = hg_transfer_start_piece(slot, &piece, &op_id);
-
-        if (ret == HG_SUCCESS) {
-            hg_transfer_note(slot, turn, op_id);
-        } else {
-            hg_transfer_end_slot(slot);
-            hg_transfer_drop_piece(transfer, ret);
-        }
-    }
-}
-
-/* ---- The owner's address ---- */
-
-/* Where the origin's memory is, borrowed; NULL: that is to be looked up. */
-static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
-{
-    struct na_addr *addr = hg_bulk_addr(args->origin);
-
-    return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
-}
-
-/* Resolve the owner's address and start the pieces. The caller holds a
- * count. */
-static hg_return_t hg_transfer_ask(struct hg_transfer *transfer)
-{
-    const struct hg_transfer_args *args = &transfer->args;
-    struct na_addr *addr = hg_transfer_peer(args);
-    hg_return_t ret;
-
-    assert(transfer->owner == NULL && args->origin->remote);
-    if (addr != NULL) {
-        na_addr_ref(addr);
-    } else {
-        ret = na_lookup_resolve(
-            args->local->layer->na_class, args->origin->owner, NA_TRUE, &addr);
-        if (ret != HG_SUCCESS)
-            return ret;
-        hg_bulk_set_addr(args->origin, addr);
-    }
-    transfer->owner = addr;
-    hg_transfer_issue(transfer);
-    return HG_SUCCESS;
-}
-
-/* ---- Memory of this process ---- */
-
-/* Whoever frees a handle meanwhile waits. */
-static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
-{
-    if (!hg_bulk_hold(args->origin))
-        return hg_bulk_check_there(args->origin);
-    if (hg_bulk_hold(args->local))
-        return HG_SUCCESS;
-    hg_bulk_release(args->origin);
-    return hg_bulk_check_there(args->local);
-}
-
-static void hg_transfer_copy(const struct hg_transfer_args *args)
-{
-    struct hg_transfer_walk walk;
-    struct hg_transfer_piece piece;
-
-    hg_transfer_walk_init(&walk, args);
-    while (hg_transfer_cut(&walk, args, &piece)) {
-        if (args->op == HG_BULK_PULL)
-            na_rma_copy(piece.local, piece.local_offset, piece.origin,
-                piece.origin_offset, piece.size);
-        else
-            na_rma_copy(piece.origin, piece.origin_offset, piece.local,
-                piece.local_offset, piece.size);
-    }
-    hg_bulk_release(args->local);
-    hg_bulk_release(args->origin);
-}
-
-/* ---- Starting ---- */
-
-/* Where the origin's memory is. */
-static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
+HG_PRIVATE const char *hg_transfer_peer_name(
+    const struct hg_transfer_args *args)
 {
     if (!args->origin->remote)
         return "this process";
@@ -24505,349 +24014,360 @@ static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
 }
 
 static bool hg_transfer_fits(
-    const struct hg_bulk *bulk, size_t offset, size_t size)
+    const struct hg_bulk *bulk, uint64_t offset, uint64_t size)
 {
     return offset <= bulk->size && size <= bulk->size - offset;
 }
 
-/* Refuse a transfer; `remote`: a peer's memory is the cause. */
-static hg_return_t hg_transfer_refuse(const struct hg_transfer_args *args,
-    bool remote, hg_return_t ret, const char *why)
+/* What is wrong with range or flags of a transfer; NULL: nothing. `*remote_p`:
+ * a peer's memory is the cause. */
+static const char *hg_transfer_judge(
+    const struct hg_transfer_args *args, hg_return_t *ret_p, bool *remote_p)
 {
-    struct na_class *na_class = args->local->layer->na_class;
+    const unsigned long from = HG_BULK_READ_ONLY;
+    const unsigned long to = HG_BULK_WRITE_ONLY;
+    bool pull = args->op == HG_BULK_PULL;
 
+    *remote_p = args->origin->remote;
+    *ret_p = HG_OVERFLOW;
+    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
+        return "past the end of the origin's handle";
+    if (!hg_transfer_fits(args->local, args->local_offset, args->size)) {
+        *remote_p = false;
+        return "past the end of the local handle";
+    }
+    *ret_p = HG_PERMISSION;
+    if ((args->origin->flags & (pull ? from : to)) == 0)
+        return pull ? "the origin's flags forbid to read it"
+                    : "the origin's flags forbid to write it";
+    *remote_p = false;
+    if ((args->local->flags & (pull ? to : from)) == 0)
+        return pull ? "the local flags forbid to write it"
+                    : "the local flags forbid to read it";
+    return NULL;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+    const struct hg_transfer_args *args, const char *function)
+{
+    struct na_class *na_class = home->layer->na_class;
+    const char *why = NULL;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool remote = false;
+
+    if (args->origin == NULL || args->local == NULL)
+        return hg_log_misuse("bulk", function,
+            args->origin == NULL ? "the origin's handle is NULL"
+                                 : "the local handle is NULL");
+    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
+        hg_log_error(
+            "bulk", "%s: operation %d is unknown", function, (int) args->op);
+        return HG_INVALID_ARG;
+    }
+    if (args->local->layer == NULL || args->origin->layer == NULL) {
+        hg_log_error(
+            "bulk", "%s: the bulk layer of a handle has ended", function);
+        return HG_FAULT;
+    }
+    if (args->local->layer != home->layer || args->origin->layer != home->layer)
+        return hg_log_misuse("bulk", function,
+            "context, handles and address are of different classes");
+    if (args->local->remote)
+        return hg_log_misuse(
+            "bulk", function, "the local handle is of a peer's memory");
+    if (args->origin->remote && args->addr != NULL && args->addr->self)
+        return hg_log_misuse("bulk", function,
+            "the address is the own one, but the origin's memory is a peer's");
+    why = hg_transfer_judge(args, &ret, &remote);
+    if (why == NULL)
+        return HG_SUCCESS;
     if (remote)
         na_class->core->count(na_class, "bulk_refused", 1);
     HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
-        "a transfer of %zu bytes at %zu of %zu (origin: %s) and %zu of %zu "
-        "(local) is refused: %s",
-        args->size, args->origin_offset, args->origin->size,
+        "%s: %" PRIu64 " bytes at %" PRIu64 " of %zu (origin: %s) and %" PRIu64
+        " of %zu (local): %s",
+        function, args->size, args->origin_offset, args->origin->size,
         hg_transfer_peer_name(args), args->local_offset, args->local->size,
         why);
     return ret;
 }
 
-static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
-{
-    bool pull = args->op == HG_BULK_PULL;
-    const struct hg_bulk *from = pull ? args->origin : args->local;
-    const struct hg_bulk *to = pull ? args->local : args->origin;
-    bool readable = (from->flags & HG_BULK_READ_ONLY) != 0;
-    bool writable = (to->flags & HG_BULK_WRITE_ONLY) != 0;
+/* ---- Its end ---- */
 
-    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
-        hg_log_error(
-            "bulk", "transfer operation %d is unknown", (int) args->op);
-        return HG_INVALID_ARG;
-    }
-    if (args->local->layer == NULL || args->origin->layer == NULL) {
-        hg_log_error("bulk", "the bulk layer of a handle has ended");
-        return HG_FAULT;
-    }
-    if (args->local->remote ||
-        (args->origin->remote && args->addr != NULL && args->addr->self)) {
-        hg_log_error("bulk",
-            args->local->remote ? "the local handle is of a peer's memory"
-                                : "the origin's memory is not this process's");
-        return HG_INVALID_ARG;
-    }
-    if (!hg_transfer_fits(args->local, args->local_offset, args->size))
-        return hg_transfer_refuse(
-            args, false, HG_OVERFLOW, "the local bytes are out of range");
-    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
-        return hg_transfer_refuse(args, args->origin->remote, HG_OVERFLOW,
-            "the origin's bytes are out of range");
-    if (!(pull ? readable : writable))
-        return hg_transfer_refuse(args, args->origin->remote, HG_PERMISSION,
-            pull ? "the origin may not be read"
-                 : "the origin may not be written");
-    if (!(pull ? writable : readable))
-        return hg_transfer_refuse(args, false, HG_PERMISSION,
-            pull ? "the local memory may not be written"
-                 : "the local memory may not be read");
-    return HG_SUCCESS;
+/* Entry of the queue: the result stands. */
+static void hg_transfer_run(struct na_completion *done)
+{
+    struct hg_transfer *transfer =
+        HG_CONTAINER_OF(done, struct hg_transfer, done);
+    struct hg_monitor *lock = transfer->home->queue->lock;
+
+    hg_leave(lock);
+    transfer->callback(transfer);
+    hg_enter(lock);
 }
 
-/* Whether there is a way to the origin's memory. */
-static hg_return_t hg_transfer_check_peer(const struct hg_transfer_args *args)
+/* Have the callback run. The lock is held once. The transfer may be gone on
+ * return. */
+static void hg_transfer_push(struct hg_transfer *transfer)
 {
-    struct na_addr *addr;
+    struct hg_transfer_home *home = transfer->home;
+    bool apart = home->queue->lock != home->layer->lock;
 
-    if (!args->origin->remote)
+    assert(transfer->ended && transfer->callback != NULL);
+    transfer->done.run = hg_transfer_run;
+    if (apart)
+        hg_leave(home->layer->lock);
+    na_queue_push(home->queue, NA_LANE_DONE, &transfer->done);
+    if (apart)
+        hg_enter(home->layer->lock);
+}
+
+/* The result stands. The lock is held. */
+static void hg_transfer_end(struct hg_transfer *transfer)
+{
+    struct hg_bulk_layer *layer = transfer->home->layer;
+
+    assert(hg_is_inside(layer->lock) && !transfer->ended);
+    assert(transfer->op_id == NA_OP_ID_NULL);
+    if (transfer->ret == HG_SUCCESS && transfer->cut < transfer->args.size)
+        transfer->ret = HG_CANCELED;
+    /* A peer may send any code, and to those who wait these two mean "not
+     * yet". */
+    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
+        transfer->ret = HG_OTHER_ERROR;
+    layer->transfers_done++;
+    if (transfer->ret == HG_CHECKSUM_ERROR)
+        layer->transfers_damaged++;
+    else if (transfer->ret == HG_SUCCESS && transfer->args.op == HG_BULK_PULL)
+        layer->bytes_pulled += transfer->args.size;
+    else if (transfer->ret == HG_SUCCESS)
+        layer->bytes_pushed += transfer->args.size;
+    transfer->ended = true;
+}
+
+HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
+{
+    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_args *args = &transfer->args;
+
+    hg_enter(home->layer->lock);
+    hg_list_remove(&transfer->link);
+    hg_leave(home->layer->lock);
+    if (transfer->owner != NULL)
+        na_addr_unref(transfer->owner);
+    if (args->addr != NULL)
+        na_addr_unref(args->addr);
+    hg_bulk_unref(args->origin);
+    hg_bulk_unref(args->local);
+    hg_enter(home->layer->lock);
+    assert(home->count > 0);
+    home->count--; /* last: the context may end now */
+    hg_leave(home->layer->lock);
+}
+
+/* ---- Pieces: the lock is held once ---- */
+
+/* The memory handle of a side in which byte `offset` lies, and where in it;
+ * offsets only grow. */
+static struct na_mem_handle *hg_transfer_find(struct hg_transfer_side *side,
+    const struct hg_bulk *bulk, uint64_t offset, uint64_t *within_p)
+{
+    assert(offset < bulk->size && offset >= side->start);
+    while (offset - side->start >= bulk->mems[side->mem]->size)
+        side->start += bulk->mems[side->mem++]->size;
+    *within_p = offset - side->start;
+    return bulk->mems[side->mem];
+}
+
+/* Cut the next piece off. False: there is none. */
+static bool hg_transfer_cut(
+    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    uint64_t size = args->size - transfer->cut;
+
+    if (size == 0)
+        return false;
+    piece->origin = hg_transfer_find(&transfer->origin_side, args->origin,
+        args->origin_offset + transfer->cut, &piece->origin_offset);
+    piece->local = hg_transfer_find(&transfer->local_side, args->local,
+        args->local_offset + transfer->cut, &piece->local_offset);
+    if (size > piece->origin->size - piece->origin_offset)
+        size = piece->origin->size - piece->origin_offset;
+    if (size > piece->local->size - piece->local_offset)
+        size = piece->local->size - piece->local_offset;
+    assert(size > 0);
+    piece->size = size;
+    transfer->cut += size;
+    return true;
+}
+
+/* Copy between memory of this process, without the lock. */
+static void hg_transfer_copy(
+    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+
+    hg_bulk_hold(args->origin);
+    hg_leave(transfer->home->layer->lock);
+    if (args->op == HG_BULK_PULL)
+        na_rma_copy(piece->local, piece->local_offset, piece->origin,
+            piece->origin_offset, piece->size);
+    else
+        na_rma_copy(piece->origin, piece->origin_offset, piece->local,
+            piece->local_offset, piece->size);
+    hg_enter(transfer->home->layer->lock);
+    hg_bulk_release(args->origin);
+}
+
+static na_return_t hg_transfer_piece_done(const struct na_cb_info *info);
+
+/* Move a piece of a peer's memory, or start that: HG_AGAIN, and *started_p. */
+static hg_return_t hg_transfer_reach(struct hg_transfer *transfer,
+    const struct hg_transfer_piece *piece, bool *started_p)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    struct hg_transfer_home *home = transfer->home;
+    na_cb_type_t type = args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_leave(home->layer->lock);
+    if (transfer->owner == NULL)
+        ret = hg_bulk_look_up(args->origin, &transfer->owner);
+    if (ret == HG_SUCCESS)
+        ret = na_rma_now(home->context, type, piece->local, piece->local_offset,
+            piece->origin, piece->origin_offset, piece->size, transfer->owner);
+    hg_enter(home->layer->lock);
+    if (ret != HG_AGAIN)
+        return ret;
+    if (transfer->canceled || hg_bulk_source(args->local)->withdrawn)
+        return HG_CANCELED;
+    ret = na_addr_state(transfer->owner);
+    if (ret == HG_SUCCESS)
+        ret = na_rma_start(home->context, type, NA_LANE_INTERNAL,
+            hg_transfer_piece_done, transfer, piece->local, piece->local_offset,
+            piece->origin, piece->origin_offset, piece->size, transfer->owner,
+            &transfer->op_id);
+    *started_p = ret == HG_SUCCESS;
+    return ret;
+}
+
+/* Move what is left. False: a piece is under way. */
+static bool hg_transfer_go(struct hg_transfer *transfer)
+{
+    struct hg_bulk *origin = transfer->args.origin;
+    struct hg_bulk *local = transfer->args.local;
+    struct hg_transfer_piece piece;
+    bool started = false;
+
+    while (transfer->ret == HG_SUCCESS && !transfer->canceled &&
+        hg_transfer_cut(transfer, &piece)) {
+        if (hg_bulk_source(local)->withdrawn) {
+            transfer->ret = HG_CANCELED;
+        } else if (hg_bulk_source(origin)->withdrawn) {
+            transfer->ret = HG_NOENTRY;
+        } else {
+            hg_bulk_hold(local);
+            if (origin->remote)
+                transfer->ret = hg_transfer_reach(transfer, &piece, &started);
+            else
+                hg_transfer_copy(transfer, &piece);
+            hg_bulk_release(local);
+            if (started)
+                return false;
+        }
+    }
+    hg_transfer_end(transfer);
+    return true;
+}
+
+/* Callback of a piece that was started. */
+static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+
+    assert(hg_is_inside(transfer->home->layer->lock));
+    assert(transfer->op_id != NA_OP_ID_NULL && !transfer->ended);
+    transfer->op_id = NA_OP_ID_NULL;
+    transfer->ret = info->ret;
+    if (!transfer->home->left && hg_transfer_go(transfer))
+        hg_transfer_push(transfer);
+    return NA_SUCCESS;
+}
+
+/* ---- Starting and canceling ---- */
+
+/* The address of the origin's memory, unless it is to be looked up. */
+static hg_return_t hg_transfer_find_owner(
+    const struct hg_transfer_args *args, struct na_addr **addr_p)
+{
+    const struct hg_bulk *origin = args->origin;
+    struct na_addr *addr = origin->addr;
+
+    if (origin->owner != NULL && (addr == NULL || na_addr_is_dead(addr)))
         return HG_SUCCESS;
-    addr = hg_transfer_peer(args);
-    if (addr == NULL && args->origin->owner == NULL) {
+    if (addr == NULL)
+        addr = args->addr;
+    if (addr == NULL) {
         hg_log_error("bulk",
             "the handle was passed on, and its owner does not listen: nobody "
             "else can reach the memory");
         return HG_HOSTUNREACH;
     }
-    if (addr == NULL || addr->na_class == args->local->layer->na_class)
-        return HG_SUCCESS;
-    hg_log_error("bulk",
-        "the handle does not tell its owner's address on the bulk class");
-    return HG_PROTOCOL_ERROR;
-}
-
-/* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
- * be started. */
-static hg_return_t hg_transfer_move(
-    struct hg_transfer_home *home, const struct hg_transfer_args *args)
-{
-    struct na_addr *addr = hg_transfer_peer(args);
-    struct hg_transfer_walk walk;
-    struct hg_transfer_piece piece;
-    hg_return_t ret = HG_SUCCESS;
-
-    if (addr == NULL)
-        return HG_AGAIN;
-    hg_transfer_walk_init(&walk, args);
-    while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
-        ret = na_rma_now(home->context,
-            args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
-            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
-            addr);
-    return ret;
-}
-
-HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args, hg_return_t *result_p)
-{
-    hg_return_t ret = hg_transfer_check(args);
-
-    if (ret == HG_SUCCESS)
-        ret = hg_transfer_check_peer(args);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (!args->origin->remote) {
-        ret = hg_transfer_begin_copy(args);
-        if (ret != HG_SUCCESS)
-            return ret;
-        hg_transfer_copy(args);
-    } else {
-        if (!hg_bulk_hold(args->local))
-            return hg_bulk_check_there(args->local);
-        hg_bulk_ref(args->origin);
-        ret = hg_transfer_move(home, args);
-        hg_bulk_unref(args->origin);
-        hg_bulk_release(args->local);
+    if (addr->na_class != origin->layer->na_class) {
+        hg_log_error("bulk",
+            "the handle does not have its owner's address on the bulk class");
+        return HG_PROTOCOL_ERROR;
     }
-    if (ret == HG_AGAIN)
-        return HG_AGAIN;
-    if (ret == HG_SUCCESS)
-        hg_transfer_count(args);
-    *result_p = ret;
+    na_addr_ref(addr);
+    *addr_p = addr;
     return HG_SUCCESS;
 }
 
-/* Let go of what a copy holds. */
-static void hg_transfer_end_copy(const struct hg_transfer_args *args)
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
+    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    void (*callback)(struct hg_transfer *transfer), bool *ended_p)
 {
-    if (args->origin->remote)
-        return;
-    hg_bulk_release(args->local);
-    hg_bulk_release(args->origin);
-}
+    hg_return_t ret;
+    bool ended;
 
-/* As many slots as pieces can be under way. */
-static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
-{
-    size_t count = args->origin->mem_count + args->local->mem_count;
-    struct hg_transfer *transfer;
-    size_t i;
-
-    if (!args->origin->remote || count < 2)
-        count = 2;
-    count--; /* the cuts of both, and what is between */
-    if (count > HG_TRANSFER_WINDOW)
-        count = HG_TRANSFER_WINDOW;
-    transfer = (struct hg_transfer *) hg_mem_calloc(
-        1, sizeof(*transfer) + count * sizeof(transfer->slots[0]));
-    if (transfer == NULL) {
-        hg_log_error("bulk", "no memory for a transfer");
-        return NULL;
-    }
-    assert(count >= 1);
-    transfer->slot_count = (unsigned) count;
-    for (i = 0; i < count; i++) {
-        transfer->slots[i].transfer = transfer;
-        transfer->slots[i].next = transfer->idle;
-        transfer->idle = &transfer->slots[i];
-    }
-    return transfer;
-}
-
-HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg,
-    struct hg_transfer **transfer_p)
-{
-    struct hg_transfer *transfer;
-    hg_return_t ret = hg_transfer_check(args);
-
+    assert(transfer->home == NULL && args->local->layer == home->layer);
+    hg_enter(home->layer->lock);
+    ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
-        ret = hg_transfer_check_peer(args);
-    if (ret == HG_SUCCESS)
-        ret = args->origin->remote ? hg_bulk_check_there(args->local)
-                                   : hg_transfer_begin_copy(args);
+        ret = args->origin->remote
+            ? hg_transfer_find_owner(args, &transfer->owner)
+            : hg_bulk_check_there(args->origin);
     if (ret != HG_SUCCESS)
-        return ret;
-    transfer = hg_transfer_new(args);
-    if (transfer == NULL) {
-        hg_transfer_end_copy(args);
-        return HG_NOMEM;
-    }
+        goto unlock;
     transfer->home = home;
     transfer->args = *args;
-    hg_bulk_ref(args->origin);
-    hg_bulk_ref(args->local);
+    args->origin->refs++;
+    args->local->refs++;
     if (args->addr != NULL)
         na_addr_ref(args->addr);
-    atomic_fetch_add(&home->under_way, 1);
-    transfer->pieces = 1;
     transfer->callback = callback;
-    transfer->arg = arg;
-    hg_transfer_walk_init(&transfer->walk, args);
     transfer->began = hg_clock_ticks();
-    hg_enter(home->lock);
     hg_list_push(&home->transfers, &transfer->link);
-    hg_leave(home->lock);
-    *transfer_p = transfer;
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer)
-{
-    assert(transfer->pieces == 1);
-    hg_transfer_end_copy(&transfer->args);
-    hg_transfer_delete(transfer);
-}
-
-/* Move all within the call, if that can be: how it ended; HG_AGAIN: it is to be
- * started. */
-static hg_return_t hg_transfer_try(struct hg_transfer *transfer)
-{
-    const struct hg_transfer_args *args = &transfer->args;
-    hg_return_t ret;
-
-    if (!args->origin->remote) {
-        hg_transfer_copy(args);
-        return HG_SUCCESS;
-    }
-    if (args->size == 0) /* there is nobody to ask */
-        return HG_SUCCESS;
-    if (!hg_bulk_hold(args->local))
-        return HG_CANCELED;
-    ret = hg_transfer_move(transfer->home, args);
-    hg_bulk_release(args->local);
+    home->count++;
+    ended = hg_transfer_go(transfer);
+    if (ended_p != NULL)
+        *ended_p = ended;
+    else if (ended)
+        hg_transfer_push(transfer);
+unlock:
+    hg_leave(home->layer->lock);
     return ret;
 }
 
-HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
+HG_PRIVATE void hg_transfer_cancel(
+    struct hg_transfer_home *home, struct hg_transfer *transfer)
 {
-    hg_return_t ret = hg_transfer_try(transfer);
-
-    assert(transfer->turns == 0); /* nothing was started */
-    if (ret == HG_AGAIN) {
-        ret = hg_transfer_ask(transfer);
-    } else {
-        hg_enter(transfer->home->lock);
-        transfer->walk.cut = transfer->args.size;
-        hg_leave(transfer->home->lock);
-    }
-    hg_transfer_drop_piece(transfer, ret);
-}
-
-HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
-    const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg)
-{
-    struct hg_transfer *transfer = NULL;
-    hg_return_t ret = hg_transfer_create(home, args, callback, arg, &transfer);
-
-    if (ret == HG_SUCCESS)
-        hg_transfer_begin(transfer);
-    return ret;
-}
-
-/* ---- Canceling ---- */
-
-HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
-{
-    bool held;
-
-    hg_enter(transfer->home->lock);
-    held = transfer->pieces > 0;
-    if (held)
-        transfer->pieces++;
-    hg_leave(transfer->home->lock);
-    return held;
-}
-
-HG_PRIVATE const struct na_class *hg_transfer_class(
-    const struct hg_transfer *transfer)
-{
-    return transfer->home->context->na_class;
-}
-
-HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
-{
-    struct na_context *context = transfer->home->context;
-    unsigned i;
-
-    hg_enter(transfer->home->lock);
-    assert(transfer->pieces > 0);
+    hg_enter(home->layer->lock);
     transfer->canceled = true;
-    hg_leave(transfer->home->lock);
-    for (i = 0; i < transfer->slot_count; i++) {
-        na_op_id_t op_id;
-
-        hg_enter(transfer->home->lock);
-        op_id = transfer->slots[i].op_id;
-        hg_leave(transfer->home->lock);
-        if (op_id != NA_OP_ID_NULL) /* one that ended meanwhile is stale */
-            (void) na_context_cancel(context, op_id);
-    }
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
-}
-
-/* ---- What is known of one ---- */
-
-/* Its home's lock is held, so it stays. */
-static void hg_transfer_tell(
-    struct hg_transfer *transfer, struct hg_transfer_view *view)
-{
-    const struct hg_transfer_args *args = &transfer->args;
-
-    view->op = args->op;
-    view->size = args->size;
-    view->began = transfer->began;
-    (void) snprintf(
-        view->peer, sizeof(view->peer), "%s", hg_transfer_peer_name(args));
-    view->begun = 0;
-    view->ended = false;
-    if (!hg_enter_try(transfer->home->lock))
-        return;
-    view->begun = transfer->walk.cut;
-    view->ended = transfer->pieces == 0;
-    hg_leave(transfer->home->lock);
-}
-
-HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
-    struct hg_transfer_view *views, unsigned max, unsigned *count_p)
-{
-    const struct na_link *link;
-    unsigned count = 0;
-
-    if (!hg_enter_try(home->lock))
-        return false;
-    for (link = home->transfers.next; link != &home->transfers && count < max;
-         link = link->next)
-        hg_transfer_tell(
-            HG_CONTAINER_OF(link, struct hg_transfer, link), &views[count++]);
-    hg_leave(home->lock);
-    *count_p = count;
-    return true;
+    if (transfer->op_id != NA_OP_ID_NULL)
+        (void) na_context_cancel(home->context, transfer->op_id);
+    hg_leave(home->layer->lock);
 }
 
 /* ==== gen/hg/class.h ==== */
@@ -24872,7 +24392,7 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
 #define HG_GEN_HG_CLASS_H
 
 /* #include "base/clock.h" */
-/* #include "hg/bulk.h" */
+/* #include "bulk/bulk.h" */
 /* #include "hg/registry.h" */
 
 /* What each context counts, by the members of struct hg_counters. */
@@ -25170,7 +24690,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 /* #include "base/list.h" */
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
-/* #include "hg/bulk_transfer.h" */
+/* #include "bulk/transfer.h" */
 /* #include "hg/class.h" */
 /* #include "hg/deadline.h" */
 /* #include "hg/header.h" */
@@ -30914,9 +30434,9 @@ static hg_return_t hg_context_progress_both(
         hg_return_t ret;
 
         hg_leave(context->lock);
-        hg_enter(context->transfers.lock);
+        hg_enter(context->transfers.layer->lock);
         (void) na_progress(context->transfers.context, 0, 0);
-        hg_leave(context->transfers.lock);
+        hg_leave(context->transfers.layer->lock);
         hg_enter(context->lock);
         ret = na_progress(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
@@ -31047,6 +30567,7 @@ HG_PRIVATE void hg_context_sum(
     struct hg_class *hg_class, struct hg_counters *sum_p)
 {
     uint64_t counts[HG_COUNTS];
+    struct hg_bulk_layer *layer = hg_class->layer;
     struct na_link *link;
 
     sum_p->in_flight = 0;
@@ -31073,9 +30594,11 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
-    sum_p->bulk_damaged = atomic_load(&hg_class->layer->transfers_damaged);
-    sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
-    sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
+    hg_enter(layer->lock);
+    sum_p->bulk_damaged = layer->transfers_damaged;
+    sum_p->bulk_bytes_pulled = layer->bytes_pulled;
+    sum_p->bulk_bytes_pushed = layer->bytes_pushed;
+    hg_leave(layer->lock);
 }
 
 /* ---- Life ---- */
@@ -31136,8 +30659,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         return HG_NOMEM;
     }
     context->lock = hg_class->lock;
-    hg_transfer_home_init(
-        &context->transfers, na_class_core_of(hg_class->layer->na_class)->lock);
+    hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
@@ -31180,7 +30702,6 @@ remove:
     na_live_remove(NA_LIVE_CONTEXT, context);
 drop_pool:
     hg_handle_drop_pool(context);
-    hg_transfer_home_fini(&context->transfers);
     hg_mem_free(context);
     return ret;
 }
@@ -31192,7 +30713,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_enter(context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_leave(context->lock);
-    return quiet && atomic_load(&context->transfers.under_way) == 0 &&
+    return quiet && hg_transfer_home_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
 
@@ -31221,7 +30742,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
-    hg_transfer_home_fini(&context->transfers);
     hg_mem_free(context);
 }
 
@@ -31279,7 +30799,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        atomic_load(&context->transfers.under_way));
+        hg_transfer_home_count(&context->transfers));
     hg_leave(context->lock);
 }
 
@@ -31315,13 +30835,13 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        atomic_store(&context->transfers.left, true);
+        hg_transfer_home_leave(&context->transfers);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            atomic_load(&context->transfers.under_way), left);
+            hg_transfer_home_count(&context->transfers), left);
         hg_enter(context->lock);
         hg_share_leave(&context->share);
         hg_leave(context->lock);
@@ -31509,48 +31029,55 @@ static void hg_inspect_say_calls(
     }
 }
 
+/* The bulk class's lock is held. */
 static void hg_inspect_say_transfers(
     struct hg_inspect_text *text, struct hg_context *context)
 {
-    unsigned max = atomic_load(&context->transfers.under_way) + 1;
-    struct hg_transfer_view *views =
-        (struct hg_transfer_view *) hg_mem_calloc(max, sizeof(*views));
-    unsigned count = 0;
-    unsigned i;
+    const struct na_link *list = &context->transfers.transfers;
+    const struct na_link *link;
 
-    if (views == NULL ||
-        !hg_transfer_look(&context->transfers, views, max, &count))
-        text->ret = HG_AGAIN;
-    for (i = 0; i < count; i++) {
+    for (link = list->next; link != list; link = link->next) {
+        const struct hg_transfer *transfer =
+            HG_CONTAINER_OF(link, struct hg_transfer, link);
+
         (void) hg_inspect_say(text,
-            views[i].ended
-                ? "    bulk %s %s: %zu bytes, ended, its callback is to be run"
-                : "    bulk %s %s: %zu bytes, %zu begun",
-            views[i].op == HG_BULK_PULL ? "pull from" : "push to",
-            views[i].peer, views[i].size, views[i].begun);
-        hg_inspect_say_age(text, context, views[i].began);
+            transfer->ended ? "    bulk %s %s: %" PRIu64
+                              " bytes, ended, its callback is to be run"
+                            : "    bulk %s %s: %" PRIu64 " bytes, %" PRIu64
+                              " begun",
+            transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
+            hg_transfer_peer_name(&transfer->args), transfer->args.size,
+            transfer->cut);
+        hg_inspect_say_age(text, context, transfer->began);
     }
-    hg_mem_free(views);
 }
 
 /* The lock is held. */
 static void hg_inspect_say_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
+    struct hg_monitor *bulk_lock = context->transfers.layer->lock;
+    bool looked = hg_enter_try(bulk_lock);
+
     (void) hg_inspect_say(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
         context->id,
         hg_inspect_count_calls(&context->origins) +
             hg_inspect_count_calls(&context->targets),
-        atomic_load(&context->transfers.under_way),
-        atomic_load(&context->sending), atomic_load(&context->lookups),
+        looked ? context->transfers.count : 0, atomic_load(&context->sending),
+        atomic_load(&context->lookups),
         na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
                                                     : "",
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
     hg_inspect_say_calls(text, &context->origins);
     hg_inspect_say_calls(text, &context->targets);
-    hg_inspect_say_transfers(text, context);
+    if (looked) {
+        hg_inspect_say_transfers(text, context);
+        hg_leave(bulk_lock);
+    } else {
+        text->ret = HG_AGAIN;
+    }
 }
 
 static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
@@ -32550,567 +32077,6 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     return ret;
 }
 
-/* ==== gen/hg/bulk_call.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/bulk_call.c"
-#endif
-/*
- * bulk_call: bulk data of the callback model.
- *
- * Handles are those of the room bulk, in the layer of a class; a transfer is
- * one of bulk_transfer, on its context. Here arguments are checked, in the
- * order in which Mercury does, so that of two mistakes the same one is told;
- * and a transfer gets a ticket, by which the application may cancel it: that of
- * one which has ended names nothing.
- *
- *     HG_Bulk_transfer   hg_transfer_create, a ticket, hg_transfer_begin
- *       ...              whatever ends it queues it once (bulk_transfer)
- *     hg_bulk_call_ended takes the ticket back, runs the callback
- *
- * A handle may be one of the request model's, whose layer may be ending: it is
- * freed as there.
- *
- * Nothing above includes this room: it has no header.
- *
- * Locking: one mutex guards the tickets, of all classes: it is held for a few
- * instructions, and by whoever asks for a ticket only. A transfer's own lock is
- * taken inside. A process that forks holds it, so that HG_Bulk_cancel can tell
- * a parent's transfer in the child.
- */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/bulk_wire.h" */
-/* #include "hg/check.h" */
-/* #include "hg/context.h" */
-/* #include "hg/ticket.h" */
-/* #include "na/addr.h" */
-/* #include "na/live.h" */
-/* #include "na/lookup.h" */
-
-/* As many segments as need no memory to be told. */
-#define HG_BULK_CALL_FEW 16
-
-/* A transfer under way. */
-struct hg_bulk_call {
-    hg_cb_t callback; /* NULL: nobody wants to hear */
-    uintptr_t ticket; /* 0: none */
-    struct hg_cb_info info;
-};
-
-/* Of transfers, each until its callback runs. */
-static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hg_tickets hg_bulk_call_tickets;
-
-static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
-
-/* ---- Fork ---- */
-
-/* A child finds its parent's tickets whole. */
-static void hg_bulk_call_fork_prepare(void)
-{
-    hg_lock(&hg_bulk_call_lock);
-}
-
-static void hg_bulk_call_fork_end(void)
-{
-    hg_unlock(&hg_bulk_call_lock);
-}
-
-static void hg_bulk_call_begin(void)
-{
-    hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
-        hg_bulk_call_fork_end);
-}
-
-/* ---- Arguments ---- */
-
-/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
- * ended, or is the parent's of a child of fork. All logged. */
-static hg_return_t hg_bulk_call_check(
-    const struct hg_bulk *bulk, const char *function)
-{
-    if (bulk == NULL)
-        return hg_log_misuse("bulk", function, "the handle is NULL");
-    if (bulk->layer != NULL)
-        return na_live_check(bulk->layer->na_class, function);
-    (void) hg_log_misuse(
-        "bulk", function, "the bulk layer of a handle has ended");
-    return HG_FAULT;
-}
-
-/* ---- Handles ---- */
-
-/* The sizes as the module bulk has them: in `few`, or on the heap. NULL: no
- * memory (logged). */
-static size_t *hg_bulk_call_sizes(
-    uint32_t count, const hg_size_t *buf_sizes, size_t *few)
-{
-    size_t *sizes = few;
-    uint32_t i;
-
-    assert(buf_sizes != NULL);
-    few[0] = 0; /* no segments: it is refused later */
-    if (count > HG_BULK_CALL_FEW)
-        sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
-    if (sizes == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
-        return NULL;
-    }
-    /* What no memory has is refused like any other size. */
-    for (i = 0; i < count; i++)
-        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
-    return sizes;
-}
-
-static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
-    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
-    hg_bulk_t *handle)
-{
-    size_t few[HG_BULK_CALL_FEW];
-    size_t *sizes;
-    hg_return_t ret;
-
-    ret = hg_check_class(hg_class, "HG_Bulk_create");
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (handle == NULL || buf_sizes == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
-    sizes = hg_bulk_call_sizes(count, buf_sizes, few);
-    if (sizes == NULL)
-        return HG_NOMEM;
-    ret =
-        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
-    if (sizes != few)
-        hg_mem_free(sizes);
-    return ret;
-}
-
-hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
-    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
-    hg_bulk_t *handle)
-{
-    return hg_bulk_call_create(
-        hg_class, count, buf_ptrs, buf_sizes, flags, handle);
-}
-
-hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
-    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
-    const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
-{
-    if (attrs == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_create_attr", "an argument is NULL");
-    if (attrs->mem_type != HG_MEM_TYPE_HOST) {
-        hg_log_error(
-            "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
-        return HG_OPNOTSUPPORT;
-    }
-    return hg_bulk_call_create(
-        hg_class, count, buf_ptrs, buf_sizes, flags, handle);
-}
-
-hg_return_t HG_Bulk_free(hg_bulk_t handle)
-{
-    hg_return_t ret;
-
-    if (handle == HG_BULK_NULL)
-        return HG_SUCCESS;
-    if (handle->layer == NULL || handle->layer == hg_bulk_current())
-        return HG_Bulk_handle_free(handle);
-    ret = hg_bulk_call_check(handle, "HG_Bulk_free");
-    return ret == HG_SUCCESS ? hg_bulk_take_back(handle) : ret;
-}
-
-hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
-{
-    hg_return_t ret = HG_SUCCESS;
-
-    if (handle == HG_BULK_NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_ref_incr", "the handle is NULL");
-    if (handle->layer != NULL)
-        ret = na_live_check(handle->layer->na_class, "HG_Bulk_ref_incr");
-    if (ret == HG_SUCCESS)
-        hg_bulk_give(handle);
-    return ret;
-}
-
-hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
-{
-    hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_bind");
-
-    if (ret == HG_SUCCESS)
-        ret = hg_check_context(context, "HG_Bulk_bind");
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (context->hg_class->layer != handle->layer)
-        return hg_log_misuse("bulk", "HG_Bulk_bind",
-            "handle and context are of different classes");
-    return hg_bulk_bind(handle, context->id);
-}
-
-/* The owner's address of a handle that was passed on. */
-static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
-{
-    struct na_addr *addr = NULL;
-
-    assert(bulk->remote && bulk->owner != NULL);
-    if (na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, &addr) !=
-        NA_SUCCESS)
-        return NULL;
-    hg_bulk_set_addr(bulk, addr);
-    na_addr_unref(addr);
-    return atomic_load(&bulk->addr);
-}
-
-hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
-{
-    struct na_addr *addr;
-
-    if (hg_bulk_call_check(handle, "HG_Bulk_get_addr") != HG_SUCCESS ||
-        !hg_bulk_is_bound(handle))
-        return HG_ADDR_NULL;
-    if (!handle->remote)
-        return handle->layer->na_class->self_addr;
-    addr = atomic_load(&handle->addr);
-    return addr != NULL || handle->owner == NULL ? addr
-                                                 : hg_bulk_call_look_up(handle);
-}
-
-uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
-{
-    if (handle == HG_BULK_NULL) {
-        (void) hg_log_misuse(
-            "bulk", "HG_Bulk_get_context_id", "the handle is NULL");
-        return 0;
-    }
-    return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
-}
-
-hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
-    uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
-    uint32_t *actual_count)
-{
-    unsigned none = 0;
-    uint32_t count = 0;
-    size_t segment = 0;
-    size_t at = (size_t) offset;
-    size_t left = (size_t) size;
-    hg_return_t ret;
-
-    (void) flags;
-    if (handle == HG_BULK_NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_access", "the handle is NULL");
-    if (size == 0 || max_count == 0)
-        return HG_SUCCESS;
-    if (offset > SIZE_MAX || size > SIZE_MAX) /* past any end */
-        at = left = SIZE_MAX;
-    ret = hg_bulk_access(handle, at, left, 0, 0, NULL, NULL, &none);
-    if (ret != HG_SUCCESS)
-        return ret;
-    while (count < max_count) {
-        void *ptr;
-        size_t length;
-
-        if (!hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length))
-            break;
-        if (buf_ptrs != NULL)
-            buf_ptrs[count] = ptr;
-        if (buf_sizes != NULL)
-            buf_sizes[count] = length;
-        count++;
-    }
-    if (actual_count != NULL)
-        *actual_count = count;
-    return HG_SUCCESS;
-}
-
-hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
-{
-    return handle != HG_BULK_NULL ? handle->size : 0;
-}
-
-/* A handle of the request model may have more than the type can tell. */
-uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
-{
-    if (handle == HG_BULK_NULL)
-        return 0;
-    return handle->segment_count < UINT32_MAX ? (uint32_t) handle->segment_count
-                                              : UINT32_MAX;
-}
-
-uint8_t HG_Bulk_get_flags(hg_bulk_t handle)
-{
-    return handle != HG_BULK_NULL ? (uint8_t) handle->flags : 0;
-}
-
-hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
-{
-    (void) flags;
-    return hg_bulk_call_check(handle, "HG_Bulk_get_serialize_size") ==
-            HG_SUCCESS
-        ? hg_bulk_serialize_size(handle)
-        : 0;
-}
-
-hg_return_t HG_Bulk_serialize(
-    void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
-{
-    hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_serialize");
-
-    (void) flags;
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (buf == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_serialize", "buf is NULL");
-    ret = hg_bulk_serialize(
-        handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
-    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
-}
-
-hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
-    const void *buf, hg_size_t buf_size)
-{
-    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_deserialize");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (handle == NULL || buf == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_deserialize", "an argument is NULL");
-    return hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle);
-}
-
-/* ---- Transfers ---- */
-
-/* What one is to do, as the application says it. */
-struct hg_bulk_call_args {
-    struct hg_context *context;
-    hg_bulk_op_t op;
-    struct na_addr *addr; /* NULL: the origin's handle is to tell it */
-    struct hg_bulk *origin;
-    hg_size_t origin_offset;
-    struct hg_bulk *local;
-    hg_size_t local_offset;
-    hg_size_t size;
-    uint8_t origin_id; /* the context that is asked of the origin's memory */
-};
-
-static bool hg_bulk_call_is_inside(
-    const struct hg_bulk *bulk, hg_size_t offset, hg_size_t size)
-{
-    return offset <= bulk->size && size <= bulk->size - offset;
-}
-
-/* Whether flags of both sides allow it. An unknown operation is not told
- * here. */
-static bool hg_bulk_call_is_allowed(const struct hg_bulk_call_args *args)
-{
-    bool pull = args->op == HG_BULK_PULL;
-    const struct hg_bulk *from = pull ? args->origin : args->local;
-    const struct hg_bulk *to = pull ? args->local : args->origin;
-
-    return (from->flags & HG_BULK_READ_ONLY) != 0 &&
-        (to->flags & HG_BULK_WRITE_ONLY) != 0;
-}
-
-/* What is wrong with the arguments but for flags; NULL: nothing. `bind`: the
- * origin's handle is to be a bound one. */
-static const char *hg_bulk_call_judge(
-    const struct hg_bulk_call_args *args, bool bind)
-{
-    const struct hg_bulk_layer *layer;
-
-    if (args->origin == NULL)
-        return "the origin's handle is NULL";
-    if (!hg_bulk_call_is_inside(args->origin, args->origin_offset, args->size))
-        return "past the end of the origin's handle";
-    if (hg_bulk_is_bound(args->origin) != bind)
-        return bind ? "the origin's handle is not bound"
-                    : "the origin's handle is bound: HG_Bulk_bind_transfer is "
-                      "for it";
-    if (!bind && args->addr == NULL)
-        return "the address is NULL";
-    if (args->local == NULL)
-        return "the local handle is NULL";
-    if (!hg_bulk_call_is_inside(args->local, args->local_offset, args->size))
-        return "past the end of the local handle";
-    layer = args->context->hg_class->layer;
-    if (args->origin->layer != layer || args->local->layer != layer ||
-        (args->addr != NULL &&
-            args->addr->na_class != args->context->hg_class->na_class))
-        return "context, handles and address are of different classes";
-    return NULL;
-}
-
-static hg_return_t hg_bulk_call_check_args(
-    const struct hg_bulk_call_args *args, bool bind, const char *function)
-{
-    hg_return_t ret = hg_check_context(args->context, function);
-    const char *wrong;
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    wrong = hg_bulk_call_judge(args, bind);
-    if (wrong != NULL) { /* limited: the origin's handle may be a peer's */
-        hg_log_error("bulk", "%s: %s", function, wrong);
-        return HG_INVALID_ARG;
-    }
-    if (!hg_bulk_call_is_allowed(args)) {
-        hg_log_error(
-            "bulk", "%s: a handle's flags forbid the direction", function);
-        return HG_PERMISSION;
-    }
-    return HG_SUCCESS;
-}
-
-/* Its ticket names nothing from now on. With the last one the table goes. */
-static void hg_bulk_call_revoke(uintptr_t ticket)
-{
-    void *transfer;
-
-    hg_lock(&hg_bulk_call_lock);
-    transfer = hg_ticket_take(&hg_bulk_call_tickets, ticket);
-    assert(transfer != NULL);
-    (void) transfer;
-    if (hg_bulk_call_tickets.slots.count == 0)
-        (void) hg_ticket_take_any(&hg_bulk_call_tickets);
-    hg_unlock(&hg_bulk_call_lock);
-}
-
-/* From the queue: the transfer is over. */
-static void hg_bulk_call_ended(hg_return_t ret, void *arg)
-{
-    struct hg_bulk_call *call = (struct hg_bulk_call *) arg;
-
-    if (call->ticket != 0)
-        hg_bulk_call_revoke(call->ticket);
-    assert(call->info.type == HG_CB_BULK);
-    call->info.ret = ret;
-    if (call->callback != NULL)
-        (void) call->callback(&call->info);
-    hg_mem_free(call);
-}
-
-/* Issue a ticket, with which the transfer can be canceled. */
-static hg_return_t hg_bulk_call_issue(
-    struct hg_bulk_call *call, struct hg_transfer *transfer)
-{
-    hg_return_t ret;
-
-    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
-    hg_lock(&hg_bulk_call_lock);
-    ret = hg_ticket_issue(&hg_bulk_call_tickets, transfer, &call->ticket);
-    hg_unlock(&hg_bulk_call_lock);
-    return ret;
-}
-
-static hg_return_t hg_bulk_call_start(const struct hg_bulk_call_args *args,
-    hg_cb_t callback, void *arg, hg_op_id_t *op_id)
-{
-    struct hg_transfer_args what = {args->op, args->addr, args->origin,
-        (size_t) args->origin_offset, args->local, (size_t) args->local_offset,
-        (size_t) args->size, args->origin_id};
-    struct hg_bulk_call *call =
-        (struct hg_bulk_call *) hg_mem_calloc(1, sizeof(*call));
-    struct hg_transfer *transfer = NULL;
-    hg_return_t ret;
-
-    if (call == NULL) {
-        hg_log_error("bulk", "no memory for a transfer");
-        return HG_NOMEM;
-    }
-    call->callback = callback;
-    call->info.arg = arg;
-    call->info.type = HG_CB_BULK;
-    call->info.info.bulk.origin_handle = args->origin;
-    call->info.info.bulk.local_handle = args->local;
-    call->info.info.bulk.op = args->op;
-    call->info.info.bulk.size = args->size;
-    ret = hg_transfer_create(
-        &args->context->transfers, &what, hg_bulk_call_ended, call, &transfer);
-    if (ret != HG_SUCCESS)
-        goto free_call;
-    if (op_id != HG_OP_ID_IGNORE) {
-        ret = hg_bulk_call_issue(call, transfer);
-        if (ret != HG_SUCCESS)
-            goto forget;
-        *op_id = (hg_op_id_t) call->ticket;
-    }
-    hg_transfer_begin(transfer);
-    return HG_SUCCESS;
-
-forget:
-    hg_transfer_forget(transfer);
-free_call:
-    hg_mem_free(call);
-    return ret;
-}
-
-hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
-    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
-    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
-    hg_size_t size, hg_op_id_t *op_id)
-{
-    return HG_Bulk_transfer_id(context, callback, arg, op, origin_addr, 0,
-        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
-}
-
-hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
-    void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
-    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
-    hg_size_t size, hg_op_id_t *op_id)
-{
-    struct hg_bulk_call_args args = {context, op, NULL, origin_handle,
-        origin_offset, local_handle, local_offset, size, 0};
-    hg_return_t ret =
-        hg_bulk_call_check_args(&args, true, "HG_Bulk_bind_transfer");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    args.origin_id = HG_Bulk_get_context_id(origin_handle);
-    return hg_bulk_call_start(&args, callback, arg, op_id);
-}
-
-/* Memory is served by whichever context of the origin makes progress; the one
- * named is asked how it is. */
-hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
-    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
-    hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
-    hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
-{
-    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size, origin_id};
-    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
-
-    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
-                             : ret;
-}
-
-hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
-{
-    const struct na_class *forked = NULL;
-    struct hg_transfer *transfer;
-    bool held = false;
-
-    if (op_id == HG_OP_ID_NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_cancel", "the operation's id is NULL");
-    hg_lock(&hg_bulk_call_lock);
-    transfer = (struct hg_transfer *) hg_ticket_get(
-        &hg_bulk_call_tickets, (uintptr_t) op_id);
-    if (transfer != NULL && na_class_is_forked(hg_transfer_class(transfer)))
-        forked = hg_transfer_class(transfer);
-    else if (transfer != NULL)
-        held = hg_transfer_hold(transfer);
-    hg_unlock(&hg_bulk_call_lock);
-    if (forked != NULL)
-        return na_live_check(forked, "HG_Bulk_cancel");
-    if (held)
-        hg_transfer_cancel(transfer);
-    return HG_SUCCESS;
-}
-
 /* ==== gen/hg/peer.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -33658,7 +32624,9 @@ static void hg_endpoint_count(
     counters->rpc_req_extra_count = sum.inputs_fetched;
     counters->rpc_resp_extra_count = sum.outputs_fetched;
     counters->rpc_req_recv_active_count = sum.unanswered;
-    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+    hg_enter(hg_class->layer->lock);
+    counters->bulk_count = hg_class->layer->transfers_done;
+    hg_leave(hg_class->layer->lock);
 }
 
 static void hg_endpoint_describe_counters(
@@ -33954,7 +32922,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        atomic_load(&context->transfers.under_way) == 0 &&
+        hg_transfer_home_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
     hg_leave(context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
@@ -34324,7 +33292,6 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 /* The same for what makes and serializes bulk handles. `function` NULL: the
  * caller knows what to do without, and nothing is logged. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
-HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret);
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */
@@ -34408,11 +33375,6 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     if (HG_UNLIKELY(bulk == NULL))
         hg_layer_refuse_entry("bulk", function);
     return bulk;
-}
-
-HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret)
-{
-    return ret;
 }
 
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
@@ -35399,72 +34361,132 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
     hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }
 
-/* ==== gen/hg/bulk_request.h ==== */
+/* ==== gen/bulk/functions.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk_request.h"
+#line 1 "gen/bulk/functions.h"
 #endif
 /*
- * bulk_request: the blocking bulk functions.
+ * functions: the public bulk functions of both models.
  *
- * Making, serializing and reading handles is bulk's, moving the data is
- * bulk_transfer's; here arguments are checked, and a transfer gets a flag that
- * HG_Bulk_wait waits for, running no handler meanwhile. The Mercury paper's
- * names for the same functions stand at the end.
+ * Arguments are checked here and by hg_transfer_check; handles are the module
+ * bulk's, and moving the data is transfer's. The models differ in how a
+ * transfer ends:
  *
- * Locking: wait's mutex guards the list of requests and their flags.
+ *     request model   its request is done: HG_Bulk_wait takes the result, and
+ *                     runs no handler while it waits
+ *     callback model  the callback runs; until then HG_Bulk_cancel finds the
+ *                     transfer by its ticket, if the application wanted one
+ *
+ * The Mercury paper's names stand at the end.
+ *
+ * Locking: the lock of the request model's class guards requests and their
+ * tickets. One mutex guards the tickets of the callback model, of all classes;
+ * the lock of a class is taken inside. A process that forks holds it, so that
+ * HG_Bulk_cancel recognises a parent's transfer in the child.
  */
-#ifndef HG_GEN_HG_BULK_REQUEST_H
-#define HG_GEN_HG_BULK_REQUEST_H
+#ifndef HG_GEN_BULK_FUNCTIONS_H
+#define HG_GEN_BULK_FUNCTIONS_H
 
-/* #include "base/os.h" */
+/* #include "hg/context.h" */
 
-/* Let go of the requests nobody waited for; what is still on its way frees its
- * own when it ends. The gate is closed. */
-HG_PRIVATE void hg_bulk_request_abandon_all(void);
+/* Free the requests nobody waited for; one whose transfer is under way is freed
+ * when that ends. */
+HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
 
 #endif
 
-/* ==== gen/hg/bulk_request.c ==== */
+/* ==== gen/bulk/functions.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/bulk_request.c"
+#line 1 "gen/bulk/functions.c"
 #endif
-/* bulk_request: see bulk_request.h. */
-/* #include "hg/bulk_request.h" */
+/* functions: see functions.h. */
+/* #include "bulk/functions.h" */
 
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "hg/bulk.h" */
-/* #include "hg/bulk_transfer.h" */
-/* #include "hg/bulk_wire.h" */
+/* #include "bulk/transfer.h" */
+/* #include "hg/check.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
+/* #include "na/live.h" */
 
+/* A transfer of the application's, of either model. */
 struct hg_bulk_request {
+    struct hg_transfer transfer;
     struct hg_context *context;
-    bool abandoned; /* by HG_Finalize */
+    uintptr_t ticket; /* 0: none */
+    /* Request model. */
     _Atomic bool done;
-    hg_return_t ret;
-    unsigned waiters; /* threads in a wait for it */
-    bool taken;       /* by one of them; the last one frees it */
+    bool waited;    /* a thread is in HG_Bulk_wait for it */
+    bool abandoned; /* by HG_Finalize */
+    /* Callback model. */
+    hg_cb_t callback; /* may be NULL */
+    struct hg_cb_info info;
 };
 
-/* Stands for every transfer that had ended well when it was asked for. */
-static struct hg_bulk_request hg_bulk_request_over;
+/* Of the request model, and one that is free for the next transfer. */
+static struct hg_tickets hg_bulk_request_tickets;
+static struct hg_bulk_request *hg_bulk_request_spare;
+static unsigned hg_bulk_request_waits; /* for transfers that had ended */
 
-/* Waits for such between two turns of progress, if they come soon enough. */
+/* One of so many of these makes progress, or a thread that only moves data
+ * which needs no action of the peer would make none. */
 #define HG_BULK_REQUEST_TURN 16u
 
-/* All that nobody waited for to the end; the mutex guards also what is in a
- * request. wait's own is locked inside. */
-static pthread_mutex_t hg_bulk_request_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hg_tickets hg_bulk_request_tickets;
-static unsigned hg_bulk_request_waits; /* for what was over */
+/* Of the callback model: each until its callback runs. */
+static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_tickets hg_bulk_call_tickets;
+static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
 
-/* ---- Handles ---- */
+/* ---- Handles: what both models do ---- */
+
+/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
+ * ended, or is the parent's of a child of fork. All logged. */
+static hg_return_t hg_bulk_check(
+    const struct hg_bulk *bulk, const char *function)
+{
+    if (bulk == NULL)
+        return hg_log_misuse("bulk", function, "the handle is NULL");
+    if (bulk->layer != NULL)
+        return na_live_check(bulk->layer->na_class, function);
+    (void) hg_log_misuse(
+        "bulk", function, "the bulk layer of a handle has ended");
+    return HG_FAULT;
+}
+
+/* A handle may outlive its layer. */
+static hg_return_t hg_bulk_free(struct hg_bulk *bulk, const char *function)
+{
+    hg_return_t ret = bulk == NULL || bulk->layer != NULL
+        ? hg_bulk_check(bulk, function)
+        : HG_SUCCESS;
+
+    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
+}
+
+static hg_return_t hg_bulk_write(
+    struct hg_bulk *bulk, void *buf, size_t buf_size, const char *function)
+{
+    hg_return_t ret = hg_bulk_check(bulk, function);
+
+    if (ret == HG_SUCCESS && buf == NULL)
+        ret = hg_log_misuse("bulk", function, "buf is NULL");
+    return ret == HG_SUCCESS ? hg_bulk_serialize(bulk, buf, buf_size) : ret;
+}
+
+static hg_return_t hg_bulk_read(struct hg_bulk_layer *layer, hg_bulk_t *handle,
+    const void *buf, size_t buf_size, const char *function)
+{
+    if (handle == NULL || buf == NULL)
+        return hg_log_misuse("bulk", function, "an argument is NULL");
+    return hg_bulk_deserialize(layer, buf, buf_size, handle);
+}
+
+/* ---- Handles of the request model ---- */
 
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
@@ -35474,40 +34496,36 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     if (layer == NULL)
         return HG_FAULT;
     if (handle == NULL)
-        return hg_layer_leave_bulk(
-            hg_layer_refuse("HG_Bulk_handle_create", "handle is NULL"));
-    return hg_layer_leave_bulk(
-        hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle));
+        return hg_log_misuse("bulk", "HG_Bulk_handle_create", "handle is NULL");
+    return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 {
-    bool inside;
-    hg_return_t ret;
-
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
-    if (hg_layer_is_forked("HG_Bulk_handle_free"))
-        return HG_FAULT;
-    inside = hg_layer_enter_bulk(NULL) != NULL;
-    if (!inside)
-        hg_layer_lock(); /* the layer has ended, or is about to: one by one */
-    ret = hg_bulk_take_back(handle);
-    if (inside)
-        return hg_layer_leave_bulk(ret);
-    hg_layer_unlock();
-    return ret;
+    return hg_bulk_free(handle, "HG_Bulk_handle_free");
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned int *actual_count)
 {
+    size_t segment = 0;
+    unsigned n = 0;
+    hg_return_t ret;
+
     if (handle == NULL || actual_count == NULL ||
         (max_count > 0 && (buf_ptrs == NULL || buf_sizes == NULL)))
-        return hg_layer_refuse("HG_Bulk_handle_access", "an argument is NULL");
-    return hg_bulk_access(handle, offset, size, flags, max_count, buf_ptrs,
-        buf_sizes, actual_count);
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_access", "an argument is NULL");
+    ret = hg_bulk_check_access(handle, offset, size, flags);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (n < max_count &&
+        hg_bulk_next_run(
+            handle, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
+        n++;
+    *actual_count = n;
+    return HG_SUCCESS;
 }
 
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
@@ -35522,27 +34540,18 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
-    size_t size;
-
-    if (handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
-        return 0;
-    size = handle->layer != NULL ? hg_bulk_serialize_size(handle) : 0;
-    (void) hg_layer_leave_bulk(HG_SUCCESS);
-    return size;
+    return handle != NULL && hg_layer_enter_bulk(NULL) != NULL &&
+            handle->layer != NULL
+        ? hg_bulk_serialize_size(handle)
+        : 0;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (buf == NULL || handle == NULL)
-        return hg_layer_refuse(
-            "HG_Bulk_handle_serialize", "an argument is NULL");
     if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
         return HG_FAULT;
-    if (handle->layer == NULL)
-        return hg_layer_leave_bulk(hg_layer_refuse("HG_Bulk_handle_serialize",
-            "the handle is of a bulk layer that has ended"));
-    return hg_layer_leave_bulk(hg_bulk_serialize(handle, buf, buf_size));
+    return hg_bulk_write(handle, buf, buf_size, "HG_Bulk_handle_serialize");
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
@@ -35553,122 +34562,275 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
 
     if (layer == NULL)
         return HG_FAULT;
-    if (handle == NULL || buf == NULL)
-        return hg_layer_leave_bulk(hg_layer_refuse(
-            "HG_Bulk_handle_deserialize", "an argument is NULL"));
-    return hg_layer_leave_bulk(
-        hg_bulk_deserialize(layer, buf, buf_size, handle));
+    return hg_bulk_read(
+        layer, handle, buf, buf_size, "HG_Bulk_handle_deserialize");
 }
 
-/* ---- Transfers ---- */
+/* ---- Handles of the callback model ---- */
 
-static void hg_bulk_request_ended(hg_return_t ret, void *arg)
+hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    hg_bulk_t *handle)
 {
-    struct hg_bulk_request *request = (struct hg_bulk_request *) arg;
-    bool abandoned;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_create");
+    size_t *sizes;
+    uint32_t i;
 
-    hg_lock(&hg_bulk_request_lock);
-    abandoned = request->abandoned;
-    request->ret = ret;
-    if (!abandoned)
-        hg_wait_raise(request->context, &request->done);
-    hg_unlock(&hg_bulk_request_lock);
-    if (abandoned)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
+    sizes = (size_t *) hg_mem_calloc((size_t) count + 1, sizeof(sizes[0]));
+    if (sizes == NULL) {
+        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
+        return HG_NOMEM;
+    }
+    /* A size that no memory has is refused like any other. */
+    for (i = 0; i < count; i++)
+        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
+    ret =
+        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
+    hg_mem_free(sizes);
+    return ret;
+}
+
+hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
+{
+    if (attrs == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_create_attr", "an argument is NULL");
+    if (attrs->mem_type != HG_MEM_TYPE_HOST) {
+        hg_log_error(
+            "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
+        return HG_OPNOTSUPPORT;
+    }
+    return HG_Bulk_create(hg_class, count, buf_ptrs, buf_sizes, flags, handle);
+}
+
+hg_return_t HG_Bulk_free(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? hg_bulk_free(handle, "HG_Bulk_free")
+                                  : HG_SUCCESS;
+}
+
+hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
+{
+    hg_return_t ret = handle == HG_BULK_NULL || handle->layer != NULL
+        ? hg_bulk_check(handle, "HG_Bulk_ref_incr")
+        : HG_SUCCESS;
+
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(handle);
+    return ret;
+}
+
+hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_bind");
+
+    if (ret == HG_SUCCESS)
+        ret = hg_check_context(context, "HG_Bulk_bind");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (context->hg_class->layer != handle->layer)
+        return hg_log_misuse("bulk", "HG_Bulk_bind",
+            "handle and context are of different classes");
+    return hg_bulk_bind(handle, context->id);
+}
+
+/* The owner's address of a remote handle, if that is known. */
+static struct na_addr *hg_bulk_known_addr(const struct hg_bulk *bulk)
+{
+    struct na_addr *addr;
+
+    hg_enter(bulk->layer->lock);
+    addr = bulk->addr;
+    hg_leave(bulk->layer->lock);
+    return addr;
+}
+
+hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
+{
+    struct na_addr *addr;
+
+    if (hg_bulk_check(handle, "HG_Bulk_get_addr") != HG_SUCCESS ||
+        !hg_bulk_is_bound(handle))
+        return HG_ADDR_NULL;
+    if (!handle->remote)
+        return handle->layer->na_class->self_addr;
+    addr = hg_bulk_known_addr(handle);
+    if (addr != NULL || handle->owner == NULL ||
+        hg_bulk_look_up(handle, &addr) != HG_SUCCESS)
+        return addr;
+    na_addr_unref(addr);
+    return hg_bulk_known_addr(handle);
+}
+
+uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL) {
+        (void) hg_log_misuse(
+            "bulk", "HG_Bulk_get_context_id", "the handle is NULL");
+        return 0;
+    }
+    return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
+}
+
+hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
+    uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
+    uint32_t *actual_count)
+{
+    size_t at = (size_t) offset;
+    size_t left = (size_t) size;
+    uint32_t count = 0;
+    size_t segment = 0;
+    size_t length;
+    void *ptr;
+    hg_return_t ret;
+
+    (void) flags;
+    if (handle == HG_BULK_NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_access", "the handle is NULL");
+    if (size == 0 || max_count == 0)
+        return HG_SUCCESS;
+    ret = hg_bulk_check_access(handle, offset, size, 0);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (count < max_count &&
+        hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length)) {
+        if (buf_ptrs != NULL)
+            buf_ptrs[count] = ptr;
+        if (buf_sizes != NULL)
+            buf_sizes[count] = length;
+        count++;
+    }
+    if (actual_count != NULL)
+        *actual_count = count;
+    return HG_SUCCESS;
+}
+
+hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? handle->size : 0;
+}
+
+/* A handle of the request model may have more than the type can tell. */
+uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL)
+        return 0;
+    return handle->segment_count < UINT32_MAX ? (uint32_t) handle->segment_count
+                                              : UINT32_MAX;
+}
+
+uint8_t HG_Bulk_get_flags(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? (uint8_t) handle->flags : 0;
+}
+
+hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
+{
+    (void) flags;
+    return hg_bulk_check(handle, "HG_Bulk_get_serialize_size") == HG_SUCCESS
+        ? hg_bulk_serialize_size(handle)
+        : 0;
+}
+
+hg_return_t HG_Bulk_serialize(
+    void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
+{
+    hg_return_t ret = hg_bulk_write(handle, buf,
+        buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX,
+        "HG_Bulk_serialize");
+
+    (void) flags;
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
+}
+
+hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
+    const void *buf, hg_size_t buf_size)
+{
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_deserialize");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return hg_bulk_read(
+        hg_class->layer, handle, buf, (size_t) buf_size, "HG_Bulk_deserialize");
+}
+
+/* ---- Transfers of the request model ---- */
+
+/* The lock is held. */
+static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
+{
+    struct hg_bulk_request *request = hg_bulk_request_spare;
+
+    hg_bulk_request_spare = NULL;
+    if (request != NULL)
+        memset(request, 0, sizeof(*request));
+    else
+        request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
+    if (request == NULL)
+        hg_log_error("bulk", "no memory for a transfer");
+    else
+        request->context = context;
+    return request;
+}
+
+/* The lock is held. */
+static void hg_bulk_request_delete(struct hg_bulk_request *request)
+{
+    (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
+    if (hg_bulk_request_spare == NULL && !request->abandoned)
+        hg_bulk_request_spare = request;
+    else
         hg_mem_free(request);
 }
 
-static hg_return_t hg_bulk_request_issue(
-    struct hg_bulk_request *request, uintptr_t *ticket_p)
+/* Callback of the transfer. */
+static void hg_bulk_request_ended(struct hg_transfer *transfer)
 {
-    hg_return_t ret;
+    struct hg_bulk_request *request =
+        HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
+    struct hg_context *context = request->context;
 
-    hg_lock(&hg_bulk_request_lock);
-    ret = hg_ticket_issue(&hg_bulk_request_tickets, request, ticket_p);
-    hg_unlock(&hg_bulk_request_lock);
-    return ret;
-}
-
-static void hg_bulk_request_revoke(uintptr_t ticket)
-{
-    hg_lock(&hg_bulk_request_lock);
-    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
-    hg_unlock(&hg_bulk_request_lock);
-}
-
-/* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
- * may not be moved. */
-static hg_return_t hg_bulk_request_try(struct hg_context *context,
-    const struct hg_transfer_args *args, uintptr_t *ticket_p,
-    hg_return_t *result_p)
-{
-    uintptr_t ticket;
-    hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_transfer_now(&context->transfers, args, result_p);
-    if (ret == HG_SUCCESS && *result_p == HG_SUCCESS)
-        *ticket_p = ticket;
+    hg_transfer_fini(transfer);
+    hg_enter(context->lock);
+    if (request->abandoned)
+        hg_mem_free(request);
     else
-        hg_bulk_request_revoke(ticket);
-    return ret;
+        hg_wait_raise(context, &request->done);
+    hg_leave(context->lock);
 }
 
-/* A transfer that takes longer, or, with a `result` other than HG_SUCCESS, one
- * that ended so already. */
-static hg_return_t hg_bulk_request_begin(struct hg_context *context,
-    const struct hg_transfer_args *args, hg_return_t result,
-    uintptr_t *ticket_p)
-{
-    struct hg_bulk_request *made =
-        (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
-    uintptr_t ticket;
-    hg_return_t ret;
-
-    if (made == NULL) {
-        hg_log_error("bulk", "no memory for a request");
-        return HG_NOMEM;
-    }
-    made->context = context;
-    made->ret = result;
-    atomic_store(&made->done, result != HG_SUCCESS);
-    ret = hg_bulk_request_issue(made, &ticket);
-    if (ret != HG_SUCCESS)
-        goto free_request;
-    if (result == HG_SUCCESS)
-        ret = hg_transfer_start(
-            &context->transfers, args, hg_bulk_request_ended, made);
-    if (ret != HG_SUCCESS)
-        goto revoke;
-    *ticket_p = ticket;
-    return HG_SUCCESS;
-
-revoke:
-    hg_bulk_request_revoke(ticket);
-free_request:
-    hg_mem_free(made);
-    return ret;
-}
-
-/* HG_Bulk_transfer, inside the gate. */
 static hg_return_t hg_bulk_request_start(struct hg_context *context,
-    const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
+    const struct hg_transfer_args *args, uintptr_t *ticket_p)
 {
-    hg_return_t result = HG_SUCCESS;
-    uintptr_t ticket = 0;
-    hg_return_t ret;
+    struct hg_bulk_request *made;
+    hg_return_t ret = HG_NOMEM;
+    bool ended = false;
 
-    if (args->origin == NULL || args->local == NULL || request_p == NULL)
-        return hg_layer_refuse("HG_Bulk_transfer", "an argument is NULL");
-    ret = na_addr_check(
-        context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_bulk_request_try(context, args, &ticket, &result);
-    if (ret == HG_AGAIN || (ret == HG_SUCCESS && result != HG_SUCCESS))
-        ret = hg_bulk_request_begin(context, args, result, &ticket);
-    if (ret == HG_SUCCESS)
-        *request_p = (hg_bulk_request_t) ticket;
+    hg_enter(context->lock);
+    made = hg_bulk_request_new(context);
+    if (made != NULL)
+        ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
+    hg_leave(context->lock);
+    if (ret == HG_SUCCESS) {
+        *ticket_p = made->ticket;
+        ret = hg_transfer_start(&made->transfer, &context->transfers, args,
+            hg_bulk_request_ended, &ended);
+    }
+    if (ended) {
+        hg_transfer_fini(&made->transfer);
+        atomic_store_explicit(&made->done, true, memory_order_relaxed);
+    }
+    if (ret != HG_SUCCESS && made != NULL) {
+        hg_enter(context->lock);
+        hg_bulk_request_delete(made);
+        hg_leave(context->lock);
+    }
     return ret;
 }
 
@@ -35677,116 +34839,262 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     size_t local_offset, size_t size, hg_bulk_request_t *request)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
-    struct hg_transfer_args args = {op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size, 0};
+    const struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+    uintptr_t ticket = 0;
+    hg_return_t ret;
 
     if (request != NULL) /* nothing to wait for, unless it succeeds */
         *request = HG_BULK_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(hg_bulk_request_start(context, &args, request));
-}
-
-static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
-{
-    return hg_layer_refuse("HG_Bulk_wait",
-        request == HG_BULK_REQUEST_NULL
-            ? "request is NULL"
-            : "no such request: waited for already?");
-}
-
-/* Wait for the request. The first thread takes its result, the last one frees
- * it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and released while the
- * thread waits. */
-static hg_return_t hg_bulk_request_await(struct hg_context *context,
-    struct hg_bulk_request *request, hg_bulk_request_t ticket,
-    uint64_t deadline, bool *done_p, bool *taken_p)
-{
-    hg_return_t ret;
-
-    request->waiters++;
-    /* A wait that starts no handler, inside one or not. */
-    hg_unlock(&hg_bulk_request_lock);
-    hg_enter(context->lock);
-    ret = hg_wait_until(context, &request->done, false, deadline);
-    hg_leave(context->lock);
-    hg_lock(&hg_bulk_request_lock);
-    *done_p = ret == HG_SUCCESS;
-    *taken_p = *done_p && request->taken; /* by another thread */
-    if (*done_p && !*taken_p) {
-        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
-        request->taken = true;
-        ret = request->ret;
-    }
-    assert(request->waiters > 0);
-    request->waiters--;
-    if (request->taken && request->waiters == 0)
-        hg_mem_free(request);
+    if (request == NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_transfer", "request is NULL");
+    ret = na_addr_check(
+        context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_request_start(context, &args, &ticket);
+    if (ret == HG_SUCCESS)
+        *request = (hg_bulk_request_t) ticket;
     return ret;
-}
-
-/* One turn of progress: who waits for one transfer after the other that is over
- * when it is asked for would make none. */
-static void hg_bulk_request_turn(struct hg_context *context)
-{
-    static const _Atomic bool never = false;
-
-    hg_enter(context->lock);
-    (void) hg_wait_until(context, &never, false, 0);
-    hg_leave(context->lock);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
-    uint64_t deadline = hg_wait_deadline(timeout);
     struct hg_bulk_request *found;
-    hg_return_t ret = HG_INVALID_ARG;
+    const char *wrong = NULL;
     bool done = false;
-    bool taken = true;
-    bool turn = false;
+    hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    hg_lock(&hg_bulk_request_lock);
+    hg_enter(context->lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
-    if (found == &hg_bulk_request_over) {
-        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 ||
-            hg_wait_wants_news(deadline);
-        done = true;
-        taken = false;
-        ret = HG_SUCCESS;
-    } else if (found != NULL) {
-        ret = hg_bulk_request_await(
-            context, found, request, deadline, &done, &taken);
+    if (found == NULL) {
+        wrong = request == HG_BULK_REQUEST_NULL
+            ? "request is NULL"
+            : "no such request: waited for already?";
+        ret = HG_INVALID_ARG;
+    } else if (found->waited) {
+        wrong = "another thread waits for the request";
+        ret = HG_BUSY;
+    } else {
+        found->waited = true;
+        if (found->done &&
+            ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+            !hg_wait_is_driver())
+            (void) hg_wait_until(context, NULL, false, 0);
+        ret = hg_wait_until(
+            context, &found->done, false, hg_wait_deadline(timeout));
+        found->waited = false;
+        done = ret == HG_SUCCESS;
+        if (done) {
+            ret = found->transfer.ret;
+            hg_bulk_request_delete(found);
+        }
     }
-    hg_unlock(&hg_bulk_request_lock);
-    if (turn && !hg_wait_is_driver())
-        hg_bulk_request_turn(context);
-    if (taken)
-        return hg_layer_leave(hg_bulk_request_unknown(request));
-    if (status != HG_STATUS_IGNORE)
+    hg_leave(context->lock);
+    if (wrong != NULL)
+        (void) hg_log_misuse("bulk", "HG_Bulk_wait", wrong);
+    if (status != HG_STATUS_IGNORE && ret != HG_INVALID_ARG)
         *status = done ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret);
+    return ret;
 }
 
-HG_PRIVATE void hg_bulk_request_abandon_all(void)
+HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
 {
     struct hg_bulk_request *request;
 
-    hg_lock(&hg_bulk_request_lock);
+    hg_enter(context->lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
-        if (request == &hg_bulk_request_over)
-            continue;
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);
     }
-    hg_unlock(&hg_bulk_request_lock);
+    hg_mem_free(hg_bulk_request_spare);
+    hg_bulk_request_spare = NULL;
+    hg_leave(context->lock);
+}
+
+/* ---- Transfers of the callback model ---- */
+
+static void hg_bulk_call_fork_prepare(void)
+{
+    hg_lock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_fork_end(void)
+{
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_begin(void)
+{
+    hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+        hg_bulk_call_fork_end);
+}
+
+/* A ticket, with which the transfer can be canceled. */
+static hg_return_t hg_bulk_call_issue(struct hg_bulk_request *call)
+{
+    hg_return_t ret;
+
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+    hg_lock(&hg_bulk_call_lock);
+    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+    hg_unlock(&hg_bulk_call_lock);
+    return ret;
+}
+
+/* Nothing finds it from now on. With the last ticket the table goes. */
+static void hg_bulk_call_revoke(struct hg_bulk_request *call)
+{
+    if (call->ticket == 0)
+        return;
+    hg_lock(&hg_bulk_call_lock);
+    (void) hg_ticket_take(&hg_bulk_call_tickets, call->ticket);
+    if (hg_bulk_call_tickets.slots.count == 0)
+        (void) hg_ticket_take_any(&hg_bulk_call_tickets);
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+/* Callback of the transfer. */
+static void hg_bulk_call_ended(struct hg_transfer *transfer)
+{
+    struct hg_bulk_request *call =
+        HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
+
+    hg_bulk_call_revoke(call);
+    call->info.ret = transfer->ret;
+    if (call->callback != NULL)
+        (void) call->callback(&call->info);
+    hg_transfer_fini(transfer);
+    hg_mem_free(call);
+}
+
+/* Arguments that only the callback model can get wrong. `bind`: the origin's
+ * handle is to be a bound one. */
+static hg_return_t hg_bulk_call_check(struct hg_context *context,
+    const struct hg_transfer_args *args, bool bind, const char *function)
+{
+    const char *wrong = NULL;
+
+    if (args->origin != NULL && hg_bulk_is_bound(args->origin) != bind)
+        wrong = bind ? "the origin's handle is not bound"
+                     : "the origin's handle is bound: HG_Bulk_bind_transfer is "
+                       "for it";
+    else if (!bind && args->addr == NULL)
+        wrong = "the address is NULL";
+    else if (!bind && args->addr->na_class != context->hg_class->na_class)
+        wrong = "context, handles and address are of different classes";
+    return wrong != NULL ? hg_log_misuse("bulk", function, wrong) : HG_SUCCESS;
+}
+
+static hg_return_t hg_bulk_call_start(struct hg_context *context,
+    const struct hg_transfer_args *args, bool bind, hg_cb_t callback, void *arg,
+    hg_op_id_t *op_id, const char *function)
+{
+    struct hg_bulk_request *call = NULL;
+    hg_return_t ret = hg_check_context(context, function);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_call_check(context, args, bind, function);
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check(&context->transfers, args, function);
+    if (ret != HG_SUCCESS)
+        return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
+    call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
+    if (call == NULL) {
+        hg_log_error("bulk", "no memory for a transfer");
+        return HG_NOMEM;
+    }
+    call->context = context;
+    call->callback = callback;
+    call->info.arg = arg;
+    call->info.type = HG_CB_BULK;
+    call->info.info.bulk.origin_handle = args->origin;
+    call->info.info.bulk.local_handle = args->local;
+    call->info.info.bulk.op = args->op;
+    call->info.info.bulk.size = args->size;
+    if (op_id != HG_OP_ID_IGNORE) {
+        ret = hg_bulk_call_issue(call);
+        if (ret != HG_SUCCESS)
+            goto free_call;
+        *op_id = (hg_op_id_t) call->ticket;
+    }
+    ret = hg_transfer_start(
+        &call->transfer, &context->transfers, args, hg_bulk_call_ended, NULL);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    if (op_id != HG_OP_ID_IGNORE)
+        *op_id = HG_OP_ID_NULL;
+    hg_bulk_call_revoke(call);
+free_call:
+    hg_mem_free(call);
+    return ret;
+}
+
+hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    const struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    return hg_bulk_call_start(
+        context, &args, false, callback, arg, op_id, "HG_Bulk_transfer");
+}
+
+hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    const struct hg_transfer_args args = {op, NULL, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    return hg_bulk_call_start(
+        context, &args, true, callback, arg, op_id, "HG_Bulk_bind_transfer");
+}
+
+/* Memory is served by whichever context of the origin makes progress. */
+hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
+    hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
+    hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
+{
+    (void) origin_id;
+    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+}
+
+hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
+{
+    const struct na_class *na_class = NULL;
+    struct hg_bulk_request *call;
+    bool forked = false;
+
+    if (op_id == HG_OP_ID_NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_cancel", "the operation's id is NULL");
+    hg_lock(&hg_bulk_call_lock);
+    call = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_call_tickets, (uintptr_t) op_id);
+    if (call != NULL) { /* else it has ended */
+        na_class = call->context->hg_class->layer->na_class;
+        forked = na_class_is_forked(na_class);
+        if (!forked)
+            hg_transfer_cancel(&call->context->transfers, &call->transfer);
+    }
+    hg_unlock(&hg_bulk_call_lock);
+    return forked ? na_live_check(na_class, "HG_Bulk_cancel") : HG_SUCCESS;
 }
 
 /* ---- The names of the paper ---- */
@@ -35797,17 +35105,16 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
 {
     void **ptrs;
     size_t *sizes;
-    hg_return_t ret;
+    hg_return_t ret = HG_NOMEM;
     size_t i;
 
     if (segments == NULL || count == 0)
-        return hg_layer_refuse(
-            "HG_Bulk_handle_create_segments", "there are no segments");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_create_segments", "there are no segments");
     ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
     sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
     if (ptrs == NULL || sizes == NULL) {
         hg_log_error("bulk", "no memory for %zu segments", count);
-        ret = HG_NOMEM;
         goto free_arrays;
     }
     for (i = 0; i < count; i++) {
@@ -36762,25 +36069,24 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 }
 
 struct hg_stub_transfer {
+    struct hg_transfer transfer; /* first */
     struct hg_stub_flag flag;
-    hg_return_t ret;
 };
 
-static void hg_stub_moved(hg_return_t ret, void *arg)
+/* Callback of the transfer. */
+static void hg_stub_moved(struct hg_transfer *transfer)
 {
-    struct hg_stub_transfer *transfer = (struct hg_stub_transfer *) arg;
+    struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
 
-    transfer->ret = ret;
-    hg_stub_raise(&transfer->flag);
+    hg_transfer_fini(transfer);
+    hg_stub_raise(&moved->flag);
 }
 
 /* Wait for the end of the transfer. It is canceled when nobody waits for the
  * call any more (HG_CANCELED), and at `deadline` (HG_TIMEOUT): the reason. */
-static hg_return_t hg_stub_await_transfer(
-    const struct hg_stub_transfer *transfer, struct hg_handle *call,
-    struct hg_bulk *local, uint64_t deadline)
+static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
+    struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
 {
-    const struct hg_stub_flag *flag = &transfer->flag;
     hg_return_t why = HG_SUCCESS;
 
     while (!atomic_load(&flag->up)) {
@@ -36806,55 +36112,54 @@ static hg_return_t hg_stub_await_transfer(
 
 /* `timeout` in ms; HG_NO_DEADLINE: without a limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
-    const struct hg_transfer_args *args, unsigned timeout)
+    const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
     struct hg_transfer_home *home = &call->context->transfers;
     uint64_t deadline =
         timeout != HG_NO_DEADLINE ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
-    struct hg_stub_transfer transfer;
-    hg_return_t ret;
+    struct hg_stub_transfer moved;
+    hg_return_t ret = hg_transfer_check(home, args, function);
+    bool ended = false;
 
-    ret = hg_transfer_now(home, args, &transfer.ret);
-    if (ret == HG_SUCCESS)
-        return transfer.ret;
-    if (ret != HG_AGAIN)
-        return ret;
-    atomic_init(&transfer.flag.up, false);
-    transfer.flag.context = call->context;
-    ret = hg_transfer_start(home, args, hg_stub_moved, &transfer);
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_stub_await_transfer(&transfer, call, args->local, deadline) !=
-            HG_TIMEOUT ||
-        transfer.ret == HG_SUCCESS)
-        return transfer.ret;
+    memset(&moved, 0, sizeof(moved));
+    moved.flag.context = call->context;
+    ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (ended) {
+        hg_transfer_fini(&moved.transfer);
+        return moved.transfer.ret;
+    }
+    ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
+    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
+        return moved.transfer.ret;
     hg_log_warning("bulk",
-        "%s of %zu bytes of %s for \"%s\" did not end in %u ms: canceled",
-        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push", args->size,
-        hg_handle_peer(call), hg_handle_function(call), timeout);
+        "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
+        "canceled",
+        function, args->size, hg_handle_peer(call), hg_handle_function(call),
+        timeout);
     return HG_TIMEOUT;
 }
 
-/* The call and the caller's handle are those of a layer that is there. */
+/* The call is of a layer that is there. */
 static hg_return_t hg_stub_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout)
+    struct hg_transfer_args *args, void *buf, unsigned timeout,
+    const char *function)
 {
     const struct hg_class *hg_class = call->context->hg_class;
-    hg_return_t ret;
-
-    if (args->origin->layer != hg_class->layer)
-        return hg_layer_refuse(
-            "a transfer", "the call and the handle are of different classes");
-    ret = hg_bulk_create(hg_class->layer, 1, &buf, &args->size,
+    size_t size = (size_t) args->size;
+    hg_return_t ret = hg_bulk_create(hg_class->layer, 1, &buf, &size,
         args->op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
         &args->local);
+
     if (ret != HG_SUCCESS)
         return ret;
     args->addr = call->addr;
-    args->origin_context =
-        atomic_load_explicit(&call->peer_context, memory_order_relaxed);
     ret = hg_stub_transfer(call, args,
-        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms);
+        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms,
+        function);
     (void) hg_bulk_take_back(args->local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
@@ -36878,7 +36183,7 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
         ret = hg_wait_refuse();
     if (ret == HG_SUCCESS && args->size > 0)
-        ret = hg_stub_move(call, args, buf, timeout);
+        ret = hg_stub_move(call, args, buf, timeout, function);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);
     return ret;
@@ -36888,7 +36193,7 @@ static hg_return_t hg_stub_pull(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned timeout)
 {
     struct hg_transfer_args args = {
-        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size, 0};
+        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size};
 
     return hg_stub_begin_move(call, &args, buf, timeout);
 }
@@ -36897,7 +36202,7 @@ static hg_return_t hg_stub_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned timeout)
 {
     struct hg_transfer_args args = {
-        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size, 0};
+        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size};
 
     return hg_stub_begin_move(call, &args, (void *) (uintptr_t) buf, timeout);
 }
@@ -36965,7 +36270,7 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 /* #include "base/log.h" */
 /* #include "hg/inspect.h" */
 /* #include "hg/forward.h" */
-/* #include "hg/bulk_request.h" */
+/* #include "bulk/functions.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
 /* #include "hg/wait.h" */
@@ -37238,7 +36543,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         return ret;
     }
     hg_request_free_all(context);
-    hg_bulk_request_abandon_all();
+    hg_bulk_request_abandon_all(context);
     na_class = hg_class->na_class;
     hg_context_destroy(context);
     hg_class_destroy(hg_class);

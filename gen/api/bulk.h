@@ -84,8 +84,8 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
 /* A handle as bytes, and back. A handle that came from a peer may be serialized
  * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
- * serialized handle; HG_FAULT: the bulk layer is not initialised;
- * HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that has ended. */
+ * serialized handle; HG_FAULT: the bulk layer is not initialised, or that of
+ * the handle has ended; HG_INVALID_ARG: a NULL. */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
@@ -130,9 +130,9 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * HG_CHECKSUM_ERROR, with the option bulk_checksum.
  * With *status HG_FALSE the transfer is not over, and can be waited for again:
  * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
- * (logged): called from the proc of an output, or from a hook. HG_INVALID_ARG:
- * NULL, or freed by an earlier wait, by HG_Finalize, or by another thread's
- * wait for it: only one wait gets the result. Runs no handler. */
+ * (logged): another thread waits for it, or called from the proc of an output,
+ * or from a hook, before the transfer is over. HG_INVALID_ARG: NULL, or freed
+ * by an earlier wait or by HG_Finalize. Runs no handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 

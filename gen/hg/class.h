@@ -16,7 +16,7 @@
 #define HG_GEN_HG_CLASS_H
 
 #include "base/clock.h"
-#include "hg/bulk.h"
+#include "bulk/bulk.h"
 #include "hg/registry.h"
 
 /* What each context counts, by the members of struct hg_counters. */

@@ -197,9 +197,9 @@ static hg_return_t hg_context_progress_both(
         hg_return_t ret;
 
         hg_leave(context->lock);
-        hg_enter(context->transfers.lock);
+        hg_enter(context->transfers.layer->lock);
         (void) na_progress(context->transfers.context, 0, 0);
-        hg_leave(context->transfers.lock);
+        hg_leave(context->transfers.layer->lock);
         hg_enter(context->lock);
         ret = na_progress(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
@@ -330,6 +330,7 @@ HG_PRIVATE void hg_context_sum(
     struct hg_class *hg_class, struct hg_counters *sum_p)
 {
     uint64_t counts[HG_COUNTS];
+    struct hg_bulk_layer *layer = hg_class->layer;
     struct na_link *link;
 
     sum_p->in_flight = 0;
@@ -356,9 +357,11 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
-    sum_p->bulk_damaged = atomic_load(&hg_class->layer->transfers_damaged);
-    sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
-    sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
+    hg_enter(layer->lock);
+    sum_p->bulk_damaged = layer->transfers_damaged;
+    sum_p->bulk_bytes_pulled = layer->bytes_pulled;
+    sum_p->bulk_bytes_pushed = layer->bytes_pushed;
+    hg_leave(layer->lock);
 }
 
 /* ---- Life ---- */
@@ -419,8 +422,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         return HG_NOMEM;
     }
     context->lock = hg_class->lock;
-    hg_transfer_home_init(
-        &context->transfers, na_class_core_of(hg_class->layer->na_class)->lock);
+    hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
@@ -463,7 +465,6 @@ remove:
     na_live_remove(NA_LIVE_CONTEXT, context);
 drop_pool:
     hg_handle_drop_pool(context);
-    hg_transfer_home_fini(&context->transfers);
     hg_mem_free(context);
     return ret;
 }
@@ -475,7 +476,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_enter(context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_leave(context->lock);
-    return quiet && atomic_load(&context->transfers.under_way) == 0 &&
+    return quiet && hg_transfer_home_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
 
@@ -504,7 +505,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
-    hg_transfer_home_fini(&context->transfers);
     hg_mem_free(context);
 }
 
@@ -562,7 +562,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        atomic_load(&context->transfers.under_way));
+        hg_transfer_home_count(&context->transfers));
     hg_leave(context->lock);
 }
 
@@ -598,13 +598,13 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        atomic_store(&context->transfers.left, true);
+        hg_transfer_home_leave(&context->transfers);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            atomic_load(&context->transfers.under_way), left);
+            hg_transfer_home_count(&context->transfers), left);
         hg_enter(context->lock);
         hg_share_leave(&context->share);
         hg_leave(context->lock);

@@ -337,7 +337,9 @@ static void hg_endpoint_count(
     counters->rpc_req_extra_count = sum.inputs_fetched;
     counters->rpc_resp_extra_count = sum.outputs_fetched;
     counters->rpc_req_recv_active_count = sum.unanswered;
-    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+    hg_enter(hg_class->layer->lock);
+    counters->bulk_count = hg_class->layer->transfers_done;
+    hg_leave(hg_class->layer->lock);
 }
 
 static void hg_endpoint_describe_counters(
@@ -633,7 +635,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        atomic_load(&context->transfers.under_way) == 0 &&
+        hg_transfer_home_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
     hg_leave(context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);

@@ -36,7 +36,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "hg/bulk_transfer.h"
+#include "bulk/transfer.h"
 #include "hg/class.h"
 #include "hg/deadline.h"
 #include "hg/header.h"

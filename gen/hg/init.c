@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "hg/inspect.h"
 #include "hg/forward.h"
-#include "hg/bulk_request.h"
+#include "bulk/functions.h"
 #include "hg/layer.h"
 #include "hg/request.h"
 #include "hg/wait.h"
@@ -293,7 +293,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         return ret;
     }
     hg_request_free_all(context);
-    hg_bulk_request_abandon_all();
+    hg_bulk_request_abandon_all(context);
     na_class = hg_class->na_class;
     hg_context_destroy(context);
     hg_class_destroy(hg_class);

@@ -135,48 +135,55 @@ static void hg_inspect_say_calls(
     }
 }
 
+/* The bulk class's lock is held. */
 static void hg_inspect_say_transfers(
     struct hg_inspect_text *text, struct hg_context *context)
 {
-    unsigned max = atomic_load(&context->transfers.under_way) + 1;
-    struct hg_transfer_view *views =
-        (struct hg_transfer_view *) hg_mem_calloc(max, sizeof(*views));
-    unsigned count = 0;
-    unsigned i;
+    const struct na_link *list = &context->transfers.transfers;
+    const struct na_link *link;
 
-    if (views == NULL ||
-        !hg_transfer_look(&context->transfers, views, max, &count))
-        text->ret = HG_AGAIN;
-    for (i = 0; i < count; i++) {
+    for (link = list->next; link != list; link = link->next) {
+        const struct hg_transfer *transfer =
+            HG_CONTAINER_OF(link, struct hg_transfer, link);
+
         (void) hg_inspect_say(text,
-            views[i].ended
-                ? "    bulk %s %s: %zu bytes, ended, its callback is to be run"
-                : "    bulk %s %s: %zu bytes, %zu begun",
-            views[i].op == HG_BULK_PULL ? "pull from" : "push to",
-            views[i].peer, views[i].size, views[i].begun);
-        hg_inspect_say_age(text, context, views[i].began);
+            transfer->ended ? "    bulk %s %s: %" PRIu64
+                              " bytes, ended, its callback is to be run"
+                            : "    bulk %s %s: %" PRIu64 " bytes, %" PRIu64
+                              " begun",
+            transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
+            hg_transfer_peer_name(&transfer->args), transfer->args.size,
+            transfer->cut);
+        hg_inspect_say_age(text, context, transfer->began);
     }
-    hg_mem_free(views);
 }
 
 /* The lock is held. */
 static void hg_inspect_say_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
+    struct hg_monitor *bulk_lock = context->transfers.layer->lock;
+    bool looked = hg_enter_try(bulk_lock);
+
     (void) hg_inspect_say(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
         context->id,
         hg_inspect_count_calls(&context->origins) +
             hg_inspect_count_calls(&context->targets),
-        atomic_load(&context->transfers.under_way),
-        atomic_load(&context->sending), atomic_load(&context->lookups),
+        looked ? context->transfers.count : 0, atomic_load(&context->sending),
+        atomic_load(&context->lookups),
         na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
                                                     : "",
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
     hg_inspect_say_calls(text, &context->origins);
     hg_inspect_say_calls(text, &context->targets);
-    hg_inspect_say_transfers(text, context);
+    if (looked) {
+        hg_inspect_say_transfers(text, context);
+        hg_leave(bulk_lock);
+    } else {
+        text->ret = HG_AGAIN;
+    }
 }
 
 static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)

@@ -57,11 +57,6 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     return bulk;
 }
 
-HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret)
-{
-    return ret;
-}
-
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
 {
     atomic_store(&hg_layer_bulk, bulk);

@@ -35,7 +35,6 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 /* The same for what makes and serializes bulk handles. `function` NULL: the
  * caller knows what to do without, and nothing is logged. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
-HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret);
 HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */

@@ -258,25 +258,24 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 }
 
 struct hg_stub_transfer {
+    struct hg_transfer transfer; /* first */
     struct hg_stub_flag flag;
-    hg_return_t ret;
 };
 
-static void hg_stub_moved(hg_return_t ret, void *arg)
+/* Callback of the transfer. */
+static void hg_stub_moved(struct hg_transfer *transfer)
 {
-    struct hg_stub_transfer *transfer = (struct hg_stub_transfer *) arg;
+    struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
 
-    transfer->ret = ret;
-    hg_stub_raise(&transfer->flag);
+    hg_transfer_fini(transfer);
+    hg_stub_raise(&moved->flag);
 }
 
 /* Wait for the end of the transfer. It is canceled when nobody waits for the
  * call any more (HG_CANCELED), and at `deadline` (HG_TIMEOUT): the reason. */
-static hg_return_t hg_stub_await_transfer(
-    const struct hg_stub_transfer *transfer, struct hg_handle *call,
-    struct hg_bulk *local, uint64_t deadline)
+static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
+    struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
 {
-    const struct hg_stub_flag *flag = &transfer->flag;
     hg_return_t why = HG_SUCCESS;
 
     while (!atomic_load(&flag->up)) {
@@ -302,55 +301,54 @@ static hg_return_t hg_stub_await_transfer(
 
 /* `timeout` in ms; HG_NO_DEADLINE: without a limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
-    const struct hg_transfer_args *args, unsigned timeout)
+    const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
     struct hg_transfer_home *home = &call->context->transfers;
     uint64_t deadline =
         timeout != HG_NO_DEADLINE ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
-    struct hg_stub_transfer transfer;
-    hg_return_t ret;
+    struct hg_stub_transfer moved;
+    hg_return_t ret = hg_transfer_check(home, args, function);
+    bool ended = false;
 
-    ret = hg_transfer_now(home, args, &transfer.ret);
-    if (ret == HG_SUCCESS)
-        return transfer.ret;
-    if (ret != HG_AGAIN)
-        return ret;
-    atomic_init(&transfer.flag.up, false);
-    transfer.flag.context = call->context;
-    ret = hg_transfer_start(home, args, hg_stub_moved, &transfer);
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_stub_await_transfer(&transfer, call, args->local, deadline) !=
-            HG_TIMEOUT ||
-        transfer.ret == HG_SUCCESS)
-        return transfer.ret;
+    memset(&moved, 0, sizeof(moved));
+    moved.flag.context = call->context;
+    ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (ended) {
+        hg_transfer_fini(&moved.transfer);
+        return moved.transfer.ret;
+    }
+    ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
+    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
+        return moved.transfer.ret;
     hg_log_warning("bulk",
-        "%s of %zu bytes of %s for \"%s\" did not end in %u ms: canceled",
-        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push", args->size,
-        hg_handle_peer(call), hg_handle_function(call), timeout);
+        "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
+        "canceled",
+        function, args->size, hg_handle_peer(call), hg_handle_function(call),
+        timeout);
     return HG_TIMEOUT;
 }
 
-/* The call and the caller's handle are those of a layer that is there. */
+/* The call is of a layer that is there. */
 static hg_return_t hg_stub_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout)
+    struct hg_transfer_args *args, void *buf, unsigned timeout,
+    const char *function)
 {
     const struct hg_class *hg_class = call->context->hg_class;
-    hg_return_t ret;
-
-    if (args->origin->layer != hg_class->layer)
-        return hg_layer_refuse(
-            "a transfer", "the call and the handle are of different classes");
-    ret = hg_bulk_create(hg_class->layer, 1, &buf, &args->size,
+    size_t size = (size_t) args->size;
+    hg_return_t ret = hg_bulk_create(hg_class->layer, 1, &buf, &size,
         args->op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
         &args->local);
+
     if (ret != HG_SUCCESS)
         return ret;
     args->addr = call->addr;
-    args->origin_context =
-        atomic_load_explicit(&call->peer_context, memory_order_relaxed);
     ret = hg_stub_transfer(call, args,
-        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms);
+        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms,
+        function);
     (void) hg_bulk_take_back(args->local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
@@ -374,7 +372,7 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
         ret = hg_wait_refuse();
     if (ret == HG_SUCCESS && args->size > 0)
-        ret = hg_stub_move(call, args, buf, timeout);
+        ret = hg_stub_move(call, args, buf, timeout, function);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);
     return ret;
@@ -384,7 +382,7 @@ static hg_return_t hg_stub_pull(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned timeout)
 {
     struct hg_transfer_args args = {
-        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size, 0};
+        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size};
 
     return hg_stub_begin_move(call, &args, buf, timeout);
 }
@@ -393,7 +391,7 @@ static hg_return_t hg_stub_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned timeout)
 {
     struct hg_transfer_args args = {
-        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size, 0};
+        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size};
 
     return hg_stub_begin_move(call, &args, (void *) (uintptr_t) buf, timeout);
 }

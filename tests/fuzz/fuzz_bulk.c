@@ -34,7 +34,8 @@ static struct hg_bulk_layer *fuzz_layer(void)
 static void fuzz_check(const struct hg_bulk *bulk)
 {
     uint64_t total = 0;
-    size_t within;
+    struct hg_transfer_side side = {0, 0};
+    uint64_t within;
     size_t i;
 
     if (!bulk->remote || bulk->mem_count == 0 || bulk->segment_count == 0)
@@ -43,10 +44,11 @@ static void fuzz_check(const struct hg_bulk *bulk)
         total += bulk->mems[i]->size;
     if (total != bulk->size)
         abort();
-    for (i = 0; i < 4; i++) {
-        size_t mem = hg_bulk_find_mem(bulk, bulk->size / 4 * i, &within);
+    for (i = 0; i < 4 && bulk->size > 0; i++) {
+        const struct na_mem_handle *mem =
+            hg_transfer_find(&side, bulk, bulk->size / 4 * i, &within);
 
-        if (mem >= bulk->mem_count || within > bulk->mems[mem]->size)
+        if (side.mem >= bulk->mem_count || within >= mem->size)
             abort();
     }
 }

@@ -65,7 +65,7 @@ static void ends_check_empty(struct engine *engine)
     engine_check_empty(engine);
     for (i = 0; i < 2; i++) {
         HG_CHECK(hg_list_is_empty(&contexts[i]->unsaid));
-        HG_CHECK_EQ_INT(contexts[i]->transfers.under_way, 0);
+        HG_CHECK_EQ_INT(contexts[i]->transfers.count, 0);
         for (kind = 0; kind < HG_SHARE_KINDS; kind++)
             HG_CHECK_EQ_U64(
                 hg_share_total(&contexts[i]->share, (enum hg_share_kind) kind),

@@ -631,27 +631,38 @@ HG_TEST(bulk_is_not_freed_while_it_is_being_copied)
     struct share_siege siege;
     struct share_owner owner;
     struct hg_bulk *alias = NULL;
+    struct hg_monitor *lock;
     size_t size = 100;
+    bool withdrawn;
     pthread_t thread;
 
     share_open(&siege, 0);
+    lock = siege.engine.a.layer->lock;
     HG_CHECK_OK(hg_bulk_create(
         siege.engine.a.layer, 1, NULL, &size, HG_BULK_READWRITE, &owner.bulk));
     atomic_init(&owner.freed, false);
     size = hg_bulk_serialize_size(owner.bulk);
     HG_CHECK_OK(hg_bulk_serialize(owner.bulk, bytes, sizeof(bytes)));
     HG_CHECK_OK(hg_bulk_deserialize(siege.engine.a.layer, bytes, size, &alias));
-    HG_CHECK(hg_bulk_hold(alias));
+    hg_enter(lock);
+    hg_bulk_hold(alias);
+    hg_leave(lock);
     HG_CHECK(pthread_create(&thread, NULL, share_withdraw, &owner) == 0);
-    while ((atomic_load(&owner.bulk->holds) & HG_BULK_WITHDRAWN) == 0)
+    do {
         (void) sched_yield();
+        hg_enter(lock);
+        withdrawn = owner.bulk->withdrawn;
+        hg_leave(lock);
+    } while (!withdrawn);
     HG_CHECK(!atomic_load(&owner.freed));
     hg_test_expect_log("a bulk handle of this process was freed");
-    HG_CHECK(!hg_bulk_hold(alias));
+    HG_CHECK_RET(hg_bulk_check_access(alias, 0, 1, 0), HG_NOENTRY);
     /* Nor does a description that an alias is just writing expose it again. */
     HG_CHECK_RET(hg_bulk_publish(owner.bulk), HG_NOENTRY);
     HG_CHECK(!atomic_load(&owner.freed));
+    hg_enter(lock);
     hg_bulk_release(alias);
+    hg_leave(lock);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK(atomic_load(&owner.freed));
     hg_bulk_unref(owner.bulk);

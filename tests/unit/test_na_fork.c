@@ -32,7 +32,6 @@ static unsigned forked_locks(
     unsigned n = 0;
 
     locks[n++] = &hg_layer_mutex;
-    locks[n++] = &hg_bulk_request_lock;
     locks[n++] = &hg_init_state.context->lock->mutex;
     locks[n++] = &core->list_lock;
     locks[n++] = &context->queue.waker.mutex;

@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* functions: see functions.h. */
+#include "bulk/functions.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "bulk/transfer.h"
+#include "hg/check.h"
+#include "hg/layer.h"
+#include "hg/ticket.h"
+#include "hg/wait.h"
+#include "na/addr.h"
+#include "na/live.h"
+
+/* A transfer of the application's, of either model. */
+struct hg_bulk_request {
+    struct hg_transfer transfer;
+    struct hg_context *context;
+    uintptr_t ticket; /* 0: none */
+    /* Request model. */
+    _Atomic bool done;
+    bool waited;    /* a thread is in HG_Bulk_wait for it */
+    bool abandoned; /* by HG_Finalize */
+    /* Callback model. */
+    hg_cb_t callback; /* may be NULL */
+    struct hg_cb_info info;
+};
+
+/* Of the request model, and one that is free for the next transfer. */
+static struct hg_tickets hg_bulk_request_tickets;
+static struct hg_bulk_request *hg_bulk_request_spare;
+static unsigned hg_bulk_request_waits; /* for transfers that had ended */
+
+/* One of so many of these makes progress, or a thread that only moves data
+ * which needs no action of the peer would make none. */
+#define HG_BULK_REQUEST_TURN 16u
+
+/* Of the callback model: each until its callback runs. */
+static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_tickets hg_bulk_call_tickets;
+static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
+
+/* ---- Handles: what both models do ---- */
+
+/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
+ * ended, or is the parent's of a child of fork. All logged. */
+static hg_return_t hg_bulk_check(
+    const struct hg_bulk *bulk, const char *function)
+{
+    if (bulk == NULL)
+        return hg_log_misuse("bulk", function, "the handle is NULL");
+    if (bulk->layer != NULL)
+        return na_live_check(bulk->layer->na_class, function);
+    (void) hg_log_misuse(
+        "bulk", function, "the bulk layer of a handle has ended");
+    return HG_FAULT;
+}
+
+/* A handle may outlive its layer. */
+static hg_return_t hg_bulk_free(struct hg_bulk *bulk, const char *function)
+{
+    hg_return_t ret = bulk == NULL || bulk->layer != NULL
+        ? hg_bulk_check(bulk, function)
+        : HG_SUCCESS;
+
+    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
+}
+
+static hg_return_t hg_bulk_write(
+    struct hg_bulk *bulk, void *buf, size_t buf_size, const char *function)
+{
+    hg_return_t ret = hg_bulk_check(bulk, function);
+
+    if (ret == HG_SUCCESS && buf == NULL)
+        ret = hg_log_misuse("bulk", function, "buf is NULL");
+    return ret == HG_SUCCESS ? hg_bulk_serialize(bulk, buf, buf_size) : ret;
+}
+
+static hg_return_t hg_bulk_read(struct hg_bulk_layer *layer, hg_bulk_t *handle,
+    const void *buf, size_t buf_size, const char *function)
+{
+    if (handle == NULL || buf == NULL)
+        return hg_log_misuse("bulk", function, "an argument is NULL");
+    return hg_bulk_deserialize(layer, buf, buf_size, handle);
+}
+
+/* ---- Handles of the request model ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
+    const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
+{
+    struct hg_bulk_layer *layer = hg_layer_enter_bulk("HG_Bulk_handle_create");
+
+    if (layer == NULL)
+        return HG_FAULT;
+    if (handle == NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_handle_create", "handle is NULL");
+    return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
+{
+    return hg_bulk_free(handle, "HG_Bulk_handle_free");
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
+    size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned int *actual_count)
+{
+    size_t segment = 0;
+    unsigned n = 0;
+    hg_return_t ret;
+
+    if (handle == NULL || actual_count == NULL ||
+        (max_count > 0 && (buf_ptrs == NULL || buf_sizes == NULL)))
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_access", "an argument is NULL");
+    ret = hg_bulk_check_access(handle, offset, size, flags);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (n < max_count &&
+        hg_bulk_next_run(
+            handle, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
+        n++;
+    *actual_count = n;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
+{
+    return handle != NULL ? handle->size : 0;
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
+{
+    return handle != NULL ? handle->segment_count : 0;
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
+{
+    return handle != NULL && hg_layer_enter_bulk(NULL) != NULL &&
+            handle->layer != NULL
+        ? hg_bulk_serialize_size(handle)
+        : 0;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
+    void *buf, size_t buf_size, hg_bulk_t handle)
+{
+    if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
+        return HG_FAULT;
+    return hg_bulk_write(handle, buf, buf_size, "HG_Bulk_handle_serialize");
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
+    hg_bulk_t *handle, const void *buf, size_t buf_size)
+{
+    struct hg_bulk_layer *layer =
+        hg_layer_enter_bulk("HG_Bulk_handle_deserialize");
+
+    if (layer == NULL)
+        return HG_FAULT;
+    return hg_bulk_read(
+        layer, handle, buf, buf_size, "HG_Bulk_handle_deserialize");
+}
+
+/* ---- Handles of the callback model ---- */
+
+hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    hg_bulk_t *handle)
+{
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_create");
+    size_t *sizes;
+    uint32_t i;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
+    sizes = (size_t *) hg_mem_calloc((size_t) count + 1, sizeof(sizes[0]));
+    if (sizes == NULL) {
+        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
+        return HG_NOMEM;
+    }
+    /* A size that no memory has is refused like any other. */
+    for (i = 0; i < count; i++)
+        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
+    ret =
+        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
+    hg_mem_free(sizes);
+    return ret;
+}
+
+hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
+{
+    if (attrs == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_create_attr", "an argument is NULL");
+    if (attrs->mem_type != HG_MEM_TYPE_HOST) {
+        hg_log_error(
+            "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
+        return HG_OPNOTSUPPORT;
+    }
+    return HG_Bulk_create(hg_class, count, buf_ptrs, buf_sizes, flags, handle);
+}
+
+hg_return_t HG_Bulk_free(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? hg_bulk_free(handle, "HG_Bulk_free")
+                                  : HG_SUCCESS;
+}
+
+hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
+{
+    hg_return_t ret = handle == HG_BULK_NULL || handle->layer != NULL
+        ? hg_bulk_check(handle, "HG_Bulk_ref_incr")
+        : HG_SUCCESS;
+
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(handle);
+    return ret;
+}
+
+hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_bind");
+
+    if (ret == HG_SUCCESS)
+        ret = hg_check_context(context, "HG_Bulk_bind");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (context->hg_class->layer != handle->layer)
+        return hg_log_misuse("bulk", "HG_Bulk_bind",
+            "handle and context are of different classes");
+    return hg_bulk_bind(handle, context->id);
+}
+
+/* The owner's address of a remote handle, if that is known. */
+static struct na_addr *hg_bulk_known_addr(const struct hg_bulk *bulk)
+{
+    struct na_addr *addr;
+
+    hg_enter(bulk->layer->lock);
+    addr = bulk->addr;
+    hg_leave(bulk->layer->lock);
+    return addr;
+}
+
+hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
+{
+    struct na_addr *addr;
+
+    if (hg_bulk_check(handle, "HG_Bulk_get_addr") != HG_SUCCESS ||
+        !hg_bulk_is_bound(handle))
+        return HG_ADDR_NULL;
+    if (!handle->remote)
+        return handle->layer->na_class->self_addr;
+    addr = hg_bulk_known_addr(handle);
+    if (addr != NULL || handle->owner == NULL ||
+        hg_bulk_look_up(handle, &addr) != HG_SUCCESS)
+        return addr;
+    na_addr_unref(addr);
+    return hg_bulk_known_addr(handle);
+}
+
+uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL) {
+        (void) hg_log_misuse(
+            "bulk", "HG_Bulk_get_context_id", "the handle is NULL");
+        return 0;
+    }
+    return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
+}
+
+hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
+    uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
+    uint32_t *actual_count)
+{
+    size_t at = (size_t) offset;
+    size_t left = (size_t) size;
+    uint32_t count = 0;
+    size_t segment = 0;
+    size_t length;
+    void *ptr;
+    hg_return_t ret;
+
+    (void) flags;
+    if (handle == HG_BULK_NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_access", "the handle is NULL");
+    if (size == 0 || max_count == 0)
+        return HG_SUCCESS;
+    ret = hg_bulk_check_access(handle, offset, size, 0);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (count < max_count &&
+        hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length)) {
+        if (buf_ptrs != NULL)
+            buf_ptrs[count] = ptr;
+        if (buf_sizes != NULL)
+            buf_sizes[count] = length;
+        count++;
+    }
+    if (actual_count != NULL)
+        *actual_count = count;
+    return HG_SUCCESS;
+}
+
+hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? handle->size : 0;
+}
+
+/* A handle of the request model may have more than the type can tell. */
+uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL)
+        return 0;
+    return handle->segment_count < UINT32_MAX ? (uint32_t) handle->segment_count
+                                              : UINT32_MAX;
+}
+
+uint8_t HG_Bulk_get_flags(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? (uint8_t) handle->flags : 0;
+}
+
+hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
+{
+    (void) flags;
+    return hg_bulk_check(handle, "HG_Bulk_get_serialize_size") == HG_SUCCESS
+        ? hg_bulk_serialize_size(handle)
+        : 0;
+}
+
+hg_return_t HG_Bulk_serialize(
+    void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
+{
+    hg_return_t ret = hg_bulk_write(handle, buf,
+        buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX,
+        "HG_Bulk_serialize");
+
+    (void) flags;
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
+}
+
+hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
+    const void *buf, hg_size_t buf_size)
+{
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_deserialize");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return hg_bulk_read(
+        hg_class->layer, handle, buf, (size_t) buf_size, "HG_Bulk_deserialize");
+}
+
+/* ---- Transfers of the request model ---- */
+
+/* The lock is held. */
+static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
+{
+    struct hg_bulk_request *request = hg_bulk_request_spare;
+
+    hg_bulk_request_spare = NULL;
+    if (request != NULL)
+        memset(request, 0, sizeof(*request));
+    else
+        request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
+    if (request == NULL)
+        hg_log_error("bulk", "no memory for a transfer");
+    else
+        request->context = context;
+    return request;
+}
+
+/* The lock is held. */
+static void hg_bulk_request_delete(struct hg_bulk_request *request)
+{
+    (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
+    if (hg_bulk_request_spare == NULL && !request->abandoned)
+        hg_bulk_request_spare = request;
+    else
+        hg_mem_free(request);
+}
+
+/* Callback of the transfer. */
+static void hg_bulk_request_ended(struct hg_transfer *transfer)
+{
+    struct hg_bulk_request *request =
+        HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
+    struct hg_context *context = request->context;
+
+    hg_transfer_fini(transfer);
+    hg_enter(context->lock);
+    if (request->abandoned)
+        hg_mem_free(request);
+    else
+        hg_wait_raise(context, &request->done);
+    hg_leave(context->lock);
+}
+
+static hg_return_t hg_bulk_request_start(struct hg_context *context,
+    const struct hg_transfer_args *args, uintptr_t *ticket_p)
+{
+    struct hg_bulk_request *made;
+    hg_return_t ret = HG_NOMEM;
+    bool ended = false;
+
+    hg_enter(context->lock);
+    made = hg_bulk_request_new(context);
+    if (made != NULL)
+        ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
+    hg_leave(context->lock);
+    if (ret == HG_SUCCESS) {
+        *ticket_p = made->ticket;
+        ret = hg_transfer_start(&made->transfer, &context->transfers, args,
+            hg_bulk_request_ended, &ended);
+    }
+    if (ended) {
+        hg_transfer_fini(&made->transfer);
+        atomic_store_explicit(&made->done, true, memory_order_relaxed);
+    }
+    if (ret != HG_SUCCESS && made != NULL) {
+        hg_enter(context->lock);
+        hg_bulk_request_delete(made);
+        hg_leave(context->lock);
+    }
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
+    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+    size_t local_offset, size_t size, hg_bulk_request_t *request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
+    const struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+    uintptr_t ticket = 0;
+    hg_return_t ret;
+
+    if (request != NULL) /* nothing to wait for, unless it succeeds */
+        *request = HG_BULK_REQUEST_NULL;
+    if (context == NULL)
+        return HG_FAULT;
+    if (request == NULL)
+        return hg_log_misuse("bulk", "HG_Bulk_transfer", "request is NULL");
+    ret = na_addr_check(
+        context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_request_start(context, &args, &ticket);
+    if (ret == HG_SUCCESS)
+        *request = (hg_bulk_request_t) ticket;
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_wait(
+    hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
+{
+    struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_bulk_request *found;
+    const char *wrong = NULL;
+    bool done = false;
+    hg_return_t ret;
+
+    if (context == NULL)
+        return HG_FAULT;
+    hg_enter(context->lock);
+    found = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) request);
+    if (found == NULL) {
+        wrong = request == HG_BULK_REQUEST_NULL
+            ? "request is NULL"
+            : "no such request: waited for already?";
+        ret = HG_INVALID_ARG;
+    } else if (found->waited) {
+        wrong = "another thread waits for the request";
+        ret = HG_BUSY;
+    } else {
+        found->waited = true;
+        if (found->done &&
+            ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+            !hg_wait_is_driver())
+            (void) hg_wait_until(context, NULL, false, 0);
+        ret = hg_wait_until(
+            context, &found->done, false, hg_wait_deadline(timeout));
+        found->waited = false;
+        done = ret == HG_SUCCESS;
+        if (done) {
+            ret = found->transfer.ret;
+            hg_bulk_request_delete(found);
+        }
+    }
+    hg_leave(context->lock);
+    if (wrong != NULL)
+        (void) hg_log_misuse("bulk", "HG_Bulk_wait", wrong);
+    if (status != HG_STATUS_IGNORE && ret != HG_INVALID_ARG)
+        *status = done ? HG_TRUE : HG_FALSE;
+    return ret;
+}
+
+HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
+{
+    struct hg_bulk_request *request;
+
+    hg_enter(context->lock);
+    while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
+                &hg_bulk_request_tickets)) != NULL) {
+        request->abandoned = true;
+        if (request->done)
+            hg_mem_free(request);
+    }
+    hg_mem_free(hg_bulk_request_spare);
+    hg_bulk_request_spare = NULL;
+    hg_leave(context->lock);
+}
+
+/* ---- Transfers of the callback model ---- */
+
+static void hg_bulk_call_fork_prepare(void)
+{
+    hg_lock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_fork_end(void)
+{
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_begin(void)
+{
+    hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+        hg_bulk_call_fork_end);
+}
+
+/* A ticket, with which the transfer can be canceled. */
+static hg_return_t hg_bulk_call_issue(struct hg_bulk_request *call)
+{
+    hg_return_t ret;
+
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+    hg_lock(&hg_bulk_call_lock);
+    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+    hg_unlock(&hg_bulk_call_lock);
+    return ret;
+}
+
+/* Nothing finds it from now on. With the last ticket the table goes. */
+static void hg_bulk_call_revoke(struct hg_bulk_request *call)
+{
+    if (call->ticket == 0)
+        return;
+    hg_lock(&hg_bulk_call_lock);
+    (void) hg_ticket_take(&hg_bulk_call_tickets, call->ticket);
+    if (hg_bulk_call_tickets.slots.count == 0)
+        (void) hg_ticket_take_any(&hg_bulk_call_tickets);
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+/* Callback of the transfer. */
+static void hg_bulk_call_ended(struct hg_transfer *transfer)
+{
+    struct hg_bulk_request *call =
+        HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
+
+    hg_bulk_call_revoke(call);
+    call->info.ret = transfer->ret;
+    if (call->callback != NULL)
+        (void) call->callback(&call->info);
+    hg_transfer_fini(transfer);
+    hg_mem_free(call);
+}
+
+/* Arguments that only the callback model can get wrong. `bind`: the origin's
+ * handle is to be a bound one. */
+static hg_return_t hg_bulk_call_check(struct hg_context *context,
+    const struct hg_transfer_args *args, bool bind, const char *function)
+{
+    const char *wrong = NULL;
+
+    if (args->origin != NULL && hg_bulk_is_bound(args->origin) != bind)
+        wrong = bind ? "the origin's handle is not bound"
+                     : "the origin's handle is bound: HG_Bulk_bind_transfer is "
+                       "for it";
+    else if (!bind && args->addr == NULL)
+        wrong = "the address is NULL";
+    else if (!bind && args->addr->na_class != context->hg_class->na_class)
+        wrong = "context, handles and address are of different classes";
+    return wrong != NULL ? hg_log_misuse("bulk", function, wrong) : HG_SUCCESS;
+}
+
+static hg_return_t hg_bulk_call_start(struct hg_context *context,
+    const struct hg_transfer_args *args, bool bind, hg_cb_t callback, void *arg,
+    hg_op_id_t *op_id, const char *function)
+{
+    struct hg_bulk_request *call = NULL;
+    hg_return_t ret = hg_check_context(context, function);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_call_check(context, args, bind, function);
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check(&context->transfers, args, function);
+    if (ret != HG_SUCCESS)
+        return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
+    call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
+    if (call == NULL) {
+        hg_log_error("bulk", "no memory for a transfer");
+        return HG_NOMEM;
+    }
+    call->context = context;
+    call->callback = callback;
+    call->info.arg = arg;
+    call->info.type = HG_CB_BULK;
+    call->info.info.bulk.origin_handle = args->origin;
+    call->info.info.bulk.local_handle = args->local;
+    call->info.info.bulk.op = args->op;
+    call->info.info.bulk.size = args->size;
+    if (op_id != HG_OP_ID_IGNORE) {
+        ret = hg_bulk_call_issue(call);
+        if (ret != HG_SUCCESS)
+            goto free_call;
+        *op_id = (hg_op_id_t) call->ticket;
+    }
+    ret = hg_transfer_start(
+        &call->transfer, &context->transfers, args, hg_bulk_call_ended, NULL);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    if (op_id != HG_OP_ID_IGNORE)
+        *op_id = HG_OP_ID_NULL;
+    hg_bulk_call_revoke(call);
+free_call:
+    hg_mem_free(call);
+    return ret;
+}
+
+hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    const struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    return hg_bulk_call_start(
+        context, &args, false, callback, arg, op_id, "HG_Bulk_transfer");
+}
+
+hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    const struct hg_transfer_args args = {op, NULL, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    return hg_bulk_call_start(
+        context, &args, true, callback, arg, op_id, "HG_Bulk_bind_transfer");
+}
+
+/* Memory is served by whichever context of the origin makes progress. */
+hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
+    hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
+    hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
+{
+    (void) origin_id;
+    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+}
+
+hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
+{
+    const struct na_class *na_class = NULL;
+    struct hg_bulk_request *call;
+    bool forked = false;
+
+    if (op_id == HG_OP_ID_NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_cancel", "the operation's id is NULL");
+    hg_lock(&hg_bulk_call_lock);
+    call = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_call_tickets, (uintptr_t) op_id);
+    if (call != NULL) { /* else it has ended */
+        na_class = call->context->hg_class->layer->na_class;
+        forked = na_class_is_forked(na_class);
+        if (!forked)
+            hg_transfer_cancel(&call->context->transfers, &call->transfer);
+    }
+    hg_unlock(&hg_bulk_call_lock);
+    return forked ? na_live_check(na_class, "HG_Bulk_cancel") : HG_SUCCESS;
+}
+
+/* ---- The names of the paper ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
+    const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
+    hg_bulk_t *handle)
+{
+    void **ptrs;
+    size_t *sizes;
+    hg_return_t ret = HG_NOMEM;
+    size_t i;
+
+    if (segments == NULL || count == 0)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_create_segments", "there are no segments");
+    ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
+    sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
+    if (ptrs == NULL || sizes == NULL) {
+        hg_log_error("bulk", "no memory for %zu segments", count);
+        goto free_arrays;
+    }
+    for (i = 0; i < count; i++) {
+        ptrs[i] = segments[i].address;
+        sizes[i] = segments[i].size;
+    }
+    ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
+free_arrays:
+    hg_mem_free(ptrs);
+    hg_mem_free(sizes);
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
+    void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle)
+{
+    return HG_Bulk_handle_create(1, &buf, &size, flags, block_handle);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle)
+{
+    return HG_Bulk_handle_free(block_handle);
+}
+
+HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle)
+{
+    return HG_Bulk_handle_get_size(block_handle);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request)
+{
+    return HG_Bulk_transfer1(HG_BULK_PULL, addr, handle, offset, block_handle,
+        block_offset, size, request);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request)
+{
+    return HG_Bulk_transfer1(HG_BULK_PUSH, addr, handle, offset, block_handle,
+        block_offset, size, request);
+}

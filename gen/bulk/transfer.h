@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transfer: one move of bulk data between local memory and an origin's.
+ *
+ * A transfer is cut where a memory handle of either side ends, which is nowhere
+ * for transports that take all segments in one, and its pieces run one after
+ * the other:
+ *
+ *     hg_transfer_start   checks, takes references
+ *     hg_transfer_go      for each piece:
+ *       memory of this process      copied
+ *       na_rma_now                  moved within the call, if the transport can
+ *       na_rma_start                else started; when it ended, the next piece
+ *     hg_transfer_end     the result stands
+ *     hg_transfer_run     from the DONE lane of the queue: runs the callback
+ *
+ * A canceled transfer starts no more pieces, and the one under way is canceled.
+ * The transfer ends when that has ended, so that nothing uses its memory any
+ * more. It ends with HG_SUCCESS if all data was moved all the same.
+ *
+ * A transfer that outlives its context never ends, and its memory is left to
+ * the transport.
+ *
+ * Locking: the lock of the bulk class guards transfers and their home. It is
+ * free while data is copied, and in callbacks. The queue's lock is another one
+ * if bulk has a class of its own, and is never taken inside this one.
+ */
+#ifndef HG_GEN_BULK_TRANSFER_H
+#define HG_GEN_BULK_TRANSFER_H
+
+#include "bulk/bulk.h"
+
+/* Where transfers run: a context's part. */
+struct hg_transfer_home {
+    struct na_context *context; /* on the bulk layer's class */
+    struct na_queue *queue;     /* for callbacks */
+    struct hg_bulk_layer *layer;
+    _Atomic bool ending; /* its context is (room) */
+    bool left;           /* transfers outlived the context: they never end */
+    unsigned count;
+    struct na_link transfers; /* each until hg_transfer_fini */
+};
+
+HG_PRIVATE void hg_transfer_home_init(
+    struct hg_transfer_home *home, struct hg_bulk_layer *layer);
+
+/* How many transfers there are. */
+HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home);
+
+/* The context ends, and transfers with it that do not end. */
+HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home);
+
+/* What a transfer is to do. */
+struct hg_transfer_args {
+    hg_bulk_op_t op;
+    struct na_addr *addr; /* of the origin, on the RPC class; NULL: the handle,
+                             which is bound, has it */
+    struct hg_bulk *origin;
+    uint64_t origin_offset;
+    struct hg_bulk *local;
+    uint64_t local_offset;
+    uint64_t size;
+};
+
+/* Where the next piece begins, at one side. */
+struct hg_transfer_side {
+    size_t mem;     /* its memory handle */
+    uint64_t start; /* logical offset of that */
+};
+
+/* Part of what its caller keeps of it, all zeros at first. */
+struct hg_transfer {
+    struct na_completion done;
+    struct na_link link; /* of its home */
+    struct hg_transfer_home *home;
+    struct hg_transfer_args args; /* with references */
+    struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
+    uint64_t began;        /* in ticks */
+    uint64_t cut;          /* bytes of the pieces so far */
+    struct hg_transfer_side origin_side;
+    struct hg_transfer_side local_side;
+    na_op_id_t op_id; /* of the piece under way */
+    bool canceled;
+    bool ended; /* the callback is queued, or runs */
+    hg_return_t ret;
+    void (*callback)(struct hg_transfer *transfer);
+};
+
+/* Whether such a transfer may be made. HG_INVALID_ARG, HG_FAULT (a layer has
+ * ended), HG_OVERFLOW, HG_PERMISSION, all logged; what a peer's handle is the
+ * cause of is a warning, counted as "bulk_refused". */
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+    const struct hg_transfer_args *args, const char *function);
+
+/* Start what was checked. `callback` runs once, from the DONE lane of the
+ * home's queue, with the result in `ret`. It never runs if `ended_p` is not
+ * NULL and *ended_p tells that the transfer ended within the call. Then, or in
+ * the callback, hg_transfer_fini follows. It never runs on an error: HG_NOENTRY
+ * (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR (no way to the
+ * owner), all logged. */
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
+    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    void (*callback)(struct hg_transfer *transfer), bool *ended_p);
+
+/* Drop its references; its home does not know it any more. */
+HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
+
+/* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
+ * result that won. */
+HG_PRIVATE void hg_transfer_cancel(
+    struct hg_transfer_home *home, struct hg_transfer *transfer);
+
+/* Where the origin's memory is. */
+HG_PRIVATE const char *hg_transfer_peer_name(
+    const struct hg_transfer_args *args);
+
+#endif
