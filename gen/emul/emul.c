@@ -595,16 +595,17 @@ static const char *na_emul_done_arrived(
 static const char *na_emul_refuse(
     struct na_addr *addr, uint64_t id, na_return_t ret)
 {
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_wire wire;
 
     memset(&wire, 0, sizeof(wire));
     wire.type = NA_EMUL_WIRE_DONE;
     wire.id = id;
     wire.status = (uint16_t) ret;
+    na_emul_wire_encode(&wire, header);
     if (na_class_ops(addr->na_class)
-            ->frame_send(addr, header, na_emul_wire_encode(&wire, header), NULL,
-                0, hg_mem_free, NULL) == NA_SUCCESS)
+            ->frame_send(addr, header, sizeof(header), NULL, 0, hg_mem_free,
+                NULL) == NA_SUCCESS)
         return "rma_refused";
     hg_log_warning("rma",
         "closing the connection to %s: a transfer of its cannot be refused "

@@ -12,28 +12,10 @@
 
 /* ---- Frames as bytes ---- */
 
-/* What a frame of a type has behind its first 16 bytes. */
-enum {
-    NA_EMUL_WIRE_HAS_OFFSET = 0x01,
-    NA_EMUL_WIRE_HAS_REQUEST = 0x02, /* key, length and window */
-    NA_EMUL_WIRE_HAS_DATA = 0x04
-};
-
-static unsigned na_emul_wire_parts(uint8_t type)
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
 {
-    static const uint8_t parts[] = {0, /* GET_REQ */ 3, /* PUT_REQ */ 7,
-        /* PUT_DATA */ 5, /* GET_ACK */ 1, /* ABORT */ 0, /* GET_DATA */ 5,
-        /* PUT_ACK */ 1, /* DONE */ 0};
-
-    assert(type > 0 && type < sizeof(parts));
-    return parts[type];
-}
-
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX])
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_MAX);
-    unsigned parts = na_emul_wire_parts(frame->type);
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
 
     hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
     hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
@@ -42,57 +24,39 @@ HG_PRIVATE size_t na_emul_wire_encode(
     hg_wire_put8(&wire, 0);
     hg_wire_put16(&wire, frame->status);
     hg_wire_put64(&wire, frame->id);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        hg_wire_put64(&wire, frame->key);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        hg_wire_put64(&wire, frame->offset);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        hg_wire_put64(&wire, frame->length);
-        hg_wire_put64(&wire, frame->window);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame->flags & NA_EMUL_WIRE_SUM) != 0)
-        hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed);
-    return NA_EMUL_WIRE_MAX - hg_wire_left(&wire);
+    hg_wire_put64(&wire, frame->key);
+    hg_wire_put64(&wire, frame->offset);
+    hg_wire_put64(&wire, frame->length);
+    hg_wire_put64(&wire, frame->window);
+    hg_wire_put64(&wire, frame->sum);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p)
 {
     struct hg_wire wire = hg_wire_reader(header, header_size);
-    struct na_emul_wire frame;
     uint16_t magic = hg_wire_get16(&wire);
     uint8_t version = hg_wire_get8(&wire);
-    unsigned parts;
+    uint8_t type = hg_wire_get8(&wire);
 
-    memset(&frame, 0, sizeof(frame));
-    frame.type = hg_wire_get8(&wire);
-    frame.flags = hg_wire_get8(&wire);
+    frame_p->type = type;
+    frame_p->flags = hg_wire_get8(&wire);
     hg_wire_skip(&wire, 1);
-    frame.status = hg_wire_get16(&wire);
-    frame.id = hg_wire_get64(&wire);
-    /* If the header is too short, what is missing reads as 0. */
-    if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
-        frame.type == 0 || frame.type > NA_EMUL_WIRE_DONE)
+    frame_p->status = hg_wire_get16(&wire);
+    frame_p->id = hg_wire_get64(&wire);
+    frame_p->key = hg_wire_get64(&wire);
+    frame_p->offset = hg_wire_get64(&wire);
+    frame_p->length = hg_wire_get64(&wire);
+    frame_p->window = hg_wire_get64(&wire);
+    frame_p->sum = hg_wire_get64(&wire);
+    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
+        version != NA_EMUL_WIRE_VERSION || type == 0 ||
+        type > NA_EMUL_WIRE_DONE)
         return NA_PROTOCOL_ERROR;
-    parts = na_emul_wire_parts(frame.type);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        frame.key = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        frame.offset = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        frame.length = hg_wire_get64(&wire);
-        frame.window = hg_wire_get64(&wire);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) == 0 && data_size > 0)
+    if (data_size > 0 && type != NA_EMUL_WIRE_PUT_REQ &&
+        type != NA_EMUL_WIRE_PUT_DATA && type != NA_EMUL_WIRE_GET_DATA)
         return NA_PROTOCOL_ERROR;
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame.flags & NA_EMUL_WIRE_SUM) != 0)
-        frame.sum = hg_wire_get64(&wire);
-    if (wire.failed)
-        return NA_PROTOCOL_ERROR;
-    *frame_p = frame;
     return NA_SUCCESS;
 }
 
@@ -462,7 +426,7 @@ static bool na_emul_xfer_may_send(struct na_emul_xfer *xfer)
 HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_xfer_plan plan;
     na_return_t ret = NA_SUCCESS;
     bool changed = true;
@@ -480,10 +444,10 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
     if (na_emul_xfer_fill(xfer, &plan.wire) &&
         (size = na_emul_xfer_allowance(xfer)) > 0)
         ret = na_emul_xfer_load(xfer, &plan, size);
+    na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
-        ret = ops->frame_send(xfer->peer->addr, header,
-            na_emul_wire_encode(&plan.wire, header), plan.data,
-            (size_t) plan.size, plan.release, plan.arg);
+        ret = ops->frame_send(xfer->peer->addr, header, sizeof(header),
+            plan.data, (size_t) plan.size, plan.release, plan.arg);
     if (ret == NA_SUCCESS) {
         na_emul_xfer_sent(xfer, &plan);
         na_emul_xfer_kick(xfer);

@@ -58,7 +58,7 @@
 
 /* ---- Frames as bytes ---- */
 
-#define NA_EMUL_WIRE_MAX 56 /* the longest header written */
+#define NA_EMUL_WIRE_SIZE 56 /* of a header */
 
 enum na_emul_wire_type {
     NA_EMUL_WIRE_GET_REQ = 1,
@@ -73,10 +73,11 @@ enum na_emul_wire_type {
 
 enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
 
+/* What a type does not use is 0 when written, and ignored when read. */
 struct na_emul_wire {
     uint8_t type;
     uint8_t flags;
-    uint16_t status;
+    uint16_t status; /* DONE */
     uint64_t id;
     uint64_t key;    /* requests */
     uint64_t offset; /* requests: in the memory; data: position; acks:
@@ -86,13 +87,13 @@ struct na_emul_wire {
     uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
-/* Write a header; its size. */
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX]);
+/* Write a header. */
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
 
-/* Read a header (borrowed) that came with `data_size` bytes of data; only the
- * members that its type has are meaningful. NA_PROTOCOL_ERROR: no header of
- * this version, too short, or data where none belongs. */
+/* Read a header (borrowed) that came with `data_size` bytes of data.
+ * NA_PROTOCOL_ERROR: no header of this version, too short, or data where none
+ * belongs. */
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
 

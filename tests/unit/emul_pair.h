@@ -27,7 +27,7 @@ enum emul_release {
 struct emul_pipe_frame {
     struct na_link link;
     struct na_addr *source; /* as the receiver sees it */
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     size_t header_size;
     const void *data;
     void *copy;
@@ -503,6 +503,17 @@ static inline struct na_emul_xfer *emul_first_origin(
             &side->core.emul->xfers, &cursor, id_p);
     while (xfer != NULL && !xfer->origin);
     return xfer;
+}
+
+/* Let a frame arrive that nobody sent: `wire` with `size` bytes of `data`. */
+static inline void emul_inject(struct emul_side *side, struct na_addr *source,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    unsigned char header[NA_EMUL_WIRE_SIZE];
+
+    na_emul_wire_encode(wire, header);
+    na_emul_frame_arrived(
+        &side->core.pub, source, header, sizeof(header), data, size);
 }
 
 /* Nothing is left of any transfer. */

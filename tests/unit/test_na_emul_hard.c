@@ -308,7 +308,7 @@ static size_t emul_forge(
 {
     struct na_emul_wire wire;
     uint64_t dice = hg_test_random(random);
-    size_t size;
+    size_t size = NA_EMUL_WIRE_SIZE;
 
     memset(&wire, 0, sizeof(wire));
     wire.type = (uint8_t) (1 + dice % NA_EMUL_WIRE_DONE);
@@ -319,7 +319,7 @@ static size_t emul_forge(
     wire.offset = emul_nasty(random, hg_test_random(random) % 8 * 4096);
     wire.length = emul_nasty(random, hg_test_random(random) % 50000);
     wire.window = emul_nasty(random, 16384);
-    size = na_emul_wire_encode(&wire, header);
+    na_emul_wire_encode(&wire, header);
     if (dice >> 40 & 1) /* and bits flipped, or bytes missing */
         header[(dice >> 41) % size] ^= (unsigned char) (1u << (dice >> 48) % 8);
     if ((dice >> 52) % 16 == 0)
@@ -340,7 +340,7 @@ HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
     struct na_addr *liar =
         na_addr_create(&pair->a.core.pub, "pipe://liar", NA_FALSE);
     static unsigned char junk[65536];
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     unsigned finished = 0;
     unsigned i;
 
@@ -577,7 +577,6 @@ static void emul_tell_lie(const struct emul_lie *lie)
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
     struct emul_side *to = lie->to_origin ? &pair->a : &pair->b;
     bool request = lie->length != 0 || lie->window != 0;
-    unsigned char header[NA_EMUL_WIRE_MAX];
     struct na_emul_xfer *xfer;
     struct na_emul_wire wire;
     struct emul_plain plain;
@@ -606,8 +605,7 @@ static void emul_tell_lie(const struct emul_lie *lie)
     wire.length = lie->length;
     wire.window = lie->window;
     before = emul_counter(to, lie->counts);
-    na_emul_frame_arrived(&to->core.pub, to->peer, header,
-        na_emul_wire_encode(&wire, header), junk, lie->data);
+    emul_inject(to, to->peer, &wire, junk, lie->data);
     HG_CHECK_EQ_U64(emul_counter(to, lie->counts), before + 1);
     emul_settle(pair);
     emul_check_end(&plain.call, lie->ret);
@@ -628,7 +626,6 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
 HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
-    unsigned char header[NA_EMUL_WIRE_MAX];
     struct na_emul_wire wire;
     struct emul_plain plain;
 
@@ -640,8 +637,7 @@ HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
     HG_CHECK(emul_first_origin(&pair->a, &wire.id) != NULL);
     wire.type = NA_EMUL_WIRE_DONE;
     wire.status = NA_NOENTRY;
-    na_emul_frame_arrived(&pair->a.core.pub, pair->a.peer, header,
-        na_emul_wire_encode(&wire, header), NULL, 0);
+    emul_inject(&pair->a, pair->a.peer, &wire, NULL, 0);
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
     HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), 1);
     emul_settle(pair);
@@ -670,7 +666,7 @@ int hg_fuzz_emul(const uint8_t *data, size_t size)
     HG_CHECK_OK(emul_plain_start(&get, pair, false, 30000));
     HG_CHECK_OK(emul_plain_start(&put, pair, true, 30000));
     while (hg_wire_left(&wire) > 0) {
-        unsigned char header[NA_EMUL_WIRE_MAX];
+        unsigned char header[NA_EMUL_WIRE_SIZE];
         uint64_t id;
         uint8_t kind = hg_wire_get8(&wire);
         size_t payload = hg_wire_get16(&wire);
@@ -718,7 +714,7 @@ HG_TEST_SECONDS(emul_survives_what_a_fuzzer_feeds, 60)
         unsigned n;
 
         for (n = (unsigned) hg_test_random(&random) % 50; n > 0; n--) {
-            unsigned char header[NA_EMUL_WIRE_MAX];
+            unsigned char header[NA_EMUL_WIRE_SIZE];
             size_t size = emul_forge(&random, 1, 1 + n % 2, header);
 
             hg_wire_put8(&wire, (uint8_t) hg_test_random(&random));
