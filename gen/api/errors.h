@@ -36,9 +36,9 @@ enum na_return {
     NA_IO_ERROR = 22,       /* the system or a library failed */
     NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
                                its address: look it up again */
-    NA_CHECKSUM_ERROR = 24, /* a message or its arguments changed on the way,
-                               or not all arguments were decoded */
-    NA_RETURN_MAX = 25
+    NA_RETURN_MAX = 24,
+    NA_CHECKSUM_ERROR = 24 /* a message or its arguments changed on the way,
+                              or not all arguments were decoded */
 };
 
 enum hg_return {

@@ -632,18 +632,16 @@ static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"other error", "HG_OTHER_ERROR"},
 };
 
-NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
-{
-    if (ret < 0 || ret >= NA_RETURN_MAX)
-        return "unknown error";
-    return hg_log_codes[ret][0];
-}
-
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
 {
     if (ret < 0 || ret >= HG_RETURN_MAX)
         return "unknown error";
     return hg_log_codes[ret][0];
+}
+
+NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
+{
+    return HG_Error_to_string((hg_return_t) ret);
 }
 
 HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)

@@ -115,7 +115,6 @@ typedef void (*na_cb2_t)(const struct na_cb_info *callback_info);
     X(NA_CANCELED) \
     X(NA_IO_ERROR) \
     X(NA_HOSTFIREWALL) \
-    X(NA_CHECKSUM_ERROR) \
     X(NA_RETURN_MAX)
 
 /* ---- Constants ---- */
