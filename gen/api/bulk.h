@@ -130,8 +130,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * HG_CHECKSUM_ERROR, with the option bulk_checksum.
  * With *status HG_FALSE the transfer is not over, and can be waited for again:
  * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
- * (logged): another thread waits for it, or called from the proc of an output,
- * or from a hook, before the transfer is over. HG_INVALID_ARG: NULL, or freed
+ * (logged): another thread waits for it, or called from a hook, before the
+ * transfer is over. HG_INVALID_ARG: NULL, or freed
  * by an earlier wait or by HG_Finalize. Runs no handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);

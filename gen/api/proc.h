@@ -38,8 +38,7 @@ typedef struct hg_checksum *hg_checksum_t;
  * machine. Decoding never reads past what arrived: it fails with
  * HG_OVERFLOW. Mercury design report, "Generic Processor Macros".
  *
- * A proc does not wait. In the request model the proc of an output runs in the
- * thread that makes progress, where every wait is HG_BUSY.
+ * A proc runs in the thread that encodes or decodes, with no lock held.
  */
 
 /* HG_SUCCESS, or the code the call ends with. After a step failed all others

@@ -145,15 +145,16 @@ HG_EXPORT hg_return_t HG_Finalize1(void);
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 
-/* Start a call. `in_struct` is encoded before the function returns; it, what
- * it points to and `addr` may be freed at once. `out_struct` (NULL: not
- * wanted) is filled when the call completes; what decoding allocates in it
- * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
- * other outputs it is always written, since a variable used call after call
- * would still name the request before, and be freed twice. HG_NOENTRY: id is
- * not registered; HG_AGAIN: too many in flight; HG_DISCONNECT: the address is
- * dead, for good, so look the peer up again; the code of a failing in-proc.
- * A call to oneself is queued and run by a later wait. */
+/* Start a call. `in_struct` is encoded before the function returns; it, what it
+ * points to and `addr` may be freed at once. `out_struct` (NULL: not wanted) is
+ * filled by the HG_Wait that ends with the call's result; what decoding
+ * allocates in it lives until HG_Request_free. On failure *request is
+ * HG_REQUEST_NULL: unlike other outputs it is always written, since a variable
+ * used call after call would still name the request before, and be freed twice.
+ * HG_NOENTRY: id is not registered; HG_AGAIN: too many in flight;
+ * HG_DISCONNECT: the address is dead, for good, so look the peer up again; the
+ * code of a failing in-proc. A call to oneself is queued and run by a later
+ * wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
@@ -161,32 +162,33 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
- * *status HG_FALSE: inside the proc of an output, or a hook, which run while
- * the thread makes progress; the call goes on. Makes progress for the
- * whole process and runs handlers, also inside a handler, to a depth of 16;
- * deeper, a call that only this thread could execute is waited for in vain, and
- * a line tells. Of a call that is done it tells at once; else it looks for news
- * at least once, and outlasts its time by no more than the handler that it runs
- * then; with 0 it runs two at most. A signal handler that runs on a thread
- * while that sleeps here, whatever other threads do, ends its wait with
- * HG_INTR; on a thread that is awake it does not, so who must not miss a signal
- * waits with a finite timeout. */
+ * *status HG_FALSE: a thread waits for the request already; or called from a
+ * hook, which runs while the thread makes progress. The call goes on. The
+ * thread that waits decodes the output.
+ *
+ * Makes progress for the whole process and runs handlers, also inside a
+ * handler, to a depth of 16. Deeper, a call that only this thread could execute
+ * is waited for in vain, and a line tells. Of a call that is done it tells at
+ * once; else it looks for news at least once, and outlasts its time by no more
+ * than the handler that it runs then; with 0 it runs two at most. A signal
+ * handler that runs on a thread while that sleeps here, whatever other threads
+ * do, ends its wait with HG_INTR; on a thread that is awake it does not, so who
+ * must not miss a signal waits with a finite timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
 /* Wait for several calls, with one timeout. Returns the first error in array
  * order, else HG_TIMEOUT if any is not done, else HG_SUCCESS. At once: HG_INTR,
- * as HG_Wait returns it; HG_BUSY (logged): called from the proc of an output,
- * or from a hook. */
+ * as HG_Wait returns it; HG_BUSY, as HG_Wait returns it. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
 /* Free a request and what decoding its output allocated; one in flight is
  * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
  * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
- * a request is no pointer but a number, and not given again. HG_BUSY: a thread
- * is in a wait for it, this one perhaps, which runs a handler there, or decodes
- * its output; then it is not freed. */
+ * a request is no pointer but a number, and not given again. HG_BUSY (logged):
+ * a thread is in a wait for it, this one perhaps, which runs a handler there,
+ * or decodes its output; then it is not freed. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */

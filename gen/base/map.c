@@ -21,8 +21,6 @@
 #include "base/mem.h"
 
 #define HG_MAP_MIN 16u
-#define HG_SLOTS_MIN 16u
-#define HG_SLOTS_LIMIT (UINT32_C(1) << 24)
 
 struct hg_map_entry {
     uint64_t key;
@@ -203,59 +201,75 @@ HG_PRIVATE void *hg_map_next(
 /* ---- Slots ---- */
 
 struct hg_slots_entry {
-    void *value; /* NULL: free */
-    uint32_t generation;
+    _Atomic(void *) value; /* NULL: free */
+    _Atomic uint32_t generation;
     uint32_t next_free; /* index + 1, 0: none; of a free slot */
 };
 
-static uint64_t hg_slots_id(const struct hg_slots *slots, uint32_t index)
+/* Chunk k has HG_SLOTS_MIN << k slots, and follows those before it. */
+static unsigned hg_slots_chunk_of(uint32_t index)
 {
-    return (uint64_t) slots->entries[index].generation << 32 | (index + 1);
+    return 31u - (unsigned) __builtin_clz(index / HG_SLOTS_MIN + 1);
 }
 
-/* The live entry that `id` names, or NULL. */
-static HG_HOT struct hg_slots_entry *hg_slots_find(
-    const struct hg_slots *slots, uint64_t id)
+static uint32_t hg_slots_first_of(unsigned chunk)
 {
-    uint32_t number = (uint32_t) id;
-    struct hg_slots_entry *entry;
-
-    if (number == 0 || number > slots->capacity)
-        return NULL;
-    entry = &slots->entries[number - 1];
-    if (entry->value == NULL || entry->generation != (uint32_t) (id >> 32))
-        return NULL;
-    return entry;
+    return HG_SLOTS_MIN * ((UINT32_C(1) << chunk) - 1);
 }
 
-/* Double the slots, all of which are taken. */
+static HG_HOT struct hg_slots_entry *hg_slots_at(
+    const struct hg_slots *slots, uint32_t index)
+{
+    unsigned chunk = hg_slots_chunk_of(index);
+
+    return atomic_load_explicit(&slots->chunks[chunk], memory_order_acquire) +
+        (index - hg_slots_first_of(chunk));
+}
+
+static uint64_t hg_slots_id(const struct hg_slots_entry *entry, uint32_t index)
+{
+    return (uint64_t) atomic_load_explicit(
+               &entry->generation, memory_order_relaxed)
+        << 32 |
+        (index + 1);
+}
+
+/* A generation ends, by the owner. */
+static void hg_slots_age(struct hg_slots_entry *entry)
+{
+    uint32_t generation =
+        atomic_load_explicit(&entry->generation, memory_order_relaxed);
+
+    atomic_store_explicit(
+        &entry->generation, generation + 1, memory_order_relaxed);
+}
+
+/* As many slots again, since all are taken. */
 static hg_return_t hg_slots_grow(struct hg_slots *slots)
 {
-    uint32_t capacity =
-        slots->capacity == 0 ? HG_SLOTS_MIN : slots->capacity * 2;
+    uint32_t first =
+        atomic_load_explicit(&slots->capacity, memory_order_relaxed);
+    unsigned chunk = hg_slots_chunk_of(first);
+    uint32_t count = HG_SLOTS_MIN << chunk;
     struct hg_slots_entry *entries;
     uint32_t i;
 
-    assert(slots->free_head == 0 && slots->count == slots->capacity);
-    if (capacity > HG_SLOTS_LIMIT) {
-        hg_log_error(
-            "mem", "more than %" PRIu32 " objects of one kind", HG_SLOTS_LIMIT);
+    assert(slots->free_head == 0 && slots->count == first);
+    if (first >= HG_SLOTS_LIMIT) {
+        hg_log_error("mem", "more than %" PRIu32 " objects of one kind", first);
         return HG_OVERFLOW;
     }
-    entries = (struct hg_slots_entry *) hg_mem_realloc(
-        slots->entries, capacity * sizeof(*entries));
+    entries = (struct hg_slots_entry *) hg_mem_calloc(count, sizeof(*entries));
     if (entries == NULL) {
-        hg_log_error("mem", "no memory for %" PRIu32 " slots", capacity);
+        hg_log_error("mem", "no memory for %" PRIu32 " slots", count);
         return HG_NOMEM;
     }
-    for (i = slots->capacity; i < capacity; i++) {
-        entries[i].value = NULL;
-        entries[i].generation = 0;
-        entries[i].next_free = i + 1 < capacity ? i + 2 : 0;
-    }
-    slots->free_head = slots->capacity + 1;
-    slots->entries = entries;
-    slots->capacity = capacity;
+    for (i = 0; i < count; i++)
+        entries[i].next_free = i + 1 < count ? first + i + 2 : 0;
+    atomic_store_explicit(&slots->chunks[chunk], entries, memory_order_release);
+    atomic_store_explicit(
+        &slots->capacity, first + count, memory_order_release);
+    slots->free_head = first + 1;
     return HG_SUCCESS;
 }
 
@@ -266,7 +280,10 @@ HG_PRIVATE void hg_slots_init(struct hg_slots *slots)
 
 HG_PRIVATE void hg_slots_fini(struct hg_slots *slots)
 {
-    hg_mem_free(slots->entries);
+    unsigned i;
+
+    for (i = 0; i < HG_SLOTS_CHUNKS; i++)
+        hg_mem_free(atomic_load(&slots->chunks[i]));
     hg_slots_init(slots);
 }
 
@@ -284,41 +301,45 @@ HG_PRIVATE hg_return_t hg_slots_add(
             return ret;
     }
     index = slots->free_head - 1;
-    entry = &slots->entries[index];
-    assert(entry->value == NULL);
+    entry = hg_slots_at(slots, index);
     slots->free_head = entry->next_free;
-    entry->value = value;
+    atomic_store_explicit(&entry->value, value, memory_order_release);
     slots->count++;
-    *id_p = hg_slots_id(slots, index);
+    *id_p = hg_slots_id(entry, index);
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
-{
-    const struct hg_slots_entry *entry = hg_slots_find(slots, id);
-
-    return entry != NULL ? entry->value : NULL;
-}
-
-HG_PRIVATE void *hg_slots_live(
+HG_PRIVATE HG_HOT void *hg_slots_live(
     const struct hg_slots *slots, uint32_t number, uint64_t *id_p)
 {
-    if (number == 0 || number > slots->capacity)
+    const struct hg_slots_entry *entry;
+
+    if (number == 0 ||
+        number > atomic_load_explicit(&slots->capacity, memory_order_acquire))
         return NULL;
-    *id_p = hg_slots_id(slots, number - 1);
-    return slots->entries[number - 1].value;
+    entry = hg_slots_at(slots, number - 1);
+    *id_p = hg_slots_id(entry, number - 1);
+    return atomic_load_explicit(&entry->value, memory_order_acquire);
+}
+
+HG_PRIVATE HG_HOT void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
+{
+    uint64_t live = 0;
+    void *value = hg_slots_live(slots, (uint32_t) id, &live);
+
+    return live == id ? value : NULL;
 }
 
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
 {
-    struct hg_slots_entry *entry = hg_slots_find(slots, id);
-    void *value;
+    void *value = hg_slots_get(slots, id);
+    struct hg_slots_entry *entry;
 
-    if (entry == NULL)
+    if (value == NULL)
         return NULL;
-    value = entry->value;
-    entry->value = NULL;
-    entry->generation++;
+    entry = hg_slots_at(slots, (uint32_t) id - 1);
+    hg_slots_age(entry);
+    atomic_store_explicit(&entry->value, NULL, memory_order_relaxed);
     entry->next_free = slots->free_head;
     slots->free_head = (uint32_t) id;
     slots->count--;
@@ -327,21 +348,19 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
 
 HG_PRIVATE HG_HOT uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
 {
-    assert(hg_slots_find(slots, id) != NULL);
-    slots->entries[(uint32_t) id - 1].generation++;
+    assert(hg_slots_get(slots, id) != NULL);
+    hg_slots_age(hg_slots_at(slots, (uint32_t) id - 1));
     return id + (UINT64_C(1) << 32);
 }
 
 HG_PRIVATE void *hg_slots_next(
     const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p)
 {
-    while (*cursor < slots->capacity) {
-        uint32_t index = (*cursor)++;
+    while (*cursor < atomic_load(&slots->capacity)) {
+        void *value = hg_slots_live(slots, ++*cursor, id_p);
 
-        if (slots->entries[index].value != NULL) {
-            *id_p = hg_slots_id(slots, index);
-            return slots->entries[index].value;
-        }
+        if (value != NULL)
+            return value;
     }
     return NULL;
 }

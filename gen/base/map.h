@@ -9,7 +9,8 @@
  * each time they are reused: a stale identifier is told apart from the object
  * that lives there now.
  *
- * Locking: none; the owner guards both.
+ * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock,
+ * for who knows that the object is not removed meanwhile.
  */
 #ifndef HG_GEN_BASE_MAP_H
 #define HG_GEN_BASE_MAP_H
@@ -53,9 +54,13 @@ HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key);
 HG_PRIVATE void *hg_map_next(
     const struct hg_map *map, size_t *cursor, uint64_t *key_p);
 
+#define HG_SLOTS_MIN 16u
+#define HG_SLOTS_CHUNKS 20
+#define HG_SLOTS_LIMIT (HG_SLOTS_MIN * ((UINT32_C(1) << HG_SLOTS_CHUNKS) - 1))
+
 struct hg_slots {
-    struct hg_slots_entry *entries;
-    uint32_t capacity;
+    _Atomic(struct hg_slots_entry *) chunks[HG_SLOTS_CHUNKS]; /* never move */
+    _Atomic uint32_t capacity;
     uint32_t count;
     uint32_t free_head; /* index + 1 of the first free slot, 0: none */
 };
@@ -64,7 +69,8 @@ HG_PRIVATE void hg_slots_init(struct hg_slots *slots);
 HG_PRIVATE void hg_slots_fini(struct hg_slots *slots);
 
 /* Store `value` (not NULL); its identifier, never 0, in *id_p: generation in
- * the upper half, index + 1 in the lower. HG_NOMEM, HG_OVERFLOW past 2^24. */
+ * the upper half, index + 1 in the lower. HG_NOMEM, HG_OVERFLOW past
+ * HG_SLOTS_LIMIT. */
 HG_PRIVATE hg_return_t hg_slots_add(
     struct hg_slots *slots, void *value, uint64_t *id_p);
 

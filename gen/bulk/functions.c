@@ -486,9 +486,9 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         if (found->done &&
             ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
             !hg_wait_is_driver())
-            (void) hg_wait_until(context, NULL, false, 0);
+            (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
         ret = hg_wait_until(
-            context, &found->done, false, hg_wait_deadline(timeout));
+            context, &found->done, NA_LANES_DONE, hg_wait_deadline(timeout));
         found->waited = false;
         done = ret == HG_SUCCESS;
         if (done) {

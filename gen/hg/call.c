@@ -106,7 +106,6 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 {
     struct hg_context *context;
-    struct na_addr *before = NULL;
     struct hg_rpc rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
@@ -122,7 +121,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         return ret;
     hg_handle_renew(handle);
     if (addr != NULL)
-        before = hg_handle_swap_addr(handle, addr);
+        hg_handle_change_addr(handle, addr);
     if (id != 0)
         handle->rpc = rpc;
     handle->one_way = hg_call_is_one_way(&handle->rpc);
@@ -131,7 +130,6 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
     hg_forward_give_back(handle);
-    hg_handle_leave_addr(before);
     return HG_SUCCESS;
 }
 

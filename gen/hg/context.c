@@ -184,8 +184,8 @@ static hg_return_t hg_context_sleep(
 }
 
 /* Calls and bulk on classes of their own: turn both wheels. */
-static hg_return_t hg_context_progress_both(
-    struct hg_context *context, unsigned lanes, uint64_t deadline)
+static hg_return_t hg_context_progress_both(struct hg_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     const struct na_init_info *info = context->hg_class->na_class->info;
     uint64_t window =
@@ -198,10 +198,10 @@ static hg_return_t hg_context_progress_both(
 
         hg_leave(context->lock);
         hg_enter(context->transfers.layer->lock);
-        (void) na_progress(context->transfers.context, 0, 0);
+        (void) na_progress(context->transfers.context, 0, NULL, 0);
         hg_leave(context->transfers.layer->lock);
         hg_enter(context->lock);
-        ret = na_progress(context->na_context, lanes, 0);
+        ret = na_progress(context->na_context, lanes, done, 0);
         if (ret != HG_TIMEOUT)
             return ret;
         if (deadline == 0)
@@ -223,43 +223,24 @@ static hg_return_t hg_context_progress_both(
     }
 }
 
-HG_PRIVATE hg_return_t hg_context_progress(
-    struct hg_context *context, unsigned lanes, uint64_t deadline)
+HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     for (;;) {
         uint64_t next = hg_context_run_timers(context);
         uint64_t until = next < deadline ? next : deadline;
-        hg_return_t ret;
+        hg_return_t ret = hg_context_is_separate(context)
+            ? hg_context_progress_both(context, lanes, done, until)
+            : na_progress(context->na_context, lanes, done, until);
 
-        if (hg_context_is_separate(context))
-            ret = hg_context_progress_both(context, lanes, until);
-        else
-            ret = na_progress(context->na_context, lanes, until);
-        if (ret == HG_SUCCESS && context->callbacks &&
-            !na_queue_has(context->queue, NA_LANES_ALL)) {
+        if (ret == HG_SUCCESS && done == NULL &&
+            !na_queue_has(context->queue, lanes)) {
             /* Poked, for a timer; or another thread was faster. */
             if (hg_clock_is_past(deadline))
                 return HG_TIMEOUT;
         } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
         }
-    }
-}
-
-HG_PRIVATE hg_return_t hg_context_progress_until(
-    struct hg_context *context, const _Atomic bool *done, uint64_t deadline)
-{
-    assert(context->callbacks && !hg_context_is_separate(context));
-    for (;;) {
-        uint64_t next = hg_context_run_timers(context);
-        uint64_t until = next < deadline ? next : deadline;
-        hg_return_t ret;
-
-        if (atomic_load(done))
-            return HG_SUCCESS;
-        ret = na_progress(context->na_context, 0, until);
-        if (ret == HG_INTR || (ret == HG_TIMEOUT && until == deadline))
-            return ret;
     }
 }
 
@@ -317,6 +298,7 @@ static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
     hg_enter(context->lock);
+    hg_handle_collect(context);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->in_flight += context->in_flight;
@@ -474,6 +456,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     bool quiet;
 
     hg_enter(context->lock);
+    hg_handle_collect(context);
     quiet = context->live == 0 && context->sending == 0;
     hg_leave(context->lock);
     return quiet && hg_transfer_home_count(&context->transfers) == 0 &&
@@ -488,7 +471,7 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
         hg_enter(context->lock);
         (void) hg_context_progress(
-            context, NA_LANES_ALL, hg_clock_after_ms(10));
+            context, NA_LANES_ALL, NULL, hg_clock_after_ms(10));
         (void) na_queue_run(
             context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
         hg_leave(context->lock);
@@ -538,6 +521,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned i;
 
     hg_enter(context->lock);
+    hg_handle_collect(context);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
     for (i = 0; i < 2; i++) {

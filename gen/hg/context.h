@@ -49,17 +49,12 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
  * its buffers nor the context that its end would look at, nor its class. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
-/* Progress until one of `lanes` of the context's queue has an entry
- * (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
- * (HG_INTR). In the request model one thread at a time, for which it also ends
- * when somebody pokes. */
-HG_PRIVATE hg_return_t hg_context_progress(
-    struct hg_context *context, unsigned lanes, uint64_t deadline);
-
-/* In the callback model: progress until *done, which whoever sets it follows by
- * na_progress_tell, whatever the queue has. The same codes. */
-HG_PRIVATE hg_return_t hg_context_progress_until(
-    struct hg_context *context, const _Atomic bool *done, uint64_t deadline);
+/* Progress until one of `lanes` of the context's queue has an entry, or until
+ * *done (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
+ * (HG_INTR). `done` may be NULL; with a flag it also ends when somebody pokes.
+ * Inside, once. */
+HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
 /* In the callback model: a descriptor that is readable when there is something
  * to do, a timer of ours included; -1: none. And whether there is something to

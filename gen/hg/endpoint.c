@@ -650,7 +650,7 @@ static void hg_endpoint_drain(struct hg_context *context)
         hg_clock_now() < deadline) {
         hg_enter(context->lock);
         (void) hg_context_progress(
-            context, NA_LANES_ALL, hg_clock_after_ms(10));
+            context, NA_LANES_ALL, NULL, hg_clock_after_ms(10));
         (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
         hg_leave(context->lock);
     }
@@ -907,7 +907,7 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
         return ret;
     deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     hg_enter(context->lock);
-    ret = hg_context_progress(context, NA_LANES_ALL, deadline);
+    ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
     hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
 }
@@ -946,7 +946,7 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
     if (ret != HG_SUCCESS)
         return ret;
     hg_enter(context->lock);
-    ret = hg_context_progress(context, NA_LANES_ALL, 0);
+    ret = hg_context_progress(context, NA_LANES_ALL, NULL, 0);
     hg_leave(context->lock);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);

@@ -213,13 +213,7 @@ static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
 
         if (until > deadline)
             until = deadline;
-        if (context->callbacks) {
-            (void) hg_context_progress(context, NA_LANES_ALL, until);
-            (void) na_queue_run(
-                context->queue, NA_LANES_ALL, UINT_MAX, deadline);
-        } else {
-            (void) hg_wait_until(context, NULL, true, until);
-        }
+        (void) hg_wait_until(context, NULL, NA_LANES_ALL, until);
     }
 }
 

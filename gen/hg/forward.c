@@ -298,8 +298,17 @@ static const char *hg_forward_words(hg_return_t ret)
 /* Tell the result of a call that was taken out, and that is a result. */
 static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 {
+    struct hg_context *context = handle->context;
+
     handle->ret = ret;
-    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_enter(context->lock);
+    /* No code of the application is to run: so it need not be queued. */
+    if (HG_LIKELY(!context->callbacks && !handle->large &&
+            !hg_watch_is_on(context->hg_class)))
+        handle->callback(handle, handle->arg);
+    else
+        hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_leave(context->lock);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)

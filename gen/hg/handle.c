@@ -97,8 +97,10 @@ static struct hg_handle *hg_handle_reuse(
 HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve)
 {
-    struct hg_handle *handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
+    struct hg_handle *handle;
 
+    hg_handle_collect(context);
+    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
     context->live++;
     if (handle == NULL) {
         hg_leave(context->lock);
@@ -213,7 +215,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     size_t bytes;
 
-    assert(!atomic_load(&handle->issued) && !handle->in_flight);
+    assert(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
     hg_list_remove(&handle->link);
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
         HG_HANDLE_ANSWERED) /* what it was as a call of ours is past */
@@ -267,7 +269,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
-        handle->parted.data == NULL && hg_handle_may_keep_buffers(handle);
+        handle->parted.data == NULL && hg_handle_large_bytes(handle) == 0;
 }
 
 static void hg_handle_lighten(struct hg_handle *handle)
@@ -280,8 +282,14 @@ static void hg_handle_lighten(struct hg_handle *handle)
         hg_handle_clear_large(&handle->out_large);
     }
     handle->large = false;
-    if (handle->call.data != NULL && handle->call.free_data != NULL)
+    if (handle->call.data != NULL && handle->call.free_data != NULL) {
+        unsigned depth =
+            hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
+
         handle->call.free_data(handle->call.data);
+        if (depth > 0)
+            hg_enter_again(context->lock, depth);
+    }
     handle->call.data = NULL;
     if (!hg_handle_may_keep_buffers(handle)) {
         hg_handle_trim(&handle->in);
@@ -290,60 +298,66 @@ static void hg_handle_lighten(struct hg_handle *handle)
     hg_buf_fini(&handle->parted);
 }
 
-/* Nobody has a reference any more, nor gets one. */
-static void hg_handle_end(struct hg_handle *handle)
+static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
 {
-    struct hg_context *context = handle->context;
+    if (addr != NULL && !addr->self)
+        na_addr_unref(addr);
+}
+
+/* Put a handle back that nobody has a reference of. Inside. */
+static HG_HOT void hg_handle_take_in(struct hg_handle *handle)
+{
     struct na_addr *addr = handle->addr;
     struct hg_handle *excess;
 
-    if (HG_UNLIKELY(!hg_handle_is_light(handle)))
-        hg_handle_lighten(handle);
-    hg_enter(context->lock);
     hg_handle_discount(handle);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
     hg_handle_leave_addr(addr);
-    /* From here on context and class may be gone. */
-    hg_leave(context->lock);
-    if (excess != NULL)
+    if (HG_UNLIKELY(excess != NULL))
         hg_handle_delete(excess);
 }
 
-HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
-    struct hg_handle *handle, struct na_addr **addr_p)
+HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
 {
-    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
-        handle->counted || !hg_handle_is_light(handle) ||
-        handle->context->pool_count >= HG_HANDLE_POOL_MAX)
-        return false;
-    *addr_p = handle->addr;
-    atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
-    hg_handle_clear(handle);
-    (void) hg_handle_put(handle);
-    return true;
+    struct hg_handle *handle = atomic_exchange_explicit(
+        &context->returned, NULL, memory_order_acquire);
+
+    while (handle != NULL) {
+        struct hg_handle *next = handle->returned;
+
+        assert(atomic_load(&handle->refs) == 0);
+
+        hg_handle_take_in(handle);
+        handle = next;
+    }
 }
 
-/* The same where the lock is not held, of a call with ourselves, whose address
- * nobody has to let go of. */
-static HG_HOT bool hg_handle_unref_self(struct hg_handle *handle)
+/* Nobody has a reference any more, nor gets one. */
+static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    struct na_addr *addr;
-    bool done;
+    bool light = hg_handle_is_light(handle) && !handle->counted;
 
-    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
-        handle->addr == NULL || !handle->addr->self)
-        return false;
-    hg_enter(context->lock);
-    done = hg_handle_unref_locked(handle, &addr);
-    hg_leave(context->lock);
-    return done;
+    if (HG_UNLIKELY(!light))
+        hg_handle_lighten(handle);
+    if (!light || hg_is_inside(context->lock)) {
+        hg_enter(context->lock);
+        hg_handle_take_in(handle);
+        /* From here on context and class may be gone. */
+        hg_leave(context->lock);
+        return;
+    }
+    handle->returned =
+        atomic_load_explicit(&context->returned, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&context->returned,
+        &handle->returned, handle, memory_order_release, memory_order_relaxed))
+        ;
 }
 
-HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+HG_PRIVATE HG_HOT void hg_handle_unref(struct hg_handle *handle)
 {
-    if (!hg_handle_unref_self(handle) && hg_handle_is_last(handle))
+    if (hg_handle_is_last(handle))
         hg_handle_end(handle);
 }
 
@@ -448,7 +462,7 @@ HG_PRIVATE void hg_handle_set_addr(
     handle->addr = addr;
 }
 
-HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+HG_PRIVATE void hg_handle_change_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
     struct na_addr *before;
@@ -457,14 +471,8 @@ HG_PRIVATE struct na_addr *hg_handle_swap_addr(
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
+    hg_handle_leave_addr(before);
     hg_leave(handle->context->lock);
-    return before;
-}
-
-HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr)
-{
-    if (addr != NULL && !addr->self)
-        na_addr_unref(addr);
 }
 
 HG_PRIVATE unsigned hg_handle_count_targets(

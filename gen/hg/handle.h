@@ -62,25 +62,18 @@ enum hg_handle_state {
 };
 
 enum hg_request_state {
-    HG_REQUEST_WAITING = 0,
-    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
-    HG_REQUEST_ABANDONED /* freed in flight */
+    HG_REQUEST_NONE = 0,  /* no ticket names it */
+    HG_REQUEST_UNDER_WAY, /* or ended, and nobody has asked */
+    HG_REQUEST_WAITED,    /* a thread waits for it, or decodes its output */
+    HG_REQUEST_OVER,      /* the result stands, and the output is decoded */
+    HG_REQUEST_ABANDONED  /* freed under way */
 };
 
 /* What the room request keeps of a call of ours; nobody else looks at it. */
 struct hg_request_part {
-    /* Who takes it out of WAITING, by comparison, has the call's end. */
-    _Atomic enum hg_request_state state;
-    _Atomic bool done; /* the result stands */
-    /* It is not freed while a thread waits for it: one has the mark, set under
-     * the context's lock. Of more, how many waits began, under the lock, and
-     * how many of them are over. */
-    _Atomic bool marked;
-    unsigned waits;
-    _Atomic unsigned waited;
-    bool decoded; /* out_struct holds what is to be released */
-    hg_return_t ret;
-    void *out_struct;
+    _Atomic enum hg_request_state state; /* OVER and NONE without the lock */
+    _Atomic bool ended;
+    void *out_struct; /* NULL: nothing is decoded, or to be released */
 };
 
 /* State of a handle of the callback model; used by call.c. */
@@ -147,15 +140,15 @@ typedef void (*hg_handle_left_t)(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
 
 struct hg_handle {
-    struct na_completion done; /* a step or a callback of it, queued */
-    struct na_link link;       /* in flight or unanswered; the pool */
-    struct na_link unsaid;     /* its control message has to wait for memory */
+    struct na_completion done;  /* a step or a callback of it, queued */
+    struct na_link link;        /* in flight or unanswered; the pool */
+    struct na_link unsaid;      /* its control message has to wait for memory */
+    struct hg_handle *returned; /* before this one; hg_context.returned */
     struct hg_context *context;
     _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
     _Atomic enum hg_handle_state state;
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
-    _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     /* Target: the application destroyed it unanswered, and may do so once more.
      * Stays set until the handle has another call. */
     _Atomic bool abandoned;
@@ -237,7 +230,10 @@ struct hg_context {
     struct na_queue *queue; /* of na_context: the one queue */
     struct hg_transfer_home transfers;
     struct hg_monitor *lock; /* the NA class's */
-    struct na_link pool;     /* free handles */
+    /* Handles without a reference that somebody outside gave back. Who is
+     * inside next puts them into the pool: hg_handle_collect. */
+    _Atomic(struct hg_handle *) returned;
+    struct na_link pool; /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link abandoned; /* free handles that may be destroyed once more */
@@ -251,6 +247,8 @@ struct hg_context {
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     _Atomic bool has_timers; /* or unsent notices; written under the lock */
+    unsigned waits;          /* threads in hg_wait_until */
+    _Atomic bool raised;     /* a flag was, since somebody set this to false */
     struct hg_share share;   /* use of limited resources, by peer */
     uint32_t in_flight;
     uint64_t asked;           /* bytes of these; context lock; room.h */
@@ -326,13 +324,18 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
 /* The same of a handle that was found; the lock is held. False: nobody has one
  * any more. */
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
-/* The last reference takes it off its list, and ends its sequence. */
+/* With the last reference it goes back to the pool: at once where the lock is
+ * held, which is free then while data of the application's are freed. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
-/* The same for the only reference, where the lock is held and nothing has to be
- * freed: *addr_p is the caller's then, to let go of without the lock
- * (hg_handle_leave_addr). False: nothing was done. */
-HG_PRIVATE bool hg_handle_unref_locked(
-    struct hg_handle *handle, struct na_addr **addr_p);
+
+/* Put into the pool what was given back without the lock. Inside. */
+HG_PRIVATE void hg_handle_collect_some(struct hg_context *context);
+
+static inline void hg_handle_collect(struct hg_context *context)
+{
+    if (atomic_load_explicit(&context->returned, memory_order_relaxed) != NULL)
+        hg_handle_collect_some(context);
+}
 
 /* The application gets a reference, one more than there are. Or it gets the
  * caller's, which is the only one; with `keep` the caller has one, too. */
@@ -356,13 +359,12 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
  * have guessed. What the application has asked for stays where it is. */
 HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle);
 
-/* Set the peer; takes a reference of the address, which hg_handle_leave_addr
- * gives back (NULL: nothing). Our own stays for as long as its class does. */
+/* Set the peer, and take a reference of the address until the handle is put
+ * back. Our own stays for as long as its class does. Inside. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
-HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr);
-/* Set another one; the one before, for hg_handle_leave_addr. */
-HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+/* Set another one. */
+HG_PRIVATE void hg_handle_change_addr(
     struct hg_handle *handle, struct na_addr *addr);
 
 /* Release the pool. Every handle is back. */

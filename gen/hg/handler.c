@@ -31,7 +31,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
     }
     deadline = hg_wait_deadline(timeout);
     hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, true, deadline);
+    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
     hg_leave(context->lock);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;

@@ -261,7 +261,7 @@ static hg_return_t hg_init_close(struct hg_context *context)
     bool busy;
 
     hg_enter(context->lock);
-    busy = hg_wait_is_any() || hg_forward_is_any_begun(context);
+    busy = context->waits > 0 || hg_forward_is_any_begun(context);
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);

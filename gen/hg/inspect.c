@@ -59,7 +59,8 @@ static const char *hg_inspect_state_out(struct hg_handle *handle)
         return handle->one_way ? "is being sent" : "waits for the answer";
     case HG_HANDLE_FETCHING: return "fetches its output";
     case HG_HANDLE_ENDED:
-        return !handle->context->callbacks && atomic_load(&handle->request.done)
+        return !handle->context->callbacks &&
+                atomic_load(&handle->request.ended)
             ? NULL /* a request that has yet to be freed */
             : "ended, its callback is to be run";
     default: return NULL;

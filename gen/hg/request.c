@@ -11,71 +11,45 @@
 #include "hg/wait.h"
 #include "na/addr.h"
 
-/* Changes from one layer to the next; written while the gate is closed. */
+/* Changes from one layer to the next; written while there is none. */
 static uint32_t hg_request_salt;
 
-/* ---- The end of a call ---- */
-
-/* Let go of a request that no ticket names. */
-static void hg_request_delete(struct hg_handle *handle)
+static inline enum hg_request_state hg_request_state(
+    const struct hg_handle *handle)
 {
-    if (handle->request.decoded)
-        (void) hg_handle_release(
-            handle->rpc.out_proc, handle->request.out_struct);
-    hg_handle_unref(handle);
+    return atomic_load_explicit(&handle->request.state, memory_order_acquire);
 }
 
-/* Take a request whose call is under way out of WAITING. False: it ended, or
- * is about to. */
-static bool hg_request_claim(
-    struct hg_request_part *request, enum hg_request_state state)
+static inline void hg_request_set(
+    struct hg_handle *handle, enum hg_request_state state)
 {
-    enum hg_request_state waiting = HG_REQUEST_WAITING;
-
-    return atomic_compare_exchange_strong(&request->state, &waiting, state);
+    atomic_store_explicit(&handle->request.state, state, memory_order_release);
 }
 
-/* The call ended: decode, raise the flag, with which the ticket has the
- * handle's reference. Runs in the driver's thread. */
+static bool hg_request_is_ended(const struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->request.ended, memory_order_relaxed);
+}
+
+/* The call ended. Inside. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
-    struct hg_context *context = handle->context;
-    struct hg_request_part *request = &handle->request;
-    hg_return_t ret = handle->ret;
-
     (void) arg;
-    if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
-        assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
-        hg_leave(context->lock);
-        hg_request_delete(handle);
-        hg_enter(context->lock);
-        return;
-    }
-    if (ret == HG_SUCCESS && request->out_struct != NULL &&
-        handle->rpc.out_proc != NULL) {
-        hg_leave(context->lock);
-        assert(hg_monitor_entered == 0);
-        ret = hg_handle_decode(handle, request->out_struct);
-        request->decoded = ret == HG_SUCCESS;
-        if (ret != HG_SUCCESS)
-            hg_forward_keep_why(handle);
-        hg_enter(context->lock);
-    }
-    request->ret = ret;
-    hg_wait_raise(context, &request->done);
+    if (hg_request_state(handle) == HG_REQUEST_ABANDONED)
+        hg_handle_unref(handle);
+    else
+        hg_wait_raise(handle->context, &handle->request.ended);
 }
 
 /* ---- Its beginning ---- */
 
-/* Whether the context's class, which is there as the gate was passed, has such
- * an address. */
+/* Whether the context's class has such an address. */
 static inline bool hg_request_may_call(
     const struct hg_context *context, const struct na_addr *addr)
 {
     return addr != NULL && addr->na_class == context->hg_class->na_class;
 }
 
-/* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
     unsigned timeout, hg_request_t *request_p)
@@ -96,19 +70,19 @@ static hg_return_t hg_request_start(struct hg_context *context,
             "HG_Forward", "the function has an input, but in_struct is NULL");
         goto forget_call;
     }
-    handle->request.out_struct = out_struct;
+    if (handle->rpc.out_proc != NULL)
+        handle->request.out_struct = out_struct;
     handle->timeout = timeout;
     number = handle->number;
-    atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
+    hg_request_set(handle, HG_REQUEST_UNDER_WAY);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
-        goto take_ticket;
+        goto forget_call;
     *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
     return HG_SUCCESS;
 
-take_ticket:
-    atomic_store(&handle->issued, false);
 forget_call:
+    hg_request_set(handle, HG_REQUEST_NONE);
     hg_forward_forget(handle);
     hg_handle_unref(handle);
     return ret;
@@ -132,7 +106,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
         context, addr, id, in_struct, out_struct, timeout, request);
     if (HG_UNLIKELY(ret != HG_SUCCESS))
         hg_forward_complete_text("HG_Forward", ret);
-    return hg_layer_leave(ret);
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
@@ -143,14 +117,14 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 
 /* ---- Waiting ---- */
 
-static void hg_request_unknown(hg_request_t ticket, const char *function)
+static hg_return_t hg_request_unknown(hg_request_t ticket, const char *function)
 {
-    (void) hg_layer_refuse(function,
+    return hg_layer_refuse(function,
         ticket == HG_REQUEST_NULL ? "request is NULL"
                                   : "no such request: freed already?");
 }
 
-/* The request that the application means, or NULL. The lock is held. */
+/* The request that the application means, or NULL. With the lock or without. */
 static HG_HOT struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
@@ -158,157 +132,109 @@ static HG_HOT struct hg_handle *hg_request_find(
     struct hg_handle *handle = (struct hg_handle *) hg_ticket_find(
         &context->sequences, hg_request_salt, (uintptr_t) ticket, &id);
 
-    return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
-}
-
-/* How a thread that waits holds a request. */
-enum hg_request_hold {
-    HG_REQUEST_DONE = 0, /* not at all: the result stands */
-    HG_REQUEST_ALONE,    /* by the mark, which nobody else has */
-    HG_REQUEST_COUNTED
-};
-
-/* The same, and it stays until hg_request_let_be; unless its result stands,
- * which is *ret_p then. Without the lock. */
-static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
-    hg_request_t ticket, enum hg_request_hold *hold_p, hg_return_t *ret_p)
-{
-    struct hg_request_part *request;
-    struct hg_handle *handle;
-
-    *hold_p = HG_REQUEST_DONE;
-    hg_enter(context->lock);
-    handle = hg_request_find(context, ticket);
-    request = handle != NULL ? &handle->request : NULL;
-    if (request != NULL && atomic_load(&request->done)) {
-        *ret_p = request->ret;
-        if (*ret_p != HG_SUCCESS)
-            hg_forward_explain(handle, *ret_p);
-    } else if (request != NULL && !atomic_load(&request->marked)) {
-        atomic_store_explicit(&request->marked, true, memory_order_relaxed);
-        *hold_p = HG_REQUEST_ALONE;
-    } else if (request != NULL) {
-        request->waits++;
-        *hold_p = HG_REQUEST_COUNTED;
-    }
-    hg_leave(context->lock);
+    if (handle == NULL || hg_request_state(handle) == HG_REQUEST_NONE ||
+        hg_request_state(handle) == HG_REQUEST_ABANDONED)
+        return NULL;
     return handle;
 }
 
-/* Whether a thread is in a wait for it; the context's lock is held. */
-static bool hg_request_is_waited_for(const struct hg_request_part *request)
-{
-    return atomic_load_explicit(&request->marked, memory_order_acquire) ||
-        atomic_load_explicit(&request->waited, memory_order_acquire) !=
-        request->waits;
-}
-
-static void hg_request_let_be(
-    struct hg_handle *handle, enum hg_request_hold hold)
+/* The call ended, and this thread waits for it: decode the output. */
+static void hg_request_decode(struct hg_handle *handle)
 {
     struct hg_request_part *request = &handle->request;
 
-    assert(hold != HG_REQUEST_DONE);
-    if (HG_LIKELY(hold == HG_REQUEST_ALONE))
-        atomic_store_explicit(&request->marked, false, memory_order_release);
-    else
-        atomic_fetch_add_explicit(&request->waited, 1, memory_order_release);
+    assert(hg_request_state(handle) == HG_REQUEST_WAITED);
+    if (handle->ret == HG_SUCCESS && request->out_struct != NULL) {
+        handle->ret = hg_handle_decode(handle, request->out_struct);
+        if (handle->ret != HG_SUCCESS)
+            hg_forward_keep_why(handle);
+    }
+    hg_forward_explain(handle, handle->ret);
+    hg_request_set(handle, HG_REQUEST_OVER);
+}
+
+static HG_NOINLINE hg_return_t hg_request_refuse_wait(const char *function)
+{
+    hg_log_error("rpc", "%s: a thread waits for the request", function);
+    return HG_BUSY;
+}
+
+/* Wait for one request. *status becomes whether its result stands, which is
+ * returned then, if there is such a request. */
+static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
+    hg_request_t ticket, uint64_t deadline, const char *function,
+    hg_status_t *status)
+{
+    struct hg_handle *handle;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_enter(context->lock);
+    handle = hg_request_find(context, ticket);
+    if (HG_UNLIKELY(handle == NULL ||
+            hg_request_state(handle) != HG_REQUEST_UNDER_WAY)) {
+        hg_leave(context->lock);
+        if (handle == NULL)
+            return hg_request_unknown(ticket, function);
+        *status = hg_request_state(handle) != HG_REQUEST_WAITED;
+        if (*status == HG_FALSE)
+            return hg_request_refuse_wait(function);
+        hg_forward_explain(handle, handle->ret);
+        return handle->ret;
+    }
+    hg_request_set(handle, HG_REQUEST_WAITED);
+    ret = hg_wait_until(
+        context, &handle->request.ended, hg_wait_lanes(), deadline);
+    if (ret != HG_SUCCESS)
+        hg_request_set(handle, HG_REQUEST_UNDER_WAY);
+    hg_leave(context->lock);
+    *status = ret == HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_request_decode(handle);
+    return handle->ret;
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context;
-    enum hg_request_hold hold;
-    struct hg_handle *handle;
-    hg_return_t ret = HG_SUCCESS;
-    bool done = true;
+    hg_status_t ignored;
 
     hg_log_drop_text();
     context = hg_layer_enter("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
-    hg_enter(context->lock);
-    handle = hg_request_hold(context, request, &hold, &ret);
-    if (handle != NULL && hold != HG_REQUEST_DONE) {
-        ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
-            hg_wait_deadline(timeout));
-        done = ret == HG_SUCCESS;
-        if (done) {
-            ret = handle->request.ret;
-            hg_forward_explain(handle, ret);
-        }
-        hg_request_let_be(handle, hold);
-    }
-    hg_leave(context->lock);
-    if (handle == NULL) {
-        hg_request_unknown(request, "HG_Wait");
-        return hg_layer_leave(HG_INVALID_ARG);
-    }
-    if (status != HG_STATUS_IGNORE)
-        *status = done ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret);
+    return hg_request_wait(context, request, hg_wait_deadline(timeout),
+        "HG_Wait", status != HG_STATUS_IGNORE ? status : &ignored);
 }
 
-/* HG_Wait_all with an array. *missing_p becomes the place of a ticket that
- * names nothing, if there is one. */
-static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
-    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[],
-    const hg_request_t **missing_p)
+/* Whether its result stands: then HG_Wait does not wait. */
+static bool hg_request_is_done(struct hg_context *context, hg_request_t request)
 {
-    hg_return_t first = HG_SUCCESS;
-    bool in_time = true; /* or not waited yet at all */
-    bool undone = false;
-    int i;
+    const struct hg_handle *handle;
+    bool done;
 
-    for (i = 0; i < count; i++) {
-        hg_return_t result = HG_SUCCESS;
-        hg_return_t ret = HG_SUCCESS;
-        enum hg_request_hold hold;
-        struct hg_handle *handle =
-            hg_request_hold(context, requests[i], &hold, &result);
-
-        if (handle == NULL) {
-            *missing_p = &requests[i];
-            return HG_INVALID_ARG;
-        }
-        if (hold != HG_REQUEST_DONE) {
-            ret = in_time ? hg_wait_until(context, &handle->request.done,
-                                hg_wait_may_run(), deadline)
-                          : HG_TIMEOUT;
-            in_time = in_time && !hg_clock_is_past(deadline);
-            if (ret == HG_SUCCESS) {
-                result = handle->request.ret;
-                if (result != HG_SUCCESS)
-                    hg_forward_explain(handle, result);
-            }
-            hg_request_let_be(handle, hold);
-        }
-        if (ret == HG_SUCCESS && first == HG_SUCCESS)
-            first = result;
-        if (statuses != NULL)
-            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-        if (ret == HG_INTR || ret == HG_BUSY)
-            return ret;
-        undone = undone || ret != HG_SUCCESS;
-    }
-    return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
+    hg_enter(context->lock);
+    handle = hg_request_find(context, request);
+    done = handle != NULL && hg_request_is_ended(handle);
+    hg_leave(context->lock);
+    return done;
 }
 
-/* The place of the first ticket that names nothing; NULL. */
-static const hg_request_t *hg_request_find_missing(
+/* Whether all are requests, before any of them is waited for. */
+static hg_return_t hg_request_check_all(
     struct hg_context *context, int count, const hg_request_t requests[])
 {
-    const hg_request_t *missing = NULL;
+    hg_return_t ret = HG_SUCCESS;
     int i;
 
     hg_enter(context->lock);
-    for (i = 0; i < count && missing == NULL; i++) {
+    for (i = 0; i < count && ret == HG_SUCCESS; i++) {
         if (hg_request_find(context, requests[i]) == NULL)
-            missing = &requests[i];
+            ret = hg_request_unknown(requests[i], "HG_Wait_all");
     }
     hg_leave(context->lock);
-    return missing;
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -316,8 +242,8 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 {
     struct hg_context *context;
     uint64_t deadline = hg_wait_deadline(timeout);
-    const hg_request_t *missing;
-    hg_return_t ret = HG_INVALID_ARG;
+    hg_return_t first = HG_SUCCESS;
+    hg_return_t ret;
     int i;
 
     hg_log_drop_text();
@@ -325,20 +251,32 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (context == NULL)
         return HG_FAULT;
     if (count < 0 || (count > 0 && array_of_requests == NULL))
-        return hg_layer_leave(hg_layer_refuse(
-            "HG_Wait_all", "the array is NULL, or the count negative"));
-    missing = hg_request_find_missing(context, count, array_of_requests);
-    if (missing == NULL) {
-        for (i = 0; array_of_statuses != NULL && i < count; i++)
-            array_of_statuses[i] = HG_FALSE;
-        hg_enter(context->lock);
-        ret = hg_request_wait_all(context, count, array_of_requests, deadline,
-            array_of_statuses, &missing);
-        hg_leave(context->lock);
+        return hg_layer_refuse(
+            "HG_Wait_all", "the array is NULL, or the count negative");
+    ret = hg_request_check_all(context, count, array_of_requests);
+    if (ret != HG_SUCCESS)
+        return ret;
+    for (i = 0; array_of_statuses != NULL && i < count; i++)
+        array_of_statuses[i] = HG_FALSE;
+    for (i = 0; i < count; i++) {
+        hg_status_t done = HG_FALSE;
+        hg_return_t result;
+
+        if (ret == HG_TIMEOUT &&
+            !hg_request_is_done(context, array_of_requests[i]))
+            continue;
+        result = hg_request_wait(
+            context, array_of_requests[i], deadline, "HG_Wait_all", &done);
+        if (array_of_statuses != NULL)
+            array_of_statuses[i] = done;
+        if (done && first == HG_SUCCESS)
+            first = result;
+        if (!done && result != HG_TIMEOUT)
+            return result;
+        if (!done)
+            ret = HG_TIMEOUT;
     }
-    if (missing != NULL)
-        hg_request_unknown(*missing, "HG_Wait_all");
-    return hg_layer_leave(ret);
+    return first != HG_SUCCESS ? first : ret;
 }
 
 /* ---- How it ended ---- */
@@ -353,149 +291,94 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
         return "";
     hg_enter(context->lock);
     handle = hg_request_find(context, request);
-    if (handle != NULL && atomic_load(&handle->request.done))
+    if (handle == NULL)
+        (void) hg_request_unknown(request, "HG_Get_error_text");
+    else if (hg_request_state(handle) == HG_REQUEST_OVER)
         text = handle->text;
     hg_leave(context->lock);
-    if (handle == NULL)
-        hg_request_unknown(request, "HG_Get_error_text");
-    (void) hg_layer_leave(HG_SUCCESS);
     return text != NULL ? text : "";
 }
 
 HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 {
     struct hg_context *context = hg_layer_enter(NULL);
-    struct hg_handle *handle;
+    struct hg_handle *handle =
+        context != NULL ? hg_request_find(context, request) : NULL;
 
-    if (context == NULL)
-        return;
-    hg_enter(context->lock);
-    handle = hg_request_find(context, request);
-    if (handle != NULL && atomic_load(&handle->request.done))
-        handle->request.decoded = false;
-    hg_leave(context->lock);
-    (void) hg_layer_leave(HG_SUCCESS);
+    if (handle != NULL && hg_request_state(handle) == HG_REQUEST_OVER)
+        handle->request.out_struct = NULL;
 }
 
 /* ---- Freeing ---- */
 
-/* Free a request, in whatever state, that no ticket names any more; one in
- * flight is taken back. */
-static void hg_request_let_go(struct hg_handle *handle)
+/* A request that is over: the application's, like its output. */
+static HG_HOT void hg_request_end(struct hg_handle *handle)
 {
-    while (!atomic_load(&handle->request.done)) {
-        hg_handle_ref(handle); /* the claim gives the request's away */
-        if (hg_request_claim(&handle->request, HG_REQUEST_ABANDONED)) {
-            (void) hg_forward_cancel(handle);
-            hg_handle_unref(handle);
-            return;
-        }
+    hg_proc_cb_t proc =
+        handle->ret == HG_SUCCESS && handle->request.out_struct != NULL
+        ? handle->rpc.out_proc
+        : NULL;
+
+    assert(hg_request_state(handle) == HG_REQUEST_OVER);
+    if (proc != NULL)
+        (void) hg_handle_release(proc, handle->request.out_struct);
+    hg_request_set(handle, HG_REQUEST_NONE);
+    hg_handle_unref(handle);
+}
+
+/* One whose output nobody has asked for; its call may be under way. Inside. */
+static void hg_request_abandon(struct hg_handle *handle)
+{
+    if (hg_request_is_ended(handle)) {
+        hg_request_set(handle, HG_REQUEST_NONE);
         hg_handle_unref(handle);
-        (void) sched_yield(); /* another thread is about to finish it */
+    } else {
+        hg_request_set(handle, HG_REQUEST_ABANDONED);
+        (void) hg_forward_cancel(handle);
     }
-    hg_request_delete(handle);
-}
-
-/* What is left of a request when its handle is back in the pool. */
-struct hg_request_rest {
-    struct na_addr *addr;
-    hg_proc_cb_t proc; /* NULL: nothing is to be released */
-    void *out_struct;
-};
-
-/* Put back a request that ended, as most have when they are freed; the lock is
- * held. False: it takes longer than that. */
-static bool hg_request_put(
-    struct hg_handle *handle, struct hg_request_rest *rest)
-{
-    if (!atomic_load(&handle->request.done)) /* what follows is being written */
-        return false;
-    rest->proc = handle->request.decoded ? handle->rpc.out_proc : NULL;
-    rest->out_struct = handle->request.out_struct;
-    return hg_handle_unref_locked(handle, &rest->addr);
-}
-
-static void hg_request_end_rest(const struct hg_request_rest *rest)
-{
-    hg_handle_leave_addr(rest->addr);
-    if (rest->proc != NULL)
-        (void) hg_handle_release(rest->proc, rest->out_struct);
-}
-
-/* Whether freeing it would wait for a thread that is in a wait for it, or for
- * this one, which decodes its output. The context's lock is held. */
-static bool hg_request_is_busy(struct hg_request_part *request)
-{
-    return hg_request_is_waited_for(request) ||
-        (hg_wait_is_driver() && !atomic_load(&request->done) &&
-            atomic_load(&request->state) == HG_REQUEST_ENDING);
-}
-
-/* HG_Request_free, inside the gate. */
-static hg_return_t hg_request_free(
-    struct hg_context *context, hg_request_t request)
-{
-    struct hg_request_rest rest = {NULL, NULL, NULL};
-    struct hg_handle *handle;
-    bool busy = false;
-    bool put = false;
-
-    hg_enter(context->lock);
-    handle = hg_request_find(context, request);
-    if (handle != NULL)
-        busy = hg_request_is_busy(&handle->request);
-    if (handle != NULL && !busy) {
-        atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
-        put = hg_request_put(handle, &rest);
-    }
-    hg_leave(context->lock);
-    if (put) {
-        hg_request_end_rest(&rest);
-        return HG_SUCCESS;
-    }
-    if (handle == NULL) {
-        hg_request_unknown(request, "HG_Request_free");
-        return HG_INVALID_ARG;
-    }
-    if (busy) {
-        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-        return HG_BUSY;
-    }
-    hg_request_let_go(handle);
-    return HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
     struct hg_context *context = hg_layer_enter("HG_Request_free");
+    struct hg_handle *handle;
+    hg_return_t ret = HG_SUCCESS;
 
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(hg_request_free(context, request));
-}
-
-/* The next request, which no ticket names from now on; NULL. */
-static struct hg_handle *hg_request_take_next(
-    struct hg_context *context, uint32_t *cursor)
-{
-    struct hg_handle *handle;
-    uint64_t id;
-
+    handle = hg_request_find(context, request);
+    if (handle == NULL)
+        return hg_request_unknown(request, "HG_Request_free");
+    if (HG_LIKELY(hg_request_state(handle) == HG_REQUEST_OVER)) {
+        hg_request_end(handle);
+        return HG_SUCCESS;
+    }
     hg_enter(context->lock);
-    do
-        handle = (struct hg_handle *) hg_slots_next(
-            &context->sequences, cursor, &id);
-    while (handle != NULL && !atomic_exchange(&handle->issued, false));
+    if (hg_request_state(handle) == HG_REQUEST_UNDER_WAY)
+        hg_request_abandon(handle);
+    else
+        ret = HG_BUSY;
     hg_leave(context->lock);
-    return handle;
+    return ret == HG_SUCCESS ? ret : hg_request_refuse_wait("HG_Request_free");
 }
 
 HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 {
     struct hg_handle *handle;
     uint32_t cursor = 0;
+    uint64_t id;
 
-    while ((handle = hg_request_take_next(context, &cursor)) != NULL)
-        hg_request_let_go(handle);
+    hg_enter(context->lock);
+    while ((handle = (struct hg_handle *) hg_slots_next(
+                &context->sequences, &cursor, &id)) != NULL) {
+        if (hg_request_state(handle) == HG_REQUEST_UNDER_WAY) {
+            hg_request_abandon(handle);
+        } else if (hg_request_state(handle) == HG_REQUEST_OVER) {
+            hg_leave(context->lock);
+            hg_request_end(handle);
+            hg_enter(context->lock);
+        }
+    }
+    hg_leave(context->lock);
     hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }

@@ -2,22 +2,21 @@
 /*
  * request: calls of ours, as the request model has them.
  *
- * A request is a call whose callback decodes the output and raises a flag;
- * HG_Wait waits for the flag. It is a part of the call's handle, and its ticket
- * (ticket.h) is made from the number that the call has anyhow. Freed in flight,
- * the call is taken back and its callback frees the request, so that nobody
- * waits for an answer that may never come.
+ * A request is a part of its call's handle. Its ticket (ticket.h) is made from
+ * the number that the call has anyhow. The thread that waits for a request
+ * decodes the output, in HG_Wait, outside the lock. So one thread at a time
+ * waits for a request. One that is freed under way is taken back, and freed
+ * when the call ends.
  *
- *     WAITING --ended--> ENDING --> done --freed--> gone
- *        +-----freed--> ABANDONED --ended--> gone
+ *     UNDER_WAY --HG_Wait--> WAITED --ended, decoded--> OVER --freed--> NONE
+ *         |                    +----time up----> UNDER_WAY
+ *         +--freed--> ABANDONED --ended--> NONE
  *
- * The call has the handle's reference until the flag is up, and the ticket has
- * it from then on; an abandoned request stays the call's.
+ * The ticket has the handle's reference, or the call once it is abandoned.
  *
- * Locking: a ticket is looked up under the context's lock, and whoever then
- * waits is counted before it is free, so that nobody frees the request. Who
- * frees one that ended puts its handle back before the lock is free. States and
- * flags are atomics. No proc runs under a lock.
+ * Locking: the context's lock guards all of it, but for the last steps: who
+ * waits owns the request in WAITED, and makes it OVER without the lock. In OVER
+ * it is the application's, which frees it without the lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H
@@ -31,7 +30,7 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request);
  * request has ended: HG_Request_free leaves it. */
 HG_PRIVATE void hg_request_keep_output(hg_request_t request);
 
-/* Free the requests the application left; the gate is closed. */
+/* Free the requests the application left. No thread waits any more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
 #endif

@@ -43,27 +43,20 @@ struct hg_room_wait {
 /* With the context's lock held, or another's. */
 static void hg_room_wait_wake(struct hg_room_waiter *waiter)
 {
-    struct hg_room_wait *wait =
-        HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
-
-    if (!waiter->context->callbacks) {
-        hg_wait_raise(waiter->context, &wait->told);
-        return;
-    }
-    atomic_store(&wait->told, true);
-    na_progress_poke(waiter->context->na_context);
+    hg_wait_raise(waiter->context,
+        &HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter)->told);
 }
 
-/* Make progress until told, or `until`. */
+/* Make progress until told, or `until`. In the callback model the application
+ * runs what the queue has. */
 static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
 {
     struct hg_context *context = wait->waiter.context;
     hg_return_t ret;
 
     hg_enter(context->lock);
-    ret = context->callbacks
-        ? hg_context_progress_until(context, &wait->told, until)
-        : hg_wait_until(context, &wait->told, false, until);
+    ret = hg_wait_until(
+        context, &wait->told, context->callbacks ? 0 : NA_LANES_DONE, until);
     hg_leave(context->lock);
     return ret;
 }

@@ -886,6 +886,7 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
     const struct na_link *link;
 
     hg_enter(context->lock);
+    hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
         HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)

@@ -40,9 +40,6 @@
 /* Longer than any text of HG_Get_last_error_text. */
 #define HG_STUB_TEXT_MAX 600
 
-/* Handlers inside each other in one thread, as far as they wait here. */
-static _Thread_local unsigned hg_stub_depth;
-
 hg_return_t hg_stub_clear(void *call, size_t size)
 {
     if (call == NULL)
@@ -70,46 +67,20 @@ struct hg_stub_flag {
 /* The flag may be gone once it is up. */
 static void hg_stub_raise(struct hg_stub_flag *flag)
 {
-    struct na_context *na_context = flag->context->na_context;
-
-    if (flag->context->callbacks) {
-        atomic_store(&flag->up, true);
-        na_progress_poke(na_context);
-    } else {
-        hg_wait_raise(flag->context, &flag->up);
-    }
+    hg_wait_raise(flag->context, &flag->up);
 }
 
-/* Turn the wheel once: what is queued, else what comes within a moment. */
-static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
+/* Wait until the flag is up, or `deadline`. A signal does not end it. */
+static void hg_stub_await(
+    const struct hg_stub_flag *flag, unsigned lanes, uint64_t deadline)
 {
-    struct hg_context *context = flag->context;
+    hg_return_t ret;
 
-    hg_enter(context->lock);
-    if (na_queue_run(context->queue, lanes, 1, HG_CLOCK_NEVER) == 0) {
-        (void) hg_context_progress(context, lanes, 0);
-        if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
-            (void) na_progress(
-                context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
-    }
-    hg_leave(context->lock);
-}
-
-static void hg_stub_await(const struct hg_stub_flag *flag)
-{
-    bool deep = hg_stub_depth >= HG_WAIT_DEPTH_MAX;
-    bool told = false;
-
-    hg_stub_depth++;
-    while (!atomic_load(&flag->up)) {
-        hg_stub_turn(flag, deep ? NA_LANES_DONE : NA_LANES_ALL);
-        if (deep && !told &&
-            na_queue_has(flag->context->queue, 1u << NA_LANE_CALL)) {
-            hg_wait_tell_depth();
-            told = true;
-        }
-    }
-    hg_stub_depth--;
+    hg_enter(flag->context->lock);
+    do
+        ret = hg_wait_until(flag->context, &flag->up, lanes, deadline);
+    while (ret == HG_INTR);
+    hg_leave(flag->context->lock);
 }
 
 struct hg_stub_forward {
@@ -142,7 +113,7 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
         hg_forward_complete_text("HG_Forward_wait", ret);
         return ret;
     }
-    hg_stub_await(&forward.flag);
+    hg_stub_await(&forward.flag, hg_wait_lanes(), HG_CLOCK_NEVER);
     hg_forward_explain(handle, forward.ret);
     return forward.ret;
 }
@@ -287,14 +258,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
             if (why != HG_SUCCESS)
                 hg_bulk_withdraw(local);
         }
-        if (flag->context->callbacks) {
-            hg_stub_turn(flag, NA_LANES_DONE);
-            continue;
-        }
-        hg_enter(flag->context->lock);
-        (void) hg_wait_until(flag->context, &flag->up, false,
-            hg_clock_after_ms(HG_STUB_TURN_MS));
-        hg_leave(flag->context->lock);
+        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_TURN_MS));
     }
     return why;
 }

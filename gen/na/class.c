@@ -367,8 +367,8 @@ static void *na_class_thread(void *arg)
 
     /* The one thing ever queued here is the entry that ends the thread. */
     hg_enter(core->lock);
-    while (na_progress(core->thread_context, NA_LANES_DONE, HG_CLOCK_NEVER) !=
-        NA_SUCCESS)
+    while (na_progress(core->thread_context, NA_LANES_DONE, NULL,
+               HG_CLOCK_NEVER) != NA_SUCCESS)
         continue;
     hg_leave(core->lock);
     return NULL;

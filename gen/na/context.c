@@ -135,7 +135,7 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     na_context_enter(context);
     na_context_cancel_all(&context->pub);
     while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
-        (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
+        (void) na_progress(&context->pub, 0, NULL, hg_clock_after_ms(1));
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
     left = na_op_table_pending(context);
@@ -271,7 +271,7 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_queue_nap(queue, deadline);
+        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
         n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
     hg_leave(queue->lock);

@@ -138,7 +138,7 @@ static na_return_t na_lookup_drive(struct na_context *context,
         na_return_t ret;
 
         na_context_enter(core);
-        ret = na_progress(context, NA_LANES_ALL, deadline);
+        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
         (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
         na_context_leave(core);
         if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)

@@ -42,7 +42,7 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     na_context_enter(core);
     core->pokes++;
     hg_waker_ring_after(&core->queue.waker);
-    na_queue_wake(&core->queue);
+    na_queue_wake_all(&core->queue);
     na_context_leave(core);
 }
 
@@ -104,9 +104,25 @@ static void na_progress_spin(struct na_context_core *context, bool look)
     hg_reenter(context->queue.lock);
 }
 
+/* What a thread in na_progress waits for. */
+struct na_progress_aim {
+    unsigned lanes;
+    unsigned pokes; /* so far */
+    const _Atomic bool *done;
+};
+
+static HG_HOT bool na_progress_is_there(
+    const struct na_context_core *context, const struct na_progress_aim *aim)
+{
+    return na_queue_has(&context->queue, aim->lanes) ||
+        context->pokes != aim->pokes ||
+        (aim->done != NULL &&
+            atomic_load_explicit(aim->done, memory_order_acquire));
+}
+
 /* Sleep until something happens or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
-    unsigned lanes, unsigned pokes, uint64_t deadline)
+    const struct na_progress_aim *aim, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
@@ -123,8 +139,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     if (due < deadline)
         deadline = due;
     hg_waker_arm(waker);
-    if (!na_queue_has(&context->queue, lanes | NA_LANES_OWN) &&
-        context->pokes == pokes) {
+    if (!na_queue_has(&context->queue, NA_LANES_OWN) &&
+        !na_progress_is_there(context, aim)) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
@@ -149,15 +165,14 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 
 /* Make progress and wait. No other thread does so on this context. */
 static na_return_t na_progress_run(struct na_context_core *context,
-    unsigned lanes, unsigned pokes, uint64_t deadline)
+    const struct na_progress_aim *aim, uint64_t deadline)
 {
     uint64_t since = 0; /* the first idle turn */
     uint64_t now = 0;
 
     for (;;) {
         unsigned n = na_progress_turn(context);
-        bool done =
-            na_queue_has(&context->queue, lanes) || context->pokes != pokes;
+        bool done = na_progress_is_there(context, aim);
         bool look = n > 0 || ++context->idle % NA_PROGRESS_LOOK == 0;
         na_return_t ret;
 
@@ -184,7 +199,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
             na_progress_spin(context, look);
             continue;
         }
-        ret = na_progress_sleep(context, lanes, pokes, deadline);
+        ret = na_progress_sleep(context, aim, deadline);
         now = hg_clock_now();
         if (ret != NA_SUCCESS)
             return ret;
@@ -199,28 +214,44 @@ static void na_progress_disarm(struct na_context_core *context)
     hg_waker_disarm(&context->queue.waker);
 }
 
-HG_PRIVATE na_return_t na_progress(
-    struct na_context *context, unsigned lanes, uint64_t deadline)
+/* Sleep beside the thread that makes progress. False: *ret_p ends the wait;
+ * true: the role is free. */
+static HG_NOINLINE bool na_progress_await_role(struct na_context_core *context,
+    const struct na_progress_aim *aim, uint64_t deadline, na_return_t *ret_p)
+{
+    *ret_p = NA_SUCCESS;
+    while (context->progressing && *ret_p == NA_SUCCESS) {
+        if (na_progress_is_there(context, aim))
+            return false;
+        *ret_p = na_queue_nap(
+            &context->queue, aim->lanes | NA_LANES_ROLE, aim->done, deadline);
+    }
+    if (!na_progress_is_there(context, aim))
+        return *ret_p == NA_SUCCESS;
+    *ret_p = NA_SUCCESS;
+    return false;
+}
+
+HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
-    unsigned pokes = core->pokes;
+    struct na_progress_aim aim = {lanes, core->pokes, done};
     na_return_t ret;
 
     assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
-    while (core->progressing) {
-        if (na_queue_has(&core->queue, lanes) || core->pokes != pokes)
-            return NA_SUCCESS;
-        ret = na_queue_nap(&core->queue, deadline);
-        if (ret != NA_SUCCESS)
-            return ret;
+    if (HG_LIKELY(!core->progressing) ||
+        na_progress_await_role(core, &aim, deadline, &ret)) {
+        core->progressing = true;
+        if (HG_UNLIKELY(core->poll_armed))
+            na_progress_disarm(core);
+        ret = na_progress_run(core, &aim, deadline);
+        core->progressing = false;
     }
-    core->progressing = true;
-    if (HG_UNLIKELY(core->poll_armed))
-        na_progress_disarm(core);
-    ret = na_progress_run(core, lanes, pokes, deadline);
-    core->progressing = false;
-    if (HG_UNLIKELY(core->queue.waiters > 0))
-        na_queue_wake(&core->queue);
+    /* Another thread goes on. */
+    if (HG_UNLIKELY(core->queue.waiters > 0) && !core->progressing &&
+        core->queue.coming == 0)
+        na_queue_wake_one(&core->queue, NA_LANES_ROLE);
     return ret;
 }
 
@@ -232,8 +263,8 @@ NA_EXPORT na_return_t NA_Progress(
     if (ret != NA_SUCCESS)
         return ret;
     na_context_enter(na_context_core_of(context));
-    ret = na_progress(
-        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    ret = na_progress(context, NA_LANES_ALL, NULL,
+        timeout == 0 ? 0 : hg_clock_after_ms(timeout));
     na_context_leave(na_context_core_of(context));
     return ret;
 }

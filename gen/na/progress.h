@@ -16,20 +16,20 @@
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
- * makes progress on a context, and one at a time polls a class; others sleep
- * until their lanes have an entry.
+ * makes progress on a context, and one at a time polls a class. Others sleep:
+ * an entry wakes one thread that waits for its lane, a flag those that wait for
+ * it, and the end of the role one that takes it over.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
 
 #include "na/core.h"
 
-/* Progress until one of `lanes` has an entry or somebody pokes (NA_SUCCESS),
- * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
- * (NA_INTR). To wait for a flag, call it while that is not set, and poke after
- * setting it. */
-HG_PRIVATE na_return_t na_progress(
-    struct na_context *context, unsigned lanes, uint64_t deadline);
+/* Progress until one of `lanes` has an entry, *done (na_queue_raise; `done` may
+ * be NULL) or somebody pokes (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after
+ * at least one turn) or a signal comes (NA_INTR). */
+HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
+    const _Atomic bool *done, uint64_t deadline);
 
 /* Make all threads that are in na_progress of a context return. Any thread,
  * with the lock or without. */

@@ -39,7 +39,7 @@ HG_PRIVATE void na_queue_push(
     hg_enter(queue->lock);
     na_queue_append(queue, lane, entry);
     if (HG_UNLIKELY(queue->waiters > 0))
-        na_queue_wake(queue);
+        na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
     /* Once the lock is free the entry may be gone. The queue stays: who
      * destroys it sees to it that nobody pushes any more. */
@@ -111,25 +111,86 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     return n;
 }
 
-HG_PRIVATE void na_queue_wake(struct na_queue *queue)
-{
-    struct na_link *link;
+/* A thread that sleeps. */
+struct na_nap {
+    struct hg_nap nap;
+    unsigned lanes;
+    const _Atomic bool *done;
+    bool woken;
+};
 
-    hg_enter(queue->lock);
-    for (link = queue->naps.next; link != &queue->naps; link = link->next)
-        hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
-    hg_leave(queue->lock);
+static struct na_nap *na_nap_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct na_nap, nap.link);
 }
 
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline)
+static void na_queue_wake(struct na_queue *queue, struct na_nap *nap)
 {
-    struct hg_nap nap;
+    assert(hg_is_inside(queue->lock) && !nap->woken);
+    hg_list_remove(&nap->nap.link);
+    nap->woken = true;
+    queue->coming += (nap->lanes & NA_LANES_ROLE) != 0;
+    hg_waker_wake(&nap->nap);
+}
+
+HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
+{
+    struct na_nap *chosen = NULL;
+    struct na_link *link;
+
+    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
+        struct na_nap *nap = na_nap_of(link);
+
+        if ((nap->lanes & lanes) == 0)
+            continue;
+        chosen = nap;
+        /* One that makes progress may leave its entries to others. */
+        if ((nap->lanes & NA_LANES_ROLE) == 0)
+            break;
+    }
+    if (chosen != NULL)
+        na_queue_wake(queue, chosen);
+}
+
+HG_PRIVATE void na_queue_wake_all(struct na_queue *queue)
+{
+    while (!hg_list_is_empty(&queue->naps))
+        na_queue_wake(queue, na_nap_of(queue->naps.next));
+}
+
+HG_PRIVATE HG_HOT void na_queue_raise(
+    struct na_queue *queue, _Atomic bool *done)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    assert(hg_is_inside(queue->lock));
+    atomic_store_explicit(done, true, memory_order_release);
+    hg_waker_ring_after(&queue->waker);
+    for (link = queue->naps.next; link != &queue->naps; link = next) {
+        next = link->next;
+        if (na_nap_of(link)->done == done)
+            na_queue_wake(queue, na_nap_of(link));
+    }
+}
+
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+    const _Atomic bool *done, uint64_t deadline)
+{
+    struct na_nap nap;
     na_return_t ret;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
+    nap.lanes = lanes;
+    nap.done = done;
+    nap.woken = false;
     queue->waiters++;
-    ret = hg_waker_nap(&nap, &queue->naps, queue->lock, deadline);
+    ret = hg_waker_nap(&nap.nap, &queue->naps, queue->lock, deadline);
     queue->waiters--;
+    if (nap.woken && (lanes & NA_LANES_ROLE) != 0) {
+        assert(queue->coming > 0);
+        queue->coming--;
+    }
     return ret;
 }

@@ -26,10 +26,12 @@ enum na_lane {
     NA_LANE_MAX = 4
 };
 
-/* Sets of lanes, as bits. */
+/* Sets of lanes, as bits. In what a thread sleeps for, NA_LANES_ROLE stands for
+ * the role of the one that makes progress. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
 #define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
+#define NA_LANES_ROLE (1u << NA_LANE_MAX)
 
 struct na_queue {
     struct hg_monitor *lock; /* the class's */
@@ -38,7 +40,8 @@ struct na_queue {
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
     unsigned waiters;    /* threads in na_queue_nap */
-    struct na_link naps; /* those of them that sleep */
+    unsigned coming;     /* those of them that were woken and may progress */
+    struct na_link naps; /* the others */
     struct hg_waker waker;
 };
 
@@ -83,12 +86,20 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 /* How many entries stand in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
-/* Sleep until woken (NA_SUCCESS, also for no reason), until `deadline`
- * (NA_TIMEOUT) or a signal (NA_INTR). The lock is held, once, and free while
- * sleeping. */
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, uint64_t deadline);
+/* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
+ * (NA_SUCCESS, also for no reason), until `deadline` (NA_TIMEOUT) or a signal
+ * (NA_INTR). The lock is held, once, and free while sleeping. */
+HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+    const _Atomic bool *done, uint64_t deadline);
 
-/* Wake all that sleep so, after a change that they look for. */
-HG_PRIVATE void na_queue_wake(struct na_queue *queue);
+/* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
+ * next call wakes another one. The lock is held, as for the next two. */
+HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
+HG_PRIVATE void na_queue_wake_all(struct na_queue *queue);
+
+/* Set a flag and wake the threads that wait for it: those that sleep, and the
+ * one that makes progress. The flag's memory may be gone once the lock is free.
+ */
+HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
 
 #endif

@@ -124,6 +124,16 @@ HG_PRIVATE void na_sm_out_commit(
 
 /* ---- The consumer ---- */
 
+static uint64_t na_sm_in_at(const struct na_sm_in *in)
+{
+    return atomic_load_explicit(&in->head, memory_order_relaxed);
+}
+
+static void na_sm_in_move(struct na_sm_in *in, uint64_t head)
+{
+    atomic_store_explicit(&in->head, head, memory_order_relaxed);
+}
+
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     struct na_sm_control *control, const void *data, uint32_t size)
 {
@@ -132,7 +142,7 @@ HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     in->control = control;
     in->data = (const unsigned char *) data;
     in->size = size;
-    in->head = 0;
+    na_sm_in_move(in, 0);
     in->published = 0;
     in->tail = 0;
 }
@@ -142,9 +152,9 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
-    if (tail == in->head)
+    if (tail == na_sm_in_at(in))
         return NA_AGAIN;
-    if (tail - in->head > in->size || tail % NA_SM_RING_HEADER != 0)
+    if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
         return NA_PROTOCOL_ERROR;
     in->tail = tail;
     return NA_SUCCESS;
@@ -158,10 +168,10 @@ static bool na_sm_in_fits(
         return false;
     if (record->kind == NA_SM_SKIP) /* fills all that is left */
         return record->size == in->size - at - NA_SM_RING_HEADER &&
-            record->size < in->tail - in->head;
+            record->size < in->tail - na_sm_in_at(in);
     return record->size <= na_sm_ring_max(in->size) &&
         na_sm_ring_span(record->size) <= in->size - at &&
-        na_sm_ring_span(record->size) <= in->tail - in->head;
+        na_sm_ring_span(record->size) <= in->tail - na_sm_in_at(in);
 }
 
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
@@ -170,15 +180,16 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
     unsigned skips;
 
     for (skips = 0; skips < 2; skips++) {
-        uint32_t at = (uint32_t) (in->head & (in->size - 1));
+        uint64_t head = na_sm_in_at(in);
+        uint32_t at = (uint32_t) (head & (in->size - 1));
 
-        if (in->head == in->tail) {
+        if (head == in->tail) {
             na_return_t ret = na_sm_in_look(in);
 
             if (ret != NA_SUCCESS)
                 return ret;
         }
-        assert(in->tail - in->head >= NA_SM_RING_HEADER);
+        assert(in->tail - head >= NA_SM_RING_HEADER);
         na_sm_ring_read(in->data + at, record_p);
         if (!na_sm_in_fits(in, at, record_p))
             return NA_PROTOCOL_ERROR;
@@ -186,7 +197,7 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
             *payload_p = in->data + at + NA_SM_RING_HEADER;
             return NA_SUCCESS;
         }
-        in->head += in->size - at;
+        na_sm_in_move(in, head + in->size - at);
     }
     return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
 }
@@ -194,19 +205,22 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record)
 {
-    in->head += na_sm_ring_span(record->size);
-    assert(in->tail - in->head <= in->size);
-    if (in->head - in->published < in->size / NA_SM_RING_LAZY)
+    na_sm_in_move(in, na_sm_in_at(in) + na_sm_ring_span(record->size));
+    assert(in->tail - na_sm_in_at(in) <= in->size);
+    if (na_sm_in_at(in) - in->published < in->size / NA_SM_RING_LAZY)
         return false;
     return na_sm_in_publish(in);
 }
 
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 {
-    in->published = in->head;
-    atomic_store(&in->control->head, in->head);
-    return atomic_load(&in->control->starved) != 0 &&
+    bool starved;
+
+    in->published = na_sm_in_at(in);
+    atomic_store(&in->control->head, na_sm_in_at(in));
+    starved = atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
+    return starved;
 }
 
 #endif

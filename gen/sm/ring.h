@@ -59,7 +59,8 @@ enum na_sm_kind {
     NA_SM_SKIP = 0,
     NA_SM_MESSAGE, /* plane, target */
     NA_SM_FRAME,   /* of emulated RMA */
-    NA_SM_BYE,     /* the last record: the producer has closed the connection */
+    NA_SM_BYE,     /* "I close this connection" ... */
+    NA_SM_BYE_ACK,
     NA_SM_KIND_MAX
 };
 
@@ -68,11 +69,11 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side has left the connection: it ignores hazards that the
-     * other side sets later. */
+    /* The producing side has stopped waiting for the answer to its BYE: it
+     * ignores hazards that the other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
-     * copies to or from; 0: none. See rma.h. */
+     * copies to or from; 0: none. See sm_mem.h. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
@@ -98,9 +99,9 @@ struct na_sm_in {
     struct na_sm_control *control;
     const unsigned char *data;
     uint32_t size;
-    uint64_t head;      /* ours */
-    uint64_t published; /* what of it the producer knows */
-    uint64_t tail;      /* the producer's, as last seen */
+    _Atomic uint64_t head; /* ours; other threads of this side may look */
+    uint64_t published;    /* what of it the producer knows */
+    uint64_t tail;         /* the producer's, as last seen */
 };
 
 /* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
@@ -141,7 +142,8 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 /* Whether there is something to peek at, be it nonsense. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
-    return atomic_load(&in->control->tail) != in->head;
+    return atomic_load(&in->control->tail) !=
+        atomic_load_explicit(&in->head, memory_order_relaxed);
 }
 
 #endif

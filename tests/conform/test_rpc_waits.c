@@ -17,7 +17,7 @@ MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
 
 static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
     waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
-    waits_doze_id, waits_undo_id, waits_watch_id, waits_nosy_id;
+    waits_doze_id, waits_undo_id, waits_nosy_id;
 
 /* Handles kept; guarded by the lock, as handlers of several threads run at
  * once. */
@@ -210,40 +210,10 @@ static hg_return_t waits_doze(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-static hg_return_t waits_number(hg_handle_t handle)
-{
-    int32_t number = 7;
-
-    HG_CHECK_OK(HG_Handler_start_output(handle, &number));
-    return HG_Handler_free(handle);
-}
-
-/* A number, decoding which takes a moment, a little longer each time. */
-static _Atomic unsigned waits_decoded, waits_freed;
-
-static hg_return_t waits_watch(hg_proc_t proc, void *data)
-{
-    hg_return_t ret = HG_SUCCESS;
-
-    if (hg_proc_get_op(proc) == HG_FREE)
-        atomic_fetch_add(&waits_freed, 1);
-    else
-        ret = hg_proc_int32_t(proc, (int32_t *) data);
-    if (hg_proc_get_op(proc) == HG_DECODE) {
-        unsigned turns = atomic_fetch_add(&waits_decoded, 1) % 200;
-        volatile unsigned i;
-
-        for (i = 0; i < turns; i++)
-            continue;
-    }
-    return ret;
-}
-
 static const struct rpc_end *waits_nosy_end; /* NULL: decode, nothing else */
 static hg_request_t waits_nosy_request;      /* whose output that is */
 static hg_bulk_t waits_nosy_bulk;            /* the target's; NULL: none */
 static hg_bulk_t waits_nosy_local;
-static hg_bulk_request_t waits_nosy_transfer; /* begun in the proc */
 
 /* A transfer that has ended when it is waited for. */
 static void waits_bulk_at_once(const struct rpc_end *end)
@@ -268,63 +238,45 @@ static void waits_bulk_at_once(const struct rpc_end *end)
         HG_CHECK_OK(HG_Bulk_handle_free(bulk[i]));
 }
 
-/* Waits of every kind, which the thread would make progress for. */
+/* Waits of every kind. */
 static void waits_be_nosy(const struct rpc_end *end)
 {
     hg_status_t status = HG_TRUE;
     rpc_one_t one = {1};
-    hg_request_t request = rpc_start_call(end, waits_inc_id, &one, &one);
+    hg_request_t request;
 
-    HG_CHECK_RET(HG_Wait(request, 0, &status), HG_BUSY);
+    HG_CHECK_RET(HG_Wait(waits_nosy_request, 0, &status), HG_BUSY);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     status = HG_TRUE;
-    HG_CHECK_RET(HG_Wait(request, HG_MAX_IDLE_TIME, &status), HG_BUSY);
-    HG_CHECK_EQ_INT(status, HG_FALSE);
-    status = HG_TRUE;
-    HG_CHECK_RET(HG_Wait_all(1, &request, HG_MAX_IDLE_TIME, &status), HG_BUSY);
-    HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK_RET(
-        HG_Handler_process(HG_MAX_IDLE_TIME, HG_STATUS_IGNORE), HG_BUSY);
-    HG_CHECK_RET(HG_Drain(NULL, 1000), HG_BUSY);
-    HG_CHECK_OK(
-        HG_Wait_room(end->target, HG_MAX_IDLE_TIME)); /* need not wait */
+        HG_Wait_all(1, &waits_nosy_request, RPC_PATIENCE, &status), HG_BUSY);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_RET(HG_Request_free(waits_nosy_request), HG_BUSY);
+    request = rpc_start_call(end, waits_inc_id, &one, &one);
+    HG_CHECK_OK(HG_Wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    HG_CHECK_EQ_INT(one.value, 2);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(HG_Wait_room(end->target, RPC_PATIENCE));
     if (hg_test_is_self())
         waits_bulk_at_once(end);
-    HG_CHECK_RET(HG_Request_free(waits_nosy_request), HG_BUSY);
-    HG_CHECK_OK(HG_Request_free(request));
-    HG_CHECK_EQ_INT(one.value, 1);
 }
 
-/* Whether a transfer to the target ends only when a thread makes progress. */
-static bool waits_for_transfers(void)
-{
-    return hg_test_crosses_processes() &&
-        strncmp(hg_test_transport(), "zmq", 3) == 0;
-}
-
-/* Waits for transfers: begun here, and of a call that this process serves. */
+/* Transfers: begun here, and of a call that this process serves. */
 static void waits_be_nosy_of_bulk(const struct rpc_end *end)
 {
     const size_t size = HG_Bulk_handle_get_size(waits_nosy_bulk);
-    hg_status_t status = HG_TRUE;
-    hg_return_t ret;
+    hg_bulk_request_t request;
+    hg_status_t status = HG_FALSE;
     char bytes[8];
 
     HG_CHECK_EQ_INT(waits_kept_count, 1);
-    HG_CHECK_RET(
-        HG_Bulk_pull(waits_kept[0], waits_nosy_local, 0, bytes, 8), HG_BUSY);
-    HG_CHECK_RET(
-        HG_Bulk_push(waits_kept[0], waits_nosy_local, 0, bytes, 8), HG_BUSY);
+    HG_CHECK_OK(HG_Bulk_pull(waits_kept[0], waits_nosy_local, 0, bytes, 8));
+    HG_CHECK_OK(HG_Bulk_push(waits_kept[0], waits_nosy_local, 0, bytes, 8));
     HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, end->target, waits_nosy_bulk, 0,
-        waits_nosy_local, 0, size, &waits_nosy_transfer));
-    ret = HG_Bulk_wait(waits_nosy_transfer, HG_MAX_IDLE_TIME, &status);
-    if (ret == HG_SUCCESS && !waits_for_transfers()) {
-        HG_CHECK_EQ_INT(status, HG_TRUE); /* it was over */
-        waits_nosy_transfer = HG_BULK_REQUEST_NULL;
-        return;
-    }
-    HG_CHECK_RET(ret, HG_BUSY);
-    HG_CHECK_EQ_INT(status, HG_FALSE);
+        waits_nosy_local, 0, size, &request));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_EQ_INT(status, HG_TRUE);
 }
 
 /* The proc of an output, which waits for a call of its own while it decodes. */
@@ -348,9 +300,6 @@ static void rpc_register(void)
     waits_nosy_id =
         HG_Register("waits nosy", hg_proc_rpc_one_t, waits_nosy, rpc_inc);
     HG_CHECK(waits_nosy_id != 0);
-    waits_watch_id =
-        HG_Register("waits watch", NULL, waits_watch, waits_number);
-    HG_CHECK(waits_watch_id != 0);
     waits_again_id = MERCURY_REGISTER("waits again", void, void, waits_again);
     waits_lend_id = MERCURY_REGISTER("waits lend", void, hg_bulk_t, waits_lend);
     waits_undo_id = MERCURY_REGISTER("waits undo", void, void, waits_undo);
@@ -795,46 +744,6 @@ HG_TEST(waits_given_up_leave_the_output_alone)
     rpc_close(&end);
 }
 
-static void *waits_drive(void *arg)
-{
-    _Atomic bool *stop = (_Atomic bool *) arg;
-
-    while (!atomic_load(stop))
-        (void) HG_Handler_process(1, HG_STATUS_IGNORE);
-    return NULL;
-}
-
-/* Who frees a request in the very moment in which another thread finishes it
- * has what was decoded released all the same. A round takes as long as the
- * scheduler has two threads take turns. */
-HG_TEST_WHERE(waits_given_up_at_the_end_release_the_output, hg_test_is_self)
-{
-    static int32_t out[50000];
-    const unsigned rounds = getenv("HG_TEST_FULL") != NULL ? 50000 : 20000;
-    _Atomic bool stop = false;
-    struct rpc_end end;
-    pthread_t driver;
-    unsigned i, turns;
-
-    rpc_open(&end);
-    HG_CHECK(pthread_create(&driver, NULL, waits_drive, &stop) == 0);
-    for (i = 0; i < rounds; i++) {
-        unsigned before = atomic_load(&waits_decoded);
-        hg_request_t request =
-            rpc_start_call(&end, waits_watch_id, NULL, &out[i]);
-
-        for (turns = 1; atomic_load(&waits_decoded) == before; turns++)
-            if (turns % 10000 == 0)
-                (void) sched_yield();
-        HG_CHECK_OK(HG_Request_free(request));
-    }
-    atomic_store(&stop, true);
-    HG_CHECK(pthread_join(driver, NULL) == 0);
-    HG_CHECK_EQ_U64(atomic_load(&waits_decoded), rounds);
-    HG_CHECK_EQ_U64(atomic_load(&waits_freed), atomic_load(&waits_decoded));
-    rpc_close(&end);
-}
-
 /* ---- Inside handlers ---- */
 
 HG_TEST(waits_inside_handlers_run_handlers)
@@ -877,15 +786,16 @@ HG_TEST(waits_too_deep_leave_calls_in_the_queue)
     rpc_close(&end);
 }
 
-/* Before it was refused, such a wait never ended. */
-HG_TEST(waits_inside_procs_of_outputs_are_refused)
+/* The thread that waits for the request decodes its output. Its proc may wait
+ * for anything but the request. */
+HG_TEST(procs_of_outputs_wait_for_other_calls)
 {
-    static const char line[] = "a wait inside the proc of an output";
     hg_status_t status;
     rpc_one_t one = {5};
     struct rpc_end end;
 
-    hg_test_expect_log(line);
+    hg_test_expect_log("HG_Wait: a thread waits for the request");
+    hg_test_expect_log("HG_Wait_all: a thread waits for the request");
     hg_test_expect_log("HG_Request_free: a thread waits for the request");
     rpc_open(&end);
     waits_nosy_end = &end;
@@ -894,25 +804,19 @@ HG_TEST(waits_inside_procs_of_outputs_are_refused)
     HG_CHECK_EQ_INT(status, HG_TRUE);
     HG_CHECK(waits_nosy_end == NULL);
     HG_CHECK_EQ_INT(one.value, 6);
-    HG_CHECK_EQ_INT(hg_test_log_count(line), 5);
     HG_CHECK_OK(HG_Request_free(waits_nosy_request));
-    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one));
-    HG_CHECK_EQ_INT(one.value, 7);
     rpc_close(&end);
 }
 
-/* The process serves a call of its own meanwhile, whose handler would pull. */
-HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
+HG_TEST(procs_of_outputs_wait_for_bulk)
 {
     size_t size = 100000;
     hg_request_t kept, lent;
     na_addr_t self;
-    hg_status_t status;
     rpc_one_t one = {5};
     struct rpc_end end;
 
-    hg_test_expect_log("a wait inside the proc of an output");
-    hg_test_expect_log("HG_Request_free: a thread waits for the request");
+    hg_test_allow_log("a thread waits for the request");
     hg_test_allow_log("1 bulk handle outlives the layer");
     rpc_open(&end);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
@@ -928,9 +832,6 @@ HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
     HG_CHECK_OK(rpc_wait(waits_nosy_request));
     HG_CHECK(waits_nosy_end == NULL);
     HG_CHECK_OK(HG_Request_free(waits_nosy_request));
-    /* The refused wait succeeds outside the proc. */
-    if (waits_nosy_transfer != HG_BULK_REQUEST_NULL)
-        HG_CHECK_OK(HG_Bulk_wait(waits_nosy_transfer, RPC_PATIENCE, &status));
     HG_CHECK_OK(HG_Request_free(lent)); /* and the target's bulk handle */
     HG_CHECK_OK(HG_Bulk_handle_free(waits_nosy_local));
     HG_CHECK_OK(HG_Handler_free(waits_take_kept()));
@@ -940,19 +841,23 @@ HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
     rpc_close(&end);
 }
 
-/* No thread waits for the request whose output is decoded. */
-HG_TEST(requests_are_not_freed_while_their_output_is_decoded)
+/* Not by a thread that waits for another call. */
+HG_TEST(outputs_are_decoded_by_the_wait_for_their_request)
 {
     rpc_one_t one = {5}, other = {1};
     struct rpc_end end;
+    int i;
 
-    hg_test_allow_log("");
+    hg_test_allow_log("a thread waits for the request");
     rpc_open(&end);
     waits_nosy_end = &end;
     waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
-    while (waits_nosy_end != NULL)
+    for (i = 0; i < 10; i++)
         HG_CHECK_OK(rpc_call(&end, waits_inc_id, &other, &other));
+    HG_CHECK(waits_nosy_end == &end);
+    HG_CHECK_EQ_INT(one.value, 5);
     HG_CHECK_OK(rpc_wait(waits_nosy_request));
+    HG_CHECK(waits_nosy_end == NULL);
     HG_CHECK_EQ_INT(one.value, 6);
     HG_CHECK_OK(HG_Request_free(waits_nosy_request));
     rpc_close(&end);

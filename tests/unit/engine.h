@@ -179,7 +179,7 @@ static inline hg_return_t engine_progress(
     hg_return_t ret;
 
     hg_enter(context->lock);
-    ret = hg_context_progress(context, lanes, deadline);
+    ret = hg_context_progress(context, lanes, NULL, deadline);
     hg_leave(context->lock);
     return ret;
 }
@@ -196,12 +196,12 @@ static inline unsigned engine_run(
 }
 
 static inline hg_return_t engine_wait_until(struct hg_context *context,
-    const _Atomic bool *done, bool calls, uint64_t deadline)
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
 {
     hg_return_t ret;
 
     hg_enter(context->lock);
-    ret = hg_wait_until(context, done, calls, deadline);
+    ret = hg_wait_until(context, done, lanes, deadline);
     hg_leave(context->lock);
     return ret;
 }
@@ -210,7 +210,7 @@ static inline hg_return_t engine_wait_until(struct hg_context *context,
 static inline void engine_turn(struct engine_end *end)
 {
     hg_enter(end->context->lock);
-    (void) hg_context_progress(end->context, NA_LANES_ALL, 0);
+    (void) hg_context_progress(end->context, NA_LANES_ALL, NULL, 0);
     (void) na_queue_run(
         end->context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     hg_leave(end->context->lock);
@@ -308,6 +308,15 @@ static inline hg_return_t engine_output(
     return hg_handle_decode(call->handle, out);
 }
 
+/* The handles that somebody has a reference of. */
+static inline unsigned engine_live(struct hg_context *context)
+{
+    hg_enter(context->lock);
+    hg_handle_collect(context);
+    hg_leave(context->lock);
+    return (unsigned) context->live;
+}
+
 /* Nothing of any call is left, on either side. */
 static inline void engine_check_empty(struct engine *engine)
 {
@@ -319,7 +328,7 @@ static inline void engine_check_empty(struct engine *engine)
         uint32_t cursor = 0;
         uint64_t id;
 
-        HG_CHECK_EQ_INT(contexts[i]->live, 0);
+        HG_CHECK_EQ_INT(engine_live(contexts[i]), 0);
         HG_CHECK_EQ_INT(contexts[i]->sending, 0);
         HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
         HG_CHECK_EQ_U64(hg_handle_count_targets(contexts[i], false), 0);

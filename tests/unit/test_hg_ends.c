@@ -517,6 +517,7 @@ HG_TEST(cancel_finds_its_call_without_a_search)
     HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_FALSE);
     for (i = 0; i < CALLS; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
     HG_CHECK_EQ_U64(map->count, 0);
     for (i = 0; i < CALLS; i++)
         HG_CHECK_OK(hg_forward_cancel(calls[i].handle));

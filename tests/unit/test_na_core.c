@@ -110,7 +110,7 @@ static na_return_t core_queue_wait(
 
     hg_enter(queue->lock);
     while (!na_queue_has(queue, lanes) && ret == NA_SUCCESS)
-        ret = na_queue_nap(queue, deadline);
+        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
     hg_leave(queue->lock);
     return ret;
 }
@@ -1238,7 +1238,7 @@ static void *core_progress_for_nothing(void *arg)
     na_context_t *context = (na_context_t *) arg;
 
     na_context_enter(na_context_core_of(context));
-    HG_CHECK_OK(na_progress(context, 0, HG_CLOCK_NEVER));
+    HG_CHECK_OK(na_progress(context, 0, NULL, HG_CLOCK_NEVER));
     na_context_leave(na_context_core_of(context));
     return NULL;
 }
