@@ -22330,7 +22330,7 @@ struct hg_registry_entry {
     hg_id_t id;
     _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
     struct hg_registry_version *versions;
-    void *data;
+    void *data; /* freed when the id is forgotten, and with the registry */
     void (*free_data)(void *data);
     _Atomic bool one_way;       /* its calls are not answered */
     bool timed;                 /* counts how long calls take */
@@ -22383,12 +22383,6 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
 
-/* Data of an id, freed when it is replaced or forgotten and with the registry.
- * HG_NOENTRY; NULL. */
-HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
-    hg_id_t id, void *data, void (*free_data)(void *data));
-HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
-
 #endif
 
 /* ==== gen/hg/registry.c ==== */
@@ -22410,21 +22404,21 @@ HG_PRIVATE void hg_registry_init(
     registry->lock = lock;
 }
 
-/* Exchange an id's data, and free the data before, without the lock. */
-static void hg_registry_swap_data(struct hg_registry *registry,
-    struct hg_registry_entry *entry, void *data, void (*free_data)(void *data))
+/* Forget an id's data, and free it without the lock. */
+static void hg_registry_free_data(
+    struct hg_registry *registry, struct hg_registry_entry *entry)
 {
-    void *data_before;
-    void (*free_before)(void *data);
+    void (*free_data)(void *data);
+    void *data;
 
     hg_enter(registry->lock);
-    data_before = entry->data;
-    free_before = entry->free_data;
-    entry->data = data;
-    entry->free_data = free_data;
+    data = entry->data;
+    free_data = entry->free_data;
+    entry->data = NULL;
+    entry->free_data = NULL;
     hg_leave(registry->lock);
-    if (data_before != NULL && free_before != NULL)
-        free_before(data_before);
+    if (data != NULL && free_data != NULL)
+        free_data(data);
 }
 
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
@@ -22436,7 +22430,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
         while ((entry = atomic_load(&registry->buckets[i])) != NULL) {
             atomic_store(&registry->buckets[i], entry->next);
-            hg_registry_swap_data(registry, entry, NULL, NULL);
+            hg_registry_free_data(registry, entry);
             while ((version = entry->versions) != NULL) {
                 entry->versions = version->next;
                 hg_mem_free(version);
@@ -22671,8 +22665,6 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     }
 }
 
-/* ---- Data ---- */
-
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -22681,32 +22673,8 @@ HG_PRIVATE hg_return_t hg_registry_remove(
     if (entry == NULL || atomic_exchange(&entry->now, NULL) == NULL)
         return HG_NOENTRY;
     atomic_store(&entry->one_way, false);
-    hg_registry_swap_data(registry, entry, NULL, NULL);
+    hg_registry_free_data(registry, entry);
     return HG_SUCCESS;
-}
-
-HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
-    hg_id_t id, void *data, void (*free_data)(void *data))
-{
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-
-    if (now == NULL)
-        return HG_NOENTRY;
-    hg_registry_swap_data(registry, now->entry, data, free_data);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
-{
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-    void *data;
-
-    if (now == NULL)
-        return NULL;
-    hg_enter(registry->lock);
-    data = now->entry->data;
-    hg_leave(registry->lock);
-    return data;
 }
 
 /* ==== gen/hg/share.h ==== */
@@ -29468,10 +29436,10 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
-/* Answer with an output, as HG_Respond: `left` is called once the answer has
- * left, or could not, with a reference of the handle that it gives back; it
- * finds `callback` and `arg` in handle->call. On an error it is not called, and
- * the call is still unanswered, but with HG_EXIST. */
+/* Answer with an output, as HG_Respond. With a `callback`, `left` is called
+ * when the answer has left, or could not, with a reference of the handle that
+ * it gives back; it finds `callback` and `arg` in handle->call. On an error it
+ * is not called, and the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
@@ -30187,17 +30155,20 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         return ret;
     handle->call.callback = callback;
     handle->call.arg = arg;
-    handle->left = left;
-    hg_handle_ref(handle);
+    if (callback != NULL) {
+        handle->left = left;
+        hg_handle_ref(handle);
+    }
     ret = hg_handle_encode(handle, data);
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(handle->left == left); /* it was not told */
+    assert(callback == NULL || handle->left == left); /* it was not told */
     handle->left = NULL;
     hg_cancel_reopen(handle);
-    hg_handle_unref(handle);
+    if (callback != NULL)
+        hg_handle_unref(handle);
     return ret;
 }
 
@@ -31734,10 +31705,10 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
     return NULL;
 }
 
-/* ==== gen/hg/call.c ==== */
+/* ==== gen/callback/call.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/call.c"
+#line 1 "gen/callback/call.c"
 #endif
 /*
  * call: handles of the callback model.
@@ -31752,7 +31723,7 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  *     hg_call_ended gives the number back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    a reference; hg_serve_respond_told
+ *     HG_Respond    with a callback: a reference; hg_serve_respond_told
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
@@ -32279,8 +32250,7 @@ static void hg_call_told(struct na_completion *told)
     info.type = HG_CB_RESPOND;
     info.ret = call->told_ret;
     info.info.respond.handle = handle;
-    if (call->callback != NULL)
-        (void) call->callback(&info);
+    (void) call->callback(&info);
     hg_handle_unref(handle);
     hg_enter(lock);
 }
@@ -32320,234 +32290,33 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     return ret;
 }
 
-/* ==== gen/hg/peer.c ==== */
+/* ==== gen/callback/endpoint.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/peer.c"
+#line 1 "gen/callback/endpoint.c"
 #endif
 /*
- * peer: addresses of the callback model.
- *
- * An address is one of NA, on the class's NA class; what counts references is
- * there. Here arguments are checked as Mercury's users expect it, and the end
- * of a lookup becomes a callback of theirs. A lookup is counted in its context,
- * which does not end while one is under way.
- *
- * Nothing above includes this room: it has no header.
- *
- * Locking: none of its own; the count is an atomic.
- */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "hg/check.h" */
-/* #include "hg/context.h" */
-/* #include "na/addr.h" */
-/* #include "na/lookup.h" */
-
-/* A lookup under way. */
-struct hg_peer_lookup {
-    struct hg_context *context;
-    hg_cb_t callback;
-    void *arg;
-};
-
-/* Whether the class is one and has the address. */
-static hg_return_t hg_peer_check(const hg_class_t *hg_class,
-    const struct na_addr *addr, const char *function)
-{
-    hg_return_t ret = hg_check_class(hg_class, function);
-
-    return ret == HG_SUCCESS ? na_addr_check(hg_class->na_class, addr, function)
-                             : ret;
-}
-
-/* ---- Lookups ---- */
-
-/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
- * if it names a protocol, else HG_INVALID_ARG. */
-static hg_return_t hg_peer_lookup_code(hg_return_t ret, const char *name)
-{
-    assert(name != NULL);
-    if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
-        return ret;
-    return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
-}
-
-static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
-{
-    uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
-
-    assert(before > 0);
-    (void) before;
-    hg_mem_free(lookup);
-}
-
-/* From the queue: the address is the application's. */
-static na_return_t hg_peer_found(const struct na_cb_info *na_info)
-{
-    struct hg_peer_lookup *lookup = (struct hg_peer_lookup *) na_info->arg;
-    struct hg_cb_info info;
-
-    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
-    memset(&info, 0, sizeof(info));
-    info.arg = lookup->arg;
-    info.type = HG_CB_LOOKUP;
-    info.ret = na_info->ret;
-    if (na_info->ret == NA_SUCCESS)
-        info.info.lookup.addr = na_info->info.lookup.addr;
-    (void) lookup->callback(&info);
-    hg_peer_end_lookup(lookup);
-    return NA_SUCCESS;
-}
-
-hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
-    const char *name, hg_op_id_t *op_id_p)
-{
-    struct hg_peer_lookup *lookup;
-    hg_return_t ret;
-
-    (void) op_id_p;
-    ret = hg_check_context(context, "HG_Addr_lookup");
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (name == NULL)
-        return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
-    if (callback == NULL) /* the transport knows the peer then: that is all */
-        return hg_peer_lookup_code(
-            na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL, name,
-                NA_OP_ID_IGNORE),
-            name);
-    lookup = (struct hg_peer_lookup *) hg_mem_calloc(1, sizeof(*lookup));
-    if (lookup == NULL) {
-        hg_log_error("addr", "no memory for the lookup of '%s'", name);
-        return HG_NOMEM;
-    }
-    lookup->context = context;
-    lookup->callback = callback;
-    lookup->arg = arg;
-    atomic_fetch_add(&context->lookups, 1);
-    ret = na_lookup_start(context->na_context, NA_LANE_DONE, hg_peer_found,
-        lookup, name, NA_OP_ID_IGNORE);
-    if (ret != HG_SUCCESS)
-        hg_peer_end_lookup(lookup);
-    return hg_peer_lookup_code(ret, name);
-}
-
-hg_return_t HG_Addr_lookup2(
-    hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
-{
-    struct na_addr *addr = NULL;
-    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_lookup");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (name == NULL || addr_p == NULL)
-        return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
-    ret = na_lookup_resolve(hg_class->na_class, name, NA_FALSE, &addr);
-    if (ret != HG_SUCCESS)
-        return hg_peer_lookup_code(ret, name);
-    na_addr_give(addr);
-    *addr_p = addr;
-    return HG_SUCCESS;
-}
-
-/* ---- References ---- */
-
-hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
-{
-    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_free");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return addr != HG_ADDR_NULL
-        ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
-        : HG_SUCCESS;
-}
-
-hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
-{
-    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
-
-    if (ret == HG_SUCCESS)
-        na_addr_abandon(addr);
-    return ret;
-}
-
-hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
-{
-    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_self");
-
-    return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
-                                   addr_p, "HG_Addr_self")
-                             : ret;
-}
-
-hg_return_t HG_Addr_dup(
-    hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
-{
-    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_dup");
-
-    return ret == HG_SUCCESS ? na_addr_hand_out(addr, new_addr_p, "HG_Addr_dup")
-                             : ret;
-}
-
-/* ---- What is known of it ---- */
-
-uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
-{
-    if (hg_check_class(hg_class, "HG_Addr_cmp") != HG_SUCCESS)
-        return HG_FALSE;
-    if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
-        return addr1 == addr2 ? HG_TRUE : HG_FALSE;
-    if (hg_peer_check(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||
-        hg_peer_check(hg_class, addr2, "HG_Addr_cmp") != HG_SUCCESS)
-        return HG_FALSE;
-    return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
-}
-
-hg_return_t HG_Addr_to_string(
-    hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
-{
-    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_to_string");
-    hg_size_t size;
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (buf_size_p == NULL)
-        return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
-    size = *buf_size_p;
-    *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
-    if (buf == NULL)
-        return HG_SUCCESS;
-    ret =
-        na_addr_write(hg_class->na_class, buf, size, addr, "HG_Addr_to_string");
-    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
-}
-
-/* ==== gen/hg/endpoint.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/endpoint.c"
-#endif
-/*
- * endpoint: classes and contexts of the callback model, and their progress.
+ * endpoint: classes, contexts, addresses and progress of the callback model.
  *
  * A class of this model owns what it stands on: an NA class, unless it was
- * given one, and a bulk layer. Its contexts are the engine's, with the
- * difference that threads progress and trigger them as they like: NA's role
- * lets one thread at a time move data, and the queue gives each entry to one.
+ * given one, and a bulk layer. Its contexts are the engine's, but threads
+ * progress and trigger them as they like: NA lets one thread at a time move
+ * data, and the queue gives each entry to one.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
- *     HG_Trigger    na_context_trigger: runs entries of the queue
+ *     HG_Trigger    NA_Trigger: runs entries of the queue
  *
- * Nothing above includes this room: it has no header.
+ * An address is NA's, which counts its references. A lookup is counted in its
+ * context, which does not end while one is under way. No other module includes
+ * this one.
  *
- * Locking: none of its own. The data of a class is the application's to keep
- * others away from.
+ * Locking: the class's lock around data of functions and what describes a
+ * context; counts are atomics.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "base/mem.h" */
 /* #include "hg/inspect.h" */
 /* #include "hg/check.h" */
 /* #include "hg/context.h" */
@@ -32556,6 +32325,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
+/* #include "na/lookup.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/uri.h" */
@@ -32586,6 +32356,17 @@ struct hg_endpoint {
 static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
 {
     return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
+}
+
+/* Whether the class is one, and the function has its other arguments. */
+static hg_return_t hg_endpoint_check(
+    const hg_class_t *hg_class, bool there, const char *function)
+{
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret != HG_SUCCESS || there
+        ? ret
+        : hg_log_misuse("cls", function, "an argument is NULL");
 }
 
 /* Whether a class may be asked; NULL is asked nothing, and it is no mistake. */
@@ -32794,62 +32575,33 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
-/* How many contexts there are. */
-static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
-{
-    const struct na_link *link;
-    unsigned count = 0;
-
-    hg_enter(hg_class->lock);
-    for (link = hg_class->contexts.next; link != &hg_class->contexts;
-         link = link->next)
-        count++;
-    hg_leave(hg_class->lock);
-    return count;
-}
-
-/* The contexts that are left, with what the first one has. */
-static void hg_endpoint_describe_contexts(
-    struct hg_class *hg_class, char *text, size_t size)
-{
-    unsigned count = hg_endpoint_count_contexts(hg_class);
-    char first[HG_CONTEXT_TEXT_MAX] = "";
-
-    hg_enter(hg_class->lock);
-    if (!hg_list_is_empty(&hg_class->contexts))
-        hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
-                                struct hg_context, sibling),
-            first, sizeof(first));
-    hg_leave(hg_class->lock);
-    (void) snprintf(
-        text, size, "a context is left: %u, the first has %s", count, first);
-}
-
-/* Whether a class cannot end yet, and why. Addresses of an NA class of the
- * application's are that one's. */
-static bool hg_endpoint_is_used(
-    struct hg_endpoint *endpoint, char *text, size_t size)
+/* Whether a class cannot end yet (logged). Addresses of an NA class of the
+ * application's are that class's. */
+static bool hg_endpoint_is_used(struct hg_endpoint *endpoint)
 {
     struct hg_class *hg_class = &endpoint->pub;
-    char name[NA_MAX_ADDR_LEN + 32];
+    const char *what = "a bulk handle";
+    char name[HG_CONTEXT_TEXT_MAX] = "";
     unsigned count;
 
     count = hg_bulk_describe_left(hg_class->layer, name, sizeof(name));
-    if (count > 0) {
-        (void) snprintf(
-            text, size, "a bulk handle is left: %u, the first %s", count, name);
-        return true;
+    if (count == 0) {
+        what = "a context";
+        count = atomic_load(&endpoint->contexts);
+        hg_enter(hg_class->lock);
+        if (!hg_list_is_empty(&hg_class->contexts))
+            hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
+                                    struct hg_context, sibling),
+                name, sizeof(name));
+        hg_leave(hg_class->lock);
     }
-    if (hg_endpoint_count_contexts(hg_class) > 0) {
-        hg_endpoint_describe_contexts(hg_class, text, size);
-        return true;
+    if (count == 0 && endpoint->own_na) {
+        what = "an address";
+        count = na_addr_count_given(hg_class->na_class, name, sizeof(name));
     }
-    count = endpoint->own_na
-        ? na_addr_count_given(hg_class->na_class, name, sizeof(name))
-        : 0;
     if (count > 0)
-        (void) snprintf(
-            text, size, "an address is left: %u, the first %s", count, name);
+        hg_log_error("cls", "HG_Finalize: %s is left: %u, the first %s%s", what,
+            count, what[2] == 'c' ? "has " : "", name);
     return count > 0;
 }
 
@@ -32872,13 +32624,13 @@ static void hg_endpoint_count(
     hg_leave(hg_class->layer->lock);
 }
 
-static void hg_endpoint_describe_counters(
-    struct hg_class *hg_class, char *text, size_t size)
+static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
 {
     struct hg_diag_counters counters;
 
+    (void) arg;
     hg_endpoint_count(hg_class, &counters);
-    (void) snprintf(text, size,
+    hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls",
         "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
         " sent, %" PRIu64 " received; transfers %" PRIu64,
         counters.rpc_req_sent_count, counters.rpc_req_recv_count,
@@ -32892,7 +32644,6 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     struct hg_endpoint *endpoint;
     struct na_class *na_class;
     bool own_na;
-    char text[HG_CONTEXT_TEXT_MAX + 64];
     hg_return_t ret;
 
     if (hg_class == NULL)
@@ -32901,14 +32652,10 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     if (ret != HG_SUCCESS)
         return ret;
     endpoint = hg_endpoint_of(hg_class);
-    if (hg_endpoint_is_used(endpoint, text, sizeof(text))) {
-        hg_log_error("cls", "HG_Finalize: %s", text);
+    if (hg_endpoint_is_used(endpoint))
         return HG_BUSY;
-    }
-    if (endpoint->stats) {
-        hg_endpoint_describe_counters(hg_class, text, sizeof(text));
-        hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls", "%s", text);
-    }
+    if (endpoint->stats)
+        hg_endpoint_log_counters(hg_class, NULL);
     if (endpoint->data != NULL && endpoint->free_data != NULL)
         endpoint->free_data(endpoint->data);
     layer = hg_class->layer;
@@ -32944,7 +32691,7 @@ hg_return_t HG_Class_set_options(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_endpoint_count_contexts(hg_class) > 0) {
+    if (atomic_load(&hg_endpoint_of(hg_class)->contexts) > 0) {
         hg_log_error("cls", "HG_Class_set_options: the class has a context");
         return HG_BUSY;
     }
@@ -33071,24 +32818,12 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Class_get_counters");
+    hg_return_t ret = hg_endpoint_check(
+        hg_class, diag_counters != NULL, "HG_Class_get_counters");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (diag_counters == NULL)
-        return hg_log_misuse(
-            "cls", "HG_Class_get_counters", "diag_counters is NULL");
-    hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
-    return HG_SUCCESS;
-}
-
-static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
-{
-    char text[HG_CONTEXT_TEXT_MAX + 64];
-
-    (void) arg;
-    hg_endpoint_describe_counters(hg_class, text, sizeof(text));
-    hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls", "%s", text);
+    if (ret == HG_SUCCESS)
+        hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
+    return ret;
 }
 
 void HG_Diag_dump_counters(void)
@@ -33099,34 +32834,25 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
-/* Count one more context. False, logged: there are max_contexts, of which 1,
- * the initializer's, is no limit. */
-static bool hg_endpoint_count_one_more(
-    struct hg_endpoint *endpoint, const char *function)
-{
-    unsigned limit = endpoint->max_contexts;
-    unsigned before = atomic_load(&endpoint->contexts);
-
-    do {
-        if (limit > 1 && before >= limit) {
-            hg_log_error(
-                "ctx", "%s: the class has max_contexts, %u", function, limit);
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(
-        &endpoint->contexts, &before, before + 1));
-    return true;
-}
-
+/* NULL, logged: there are max_contexts, of which 1, the initializer's, is no
+ * limit; or the context cannot be made. */
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
+    struct hg_endpoint *endpoint = hg_endpoint_of(hg_class);
     struct hg_context *context = NULL;
+    unsigned limit;
 
-    if (hg_check_class(hg_class, function) == HG_SUCCESS &&
-        hg_endpoint_count_one_more(hg_endpoint_of(hg_class), function) &&
-        hg_context_create(hg_class, id, &context) != HG_SUCCESS)
-        atomic_fetch_sub(&hg_endpoint_of(hg_class)->contexts, 1);
+    if (hg_check_class(hg_class, function) != HG_SUCCESS)
+        return NULL;
+    limit = endpoint->max_contexts > 1 ? endpoint->max_contexts : UINT_MAX;
+    if (atomic_fetch_add(&endpoint->contexts, 1) >= limit)
+        hg_log_error(
+            "ctx", "%s: the class has max_contexts, %u", function, limit);
+    else
+        (void) hg_context_create(hg_class, id, &context);
+    if (context == NULL)
+        atomic_fetch_sub(&endpoint->contexts, 1);
     return context;
 }
 
@@ -33286,78 +33012,74 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     return hg_registry_put(&hg_class->registry, id, NULL, NULL, &rpc, false);
 }
 
-hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
+/* What an id has, for functions that need it. HG_NOENTRY (logged); codes of
+ * hg_endpoint_check. */
+static hg_return_t hg_endpoint_find(hg_class_t *hg_class, hg_id_t id,
+    bool there, const char *function, struct hg_registry_entry **entry_p)
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Deregister");
+    hg_return_t ret = hg_endpoint_check(hg_class, there, function);
+    struct hg_rpc rpc;
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_registry_remove(&hg_class->registry, id);
-    if (ret == HG_NOENTRY)
+    ret = hg_registry_find(&hg_class->registry, id, &rpc);
+    if (ret == HG_SUCCESS)
+        *entry_p = rpc.entry;
+    else
         hg_log_error(
-            "rpc", "HG_Deregister: id %016" PRIx64 " is not registered", id);
+            "rpc", "%s: id %016" PRIx64 " is not registered", function, id);
     return ret;
 }
 
-/* Look an id up; *flag_p (NULL allowed) tells whether it is there. */
-static bool hg_endpoint_find(
-    hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p, struct hg_rpc *rpc_p)
+hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
-    bool found = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS;
+    struct hg_registry_entry *entry;
+    hg_return_t ret =
+        hg_endpoint_find(hg_class, id, true, "HG_Deregister", &entry);
 
-    if (flag_p != NULL)
-        *flag_p = found ? HG_TRUE : HG_FALSE;
-    return found;
+    return ret == HG_SUCCESS ? hg_registry_remove(&hg_class->registry, id)
+                             : ret;
 }
 
 hg_return_t HG_Registered_name(
     hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_name");
-    struct hg_rpc rpc;
+    hg_return_t ret = hg_endpoint_check(
+        hg_class, func_name != NULL && flag_p != NULL, "HG_Registered_name");
     hg_id_t id;
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (func_name == NULL || flag_p == NULL)
-        return hg_log_misuse(
-            "cls", "HG_Registered_name", "an argument is NULL");
     id = hg_registry_id(func_name);
-    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     if (id_p != NULL)
         *id_p = id;
-    return HG_SUCCESS;
+    return HG_Registered(hg_class, id, flag_p);
 }
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Registered");
+    hg_return_t ret =
+        hg_endpoint_check(hg_class, flag_p != NULL, "HG_Registered");
     struct hg_rpc rpc;
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (flag_p == NULL)
-        return hg_log_misuse("cls", "HG_Registered", "an argument is NULL");
-    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        *flag_p = hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS;
+    return ret;
 }
 
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_proc_cb");
+    hg_return_t ret =
+        hg_endpoint_check(hg_class, flag_p != NULL, "HG_Registered_proc_cb");
     struct hg_rpc rpc;
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (flag_p == NULL)
-        return hg_log_misuse(
-            "cls", "HG_Registered_proc_cb", "an argument is NULL");
-    if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
-        return HG_SUCCESS;
-    if (in_proc_cb_p != NULL)
+    *flag_p = hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS;
+    if (*flag_p && in_proc_cb_p != NULL)
         *in_proc_cb_p = rpc.in_proc;
-    if (out_proc_cb_p != NULL)
+    if (*flag_p && out_proc_cb_p != NULL)
         *out_proc_cb_p = rpc.out_proc;
     return HG_SUCCESS;
 }
@@ -33365,65 +33087,233 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 hg_return_t HG_Register_data(
     hg_class_t *hg_class, hg_id_t id, void *data, void (*free_callback)(void *))
 {
-    hg_return_t ret = hg_check_class(hg_class, "HG_Register_data");
+    struct hg_registry_entry *entry;
+    hg_return_t ret =
+        hg_endpoint_find(hg_class, id, true, "HG_Register_data", &entry);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_registry_set_data(&hg_class->registry, id, data, free_callback);
-    if (ret != HG_SUCCESS)
-        hg_log_error(
-            "rpc", "HG_Register_data: id %016" PRIx64 " is not registered", id);
-    return ret;
+    hg_enter(hg_class->lock);
+    entry->data = data;
+    entry->free_data = free_callback;
+    hg_leave(hg_class->lock);
+    return HG_SUCCESS;
 }
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
-    return hg_endpoint_has(hg_class, "HG_Registered_data")
-        ? hg_registry_get_data(&hg_class->registry, id)
-        : NULL;
+    void *data = NULL;
+    struct hg_rpc rpc;
+
+    if (!hg_endpoint_has(hg_class, "HG_Registered_data"))
+        return NULL;
+    hg_enter(hg_class->lock);
+    if (hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS)
+        data = rpc.entry->data;
+    hg_leave(hg_class->lock);
+    return data;
 }
 
 hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable)
 {
-    struct hg_rpc rpc;
-    hg_return_t ret =
-        hg_check_class(hg_class, "HG_Registered_disable_response");
+    struct hg_registry_entry *entry;
+    hg_return_t ret = hg_endpoint_find(
+        hg_class, id, true, "HG_Registered_disable_response", &entry);
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
-        hg_log_error("rpc",
-            "HG_Registered_disable_response: id %016" PRIx64
-            " is not registered",
-            id);
-        return HG_NOENTRY;
-    }
-    atomic_store(&rpc.entry->one_way, disable != 0);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        atomic_store(&entry->one_way, disable != 0);
+    return ret;
 }
 
 hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
 {
-    hg_return_t ret =
-        hg_check_class(hg_class, "HG_Registered_disabled_response");
-    struct hg_rpc rpc;
+    struct hg_registry_entry *entry;
+    hg_return_t ret = hg_endpoint_find(hg_class, id, disabled_p != NULL,
+        "HG_Registered_disabled_response", &entry);
+
+    if (ret == HG_SUCCESS)
+        *disabled_p = atomic_load(&entry->one_way) ? HG_TRUE : HG_FALSE;
+    return ret;
+}
+
+/* ---- Addresses ---- */
+
+/* A lookup under way. */
+struct hg_endpoint_lookup {
+    struct hg_context *context;
+    hg_cb_t callback;
+    void *arg;
+};
+
+/* Whether the class is one and has the address. */
+static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
+    const struct na_addr *addr, const char *function)
+{
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret == HG_SUCCESS ? na_addr_check(hg_class->na_class, addr, function)
+                             : ret;
+}
+
+/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
+ * if it names a protocol, else HG_INVALID_ARG. */
+static hg_return_t hg_endpoint_lookup_code(hg_return_t ret, const char *name)
+{
+    assert(name != NULL);
+    if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
+        return ret;
+    return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
+}
+
+static void hg_endpoint_end_lookup(struct hg_endpoint_lookup *lookup)
+{
+    uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
+
+    assert(before > 0);
+    (void) before;
+    hg_mem_free(lookup);
+}
+
+/* From the queue: the address is the application's. */
+static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
+{
+    struct hg_endpoint_lookup *lookup =
+        (struct hg_endpoint_lookup *) na_info->arg;
+    struct hg_cb_info info;
+
+    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
+    memset(&info, 0, sizeof(info));
+    info.arg = lookup->arg;
+    info.type = HG_CB_LOOKUP;
+    info.ret = na_info->ret;
+    if (na_info->ret == NA_SUCCESS)
+        info.info.lookup.addr = na_info->info.lookup.addr;
+    (void) lookup->callback(&info);
+    hg_endpoint_end_lookup(lookup);
+    return NA_SUCCESS;
+}
+
+hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
+    const char *name, hg_op_id_t *op_id_p)
+{
+    struct hg_endpoint_lookup *lookup;
+    hg_return_t ret;
+
+    (void) op_id_p;
+    ret = hg_check_context(context, "HG_Addr_lookup");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (name == NULL)
+        return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
+    if (callback == NULL) /* the transport knows the peer then: that is all */
+        return hg_endpoint_lookup_code(
+            na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL, name,
+                NA_OP_ID_IGNORE),
+            name);
+    lookup = (struct hg_endpoint_lookup *) hg_mem_calloc(1, sizeof(*lookup));
+    if (lookup == NULL) {
+        hg_log_error("addr", "no memory for the lookup of '%s'", name);
+        return HG_NOMEM;
+    }
+    lookup->context = context;
+    lookup->callback = callback;
+    lookup->arg = arg;
+    atomic_fetch_add(&context->lookups, 1);
+    ret = na_lookup_start(context->na_context, NA_LANE_DONE, hg_endpoint_found,
+        lookup, name, NA_OP_ID_IGNORE);
+    if (ret != HG_SUCCESS)
+        hg_endpoint_end_lookup(lookup);
+    return hg_endpoint_lookup_code(ret, name);
+}
+
+hg_return_t HG_Addr_lookup2(
+    hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
+{
+    struct na_addr *addr = NULL;
+    hg_return_t ret = hg_endpoint_check(
+        hg_class, name != NULL && addr_p != NULL, "HG_Addr_lookup");
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (disabled_p == NULL)
-        return hg_log_misuse(
-            "cls", "HG_Registered_disabled_response", "disabled_p is NULL");
-    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
-        hg_log_error("rpc",
-            "HG_Registered_disabled_response: id %016" PRIx64
-            " is not registered",
-            id);
-        return HG_NOENTRY;
-    }
-    *disabled_p = atomic_load(&rpc.entry->one_way) ? HG_TRUE : HG_FALSE;
+    ret = na_lookup_resolve(hg_class->na_class, name, NA_FALSE, &addr);
+    if (ret != HG_SUCCESS)
+        return hg_endpoint_lookup_code(ret, name);
+    na_addr_give(addr);
+    *addr_p = addr;
     return HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
+{
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_free");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return addr != HG_ADDR_NULL
+        ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
+        : HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
+{
+    hg_return_t ret =
+        hg_endpoint_check_addr(hg_class, addr, "HG_Addr_set_remove");
+
+    if (ret == HG_SUCCESS)
+        na_addr_abandon(addr);
+    return ret;
+}
+
+hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
+{
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_self");
+
+    return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
+                                   addr_p, "HG_Addr_self")
+                             : ret;
+}
+
+hg_return_t HG_Addr_dup(
+    hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
+{
+    hg_return_t ret = hg_endpoint_check_addr(hg_class, addr, "HG_Addr_dup");
+
+    return ret == HG_SUCCESS ? na_addr_hand_out(addr, new_addr_p, "HG_Addr_dup")
+                             : ret;
+}
+
+uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
+{
+    if (hg_check_class(hg_class, "HG_Addr_cmp") != HG_SUCCESS)
+        return HG_FALSE;
+    if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
+        return addr1 == addr2 ? HG_TRUE : HG_FALSE;
+    if (hg_endpoint_check_addr(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||
+        hg_endpoint_check_addr(hg_class, addr2, "HG_Addr_cmp") != HG_SUCCESS)
+        return HG_FALSE;
+    return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
+}
+
+hg_return_t HG_Addr_to_string(
+    hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
+{
+    hg_return_t ret =
+        hg_endpoint_check_addr(hg_class, addr, "HG_Addr_to_string");
+    hg_size_t size;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (buf_size_p == NULL)
+        return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
+    size = *buf_size_p;
+    *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
+    if (buf == NULL)
+        return HG_SUCCESS;
+    ret =
+        na_addr_write(hg_class->na_class, buf, size, addr, "HG_Addr_to_string");
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
 }
 
 /* ---- Progress ---- */

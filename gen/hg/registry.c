@@ -13,21 +13,21 @@ HG_PRIVATE void hg_registry_init(
     registry->lock = lock;
 }
 
-/* Exchange an id's data, and free the data before, without the lock. */
-static void hg_registry_swap_data(struct hg_registry *registry,
-    struct hg_registry_entry *entry, void *data, void (*free_data)(void *data))
+/* Forget an id's data, and free it without the lock. */
+static void hg_registry_free_data(
+    struct hg_registry *registry, struct hg_registry_entry *entry)
 {
-    void *data_before;
-    void (*free_before)(void *data);
+    void (*free_data)(void *data);
+    void *data;
 
     hg_enter(registry->lock);
-    data_before = entry->data;
-    free_before = entry->free_data;
-    entry->data = data;
-    entry->free_data = free_data;
+    data = entry->data;
+    free_data = entry->free_data;
+    entry->data = NULL;
+    entry->free_data = NULL;
     hg_leave(registry->lock);
-    if (data_before != NULL && free_before != NULL)
-        free_before(data_before);
+    if (data != NULL && free_data != NULL)
+        free_data(data);
 }
 
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
@@ -39,7 +39,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
         while ((entry = atomic_load(&registry->buckets[i])) != NULL) {
             atomic_store(&registry->buckets[i], entry->next);
-            hg_registry_swap_data(registry, entry, NULL, NULL);
+            hg_registry_free_data(registry, entry);
             while ((version = entry->versions) != NULL) {
                 entry->versions = version->next;
                 hg_mem_free(version);
@@ -274,8 +274,6 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     }
 }
 
-/* ---- Data ---- */
-
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -284,30 +282,6 @@ HG_PRIVATE hg_return_t hg_registry_remove(
     if (entry == NULL || atomic_exchange(&entry->now, NULL) == NULL)
         return HG_NOENTRY;
     atomic_store(&entry->one_way, false);
-    hg_registry_swap_data(registry, entry, NULL, NULL);
+    hg_registry_free_data(registry, entry);
     return HG_SUCCESS;
-}
-
-HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
-    hg_id_t id, void *data, void (*free_data)(void *data))
-{
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-
-    if (now == NULL)
-        return HG_NOENTRY;
-    hg_registry_swap_data(registry, now->entry, data, free_data);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
-{
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-    void *data;
-
-    if (now == NULL)
-        return NULL;
-    hg_enter(registry->lock);
-    data = now->entry->data;
-    hg_leave(registry->lock);
-    return data;
 }

@@ -48,7 +48,7 @@ struct hg_registry_entry {
     hg_id_t id;
     _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
     struct hg_registry_version *versions;
-    void *data;
+    void *data; /* freed when the id is forgotten, and with the registry */
     void (*free_data)(void *data);
     _Atomic bool one_way;       /* its calls are not answered */
     bool timed;                 /* counts how long calls take */
@@ -100,11 +100,5 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
 /* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
-
-/* Data of an id, freed when it is replaced or forgotten and with the registry.
- * HG_NOENTRY; NULL. */
-HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
-    hg_id_t id, void *data, void (*free_data)(void *data));
-HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 
 #endif

@@ -671,17 +671,20 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         return ret;
     handle->call.callback = callback;
     handle->call.arg = arg;
-    handle->left = left;
-    hg_handle_ref(handle);
+    if (callback != NULL) {
+        handle->left = left;
+        hg_handle_ref(handle);
+    }
     ret = hg_handle_encode(handle, data);
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(handle->left == left); /* it was not told */
+    assert(callback == NULL || handle->left == left); /* it was not told */
     handle->left = NULL;
     hg_cancel_reopen(handle);
-    hg_handle_unref(handle);
+    if (callback != NULL)
+        hg_handle_unref(handle);
     return ret;
 }
 

@@ -45,10 +45,10 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
-/* Answer with an output, as HG_Respond: `left` is called once the answer has
- * left, or could not, with a reference of the handle that it gives back; it
- * finds `callback` and `arg` in handle->call. On an error it is not called, and
- * the call is still unanswered, but with HG_EXIST. */
+/* Answer with an output, as HG_Respond. With a `callback`, `left` is called
+ * when the answer has left, or could not, with a reference of the handle that
+ * it gives back; it finds `callback` and `arg` in handle->call. On an error it
+ * is not called, and the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 

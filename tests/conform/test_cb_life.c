@@ -216,7 +216,7 @@ static void life_count_free(void *data)
 
 HG_TEST(data_is_freed_with_what_it_hangs_on)
 {
-    int freed[5] = {0, 0, 0, 0, 0};
+    int freed[6] = {0, 0, 0, 0, 0, 0};
     hg_proc_cb_t procs[2] = {NULL, NULL};
     struct cb_end end;
     uint8_t flag = 7;
@@ -230,6 +230,8 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK(HG_Class_get_data(end.hg_class) == &freed[0]);
     HG_CHECK_OK(HG_Context_set_data(end.context, &freed[1], life_count_free));
     HG_CHECK(HG_Context_get_data(end.context) == &freed[1]);
+    HG_CHECK_OK(HG_Register_data(
+        end.hg_class, life_inc_id, &freed[5], life_count_free));
     HG_CHECK_OK(HG_Register_data(
         end.hg_class, life_inc_id, &freed[2], life_count_free));
     HG_CHECK_OK(HG_Register_data(
@@ -265,6 +267,7 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_INT(freed[1], 1);
     HG_CHECK_EQ_INT(freed[3], 1);
     HG_CHECK_EQ_INT(freed[4], 0); /* what was replaced is the application's */
+    HG_CHECK_EQ_INT(freed[5], 0);
 }
 
 HG_TEST(registered_with_a_null_is_invalid_arg)

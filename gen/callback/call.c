@@ -12,7 +12,7 @@
  *     hg_call_ended gives the number back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    a reference; hg_serve_respond_told
+ *     HG_Respond    with a callback: a reference; hg_serve_respond_told
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
@@ -539,8 +539,7 @@ static void hg_call_told(struct na_completion *told)
     info.type = HG_CB_RESPOND;
     info.ret = call->told_ret;
     info.info.respond.handle = handle;
-    if (call->callback != NULL)
-        (void) call->callback(&info);
+    (void) call->callback(&info);
     hg_handle_unref(handle);
     hg_enter(lock);
 }
