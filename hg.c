@@ -7017,15 +7017,15 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  *
  *     emul->ready     has a frame to send
  *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    has data to send, but the window is full
- *     peer->waiting   waits until earlier operations with the peer have ended
+ *     peer->parked    the window of the peer is full, or too many operations
+ *                     with it are under way
  *
  * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
  * acknowledgement. Flag SUM of a request asks for sums; of a frame
  * with data it says that there is one.
  *
  * Locking: the lock of the class guards everything here and is held in every
- * function, also around the transport's frame_send. `returned` is atomic: the
+ * function, also around the transport's frame_send. Pins are atomic: the
  * transport gives frames back in any thread, with any lock held.
  */
 #ifndef HG_GEN_EMUL_XFER_H
@@ -7056,7 +7056,7 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* ---- Frames as bytes ---- */
 
-#define NA_EMUL_WIRE_MAX 56 /* the longest header written */
+#define NA_EMUL_WIRE_SIZE 56 /* of a header */
 
 enum na_emul_wire_type {
     NA_EMUL_WIRE_GET_REQ = 1,
@@ -7071,10 +7071,11 @@ enum na_emul_wire_type {
 
 enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
 
+/* What a type does not use is 0 when written, and ignored when read. */
 struct na_emul_wire {
     uint8_t type;
     uint8_t flags;
-    uint16_t status;
+    uint16_t status; /* DONE */
     uint64_t id;
     uint64_t key;    /* requests */
     uint64_t offset; /* requests: in the memory; data: position; acks:
@@ -7084,13 +7085,13 @@ struct na_emul_wire {
     uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
-/* Write a header; its size. */
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX]);
+/* Write a header. */
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
 
-/* Read a header (borrowed) that came with `data_size` bytes of data; only the
- * members that its type has are meaningful. NA_PROTOCOL_ERROR: no header of
- * this version, too short, or data where none belongs. */
+/* Read a header (borrowed) that came with `data_size` bytes of data.
+ * NA_PROTOCOL_ERROR: no header of this version, too short, or data where none
+ * belongs. */
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
 
@@ -7098,21 +7099,18 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
 
 struct na_emul {
     struct na_class *na_class;
-    size_t frame_size;       /* constant: data of a frame, at most */
-    uint64_t window;         /* constant: unacknowledged bytes to a peer */
-    bool sums;               /* operations started here have sums */
-    struct hg_map regs;      /* by key */
-    struct hg_slots origins; /* transfers of operations, until ended */
-    struct hg_map targets;   /* transfers of peers, until ended */
-    struct na_link xfers;    /* all */
+    size_t frame_size;    /* constant: data of a frame, at most */
+    uint64_t window;      /* constant: unacknowledged bytes to a peer */
+    bool sums;            /* operations started here have sums */
+    struct hg_map regs;   /* registrations, by the key of the memory */
+    struct hg_map xfers;  /* by their keys */
+    struct hg_pool spare; /* struct na_emul_xfer */
     struct na_link ready;
     struct na_link stalled;
     struct na_link touched; /* withdrawn registrations, of which the transport
                                itself still moves pieces */
-    uint64_t touched_at;    /* when to ask it again */
-    struct hg_pool xfer_pool;
-    struct hg_pool frame_pool;
-    _Atomic(struct na_emul_frame *) returned; /* by the transport */
+    uint64_t look_at;       /* when to poll though nothing wakes progress */
+    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
 };
 
 /* Memory that peers may reach. */
@@ -7128,30 +7126,28 @@ struct na_emul_reg {
 struct na_emul_peer {
     struct na_addr *addr;
     struct na_link parked;
-    struct na_link waiting;
-    uint64_t salt;         /* random: where its ids begin in emul->targets */
+    uint64_t salt;         /* random: its id 0 is this key of emul->xfers */
     uint32_t origin_count; /* operations started and not ended */
     uint32_t target_count; /* transfers of the peer's that exist */
-    uint64_t outstanding;  /* bytes sent under the window, not acknowledged */
+    uint64_t window;       /* ours, or less, as the peer asks for */
+    uint64_t outstanding;  /* bytes sent under it, not acknowledged */
 };
 
 struct na_emul_xfer {
-    struct na_link link;    /* ready, stalled, parked or waiting */
-    struct na_link in_emul; /* emul->xfers */
+    struct na_link link; /* ready, stalled or parked */
     struct na_emul *emul;
     struct na_emul_peer *peer; /* with a reference of its address */
     struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
     struct na_op *op;          /* initiator; NULL: completed */
-    uint64_t id;
+    uint64_t key;              /* of the initiator: its id, too */
     struct na_cursor cursor;
     na_size_t length;
     na_size_t moved;  /* bytes sent, or received */
     na_size_t acked;  /* of those sent */
-    na_size_t window; /* unacknowledged bytes of this transfer, at most */
     na_size_t placed; /* past `moved`: up to there the transport receives in
                          the memory itself; else it has no meaning */
     struct na_cursor ahead; /* at `placed` */
-    uint32_t pins;          /* frames that use the memory */
+    _Atomic uint32_t pins;  /* frames that use the memory */
     uint8_t control;        /* type of the control frame to send; 0: none */
     na_return_t status;
     bool origin;
@@ -7160,12 +7156,6 @@ struct na_emul_xfer {
     bool started; /* origin: counted in origin_count */
     bool ended;
     bool abandoned; /* its connection is being ended */
-};
-
-/* A frame in the transport's hands that uses its transfer's memory. */
-struct na_emul_frame {
-    struct na_emul_frame *next; /* emul->returned */
-    struct na_emul_xfer *xfer;
 };
 
 static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
@@ -7187,19 +7177,16 @@ static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
     return na_addr_core_of(addr)->emul_peer;
 }
 
-/* The moving transfer that a peer started here under `id`, or NULL. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id);
+/* The transfer with `addr` of this id, which has not ended; started here, or by
+ * the peer. NULL: there is none. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id);
 
 /* A transfer with `addr` that is on no list of work yet. The id of an
  * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id);
-
-/* Start an initiator's transfer, or have it wait for others. What fits in the
- * transport leaves at once. */
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
 
 /* Put a transfer that has a frame to send on the ready list. */
 HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
@@ -7221,15 +7208,12 @@ HG_PRIVATE void na_emul_xfer_fail(
 /* End with `ret`, or be ended already: nothing is sent any more. */
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
 
-/* A frame that pins the transfer's memory. NULL: out of memory. */
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer);
+/* The transport is done with a frame of the transfer `xfer`. Any thread, any
+ * lock held: what ends by that is found by na_emul_xfer_collect. */
+HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
 
-/* The transport is done with a frame. Any thread, any lock held: it is put on
- * a list, for na_emul_xfer_collect. */
-HG_PRIVATE void na_emul_xfer_return(void *frame);
-
-/* Unpin what was returned; the number of frames. */
+/* Release the memory of ended transfers that lost their last pin; their
+ * number. */
 HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
 
 /* Drop a reference of a registration. With the last one it is freed, and, if
@@ -7260,28 +7244,10 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer);
 
 /* ---- Frames as bytes ---- */
 
-/* What a frame of a type has behind its first 16 bytes. */
-enum {
-    NA_EMUL_WIRE_HAS_OFFSET = 0x01,
-    NA_EMUL_WIRE_HAS_REQUEST = 0x02, /* key, length and window */
-    NA_EMUL_WIRE_HAS_DATA = 0x04
-};
-
-static unsigned na_emul_wire_parts(uint8_t type)
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
 {
-    static const uint8_t parts[] = {0, /* GET_REQ */ 3, /* PUT_REQ */ 7,
-        /* PUT_DATA */ 5, /* GET_ACK */ 1, /* ABORT */ 0, /* GET_DATA */ 5,
-        /* PUT_ACK */ 1, /* DONE */ 0};
-
-    assert(type > 0 && type < sizeof(parts));
-    return parts[type];
-}
-
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX])
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_MAX);
-    unsigned parts = na_emul_wire_parts(frame->type);
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
 
     hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
     hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
@@ -7290,57 +7256,39 @@ HG_PRIVATE size_t na_emul_wire_encode(
     hg_wire_put8(&wire, 0);
     hg_wire_put16(&wire, frame->status);
     hg_wire_put64(&wire, frame->id);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        hg_wire_put64(&wire, frame->key);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        hg_wire_put64(&wire, frame->offset);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        hg_wire_put64(&wire, frame->length);
-        hg_wire_put64(&wire, frame->window);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame->flags & NA_EMUL_WIRE_SUM) != 0)
-        hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed);
-    return NA_EMUL_WIRE_MAX - hg_wire_left(&wire);
+    hg_wire_put64(&wire, frame->key);
+    hg_wire_put64(&wire, frame->offset);
+    hg_wire_put64(&wire, frame->length);
+    hg_wire_put64(&wire, frame->window);
+    hg_wire_put64(&wire, frame->sum);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p)
 {
     struct hg_wire wire = hg_wire_reader(header, header_size);
-    struct na_emul_wire frame;
     uint16_t magic = hg_wire_get16(&wire);
     uint8_t version = hg_wire_get8(&wire);
-    unsigned parts;
+    uint8_t type = hg_wire_get8(&wire);
 
-    memset(&frame, 0, sizeof(frame));
-    frame.type = hg_wire_get8(&wire);
-    frame.flags = hg_wire_get8(&wire);
+    frame_p->type = type;
+    frame_p->flags = hg_wire_get8(&wire);
     hg_wire_skip(&wire, 1);
-    frame.status = hg_wire_get16(&wire);
-    frame.id = hg_wire_get64(&wire);
-    /* If the header is too short, what is missing reads as 0. */
-    if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
-        frame.type == 0 || frame.type > NA_EMUL_WIRE_DONE)
+    frame_p->status = hg_wire_get16(&wire);
+    frame_p->id = hg_wire_get64(&wire);
+    frame_p->key = hg_wire_get64(&wire);
+    frame_p->offset = hg_wire_get64(&wire);
+    frame_p->length = hg_wire_get64(&wire);
+    frame_p->window = hg_wire_get64(&wire);
+    frame_p->sum = hg_wire_get64(&wire);
+    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
+        version != NA_EMUL_WIRE_VERSION || type == 0 ||
+        type > NA_EMUL_WIRE_DONE)
         return NA_PROTOCOL_ERROR;
-    parts = na_emul_wire_parts(frame.type);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        frame.key = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        frame.offset = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        frame.length = hg_wire_get64(&wire);
-        frame.window = hg_wire_get64(&wire);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) == 0 && data_size > 0)
+    if (data_size > 0 && type != NA_EMUL_WIRE_PUT_REQ &&
+        type != NA_EMUL_WIRE_PUT_DATA && type != NA_EMUL_WIRE_GET_DATA)
         return NA_PROTOCOL_ERROR;
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame.flags & NA_EMUL_WIRE_SUM) != 0)
-        frame.sum = hg_wire_get64(&wire);
-    if (wire.failed)
-        return NA_PROTOCOL_ERROR;
-    *frame_p = frame;
     return NA_SUCCESS;
 }
 
@@ -7359,22 +7307,24 @@ static struct na_emul_peer *na_emul_xfer_make_peer(struct na_addr *addr)
         return NULL;
     peer->addr = addr;
     peer->salt = hg_clock_random();
+    peer->window = na_class_emul(addr->na_class)->window;
     hg_list_init(&peer->parked);
-    hg_list_init(&peer->waiting);
     na_addr_core_of(addr)->emul_peer = peer;
     return peer;
 }
 
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id)
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id)
 {
     const struct na_emul_peer *peer = na_emul_xfer_peer(addr);
-    struct na_emul_xfer *xfer;
+    uint64_t key = origin || peer == NULL ? id : peer->salt + id;
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_map_get(&emul->xfers, key);
 
-    if (peer == NULL)
-        return NULL;
-    xfer = (struct na_emul_xfer *) hg_map_get(&emul->targets, peer->salt + id);
-    return xfer != NULL && xfer->peer == peer ? xfer : NULL;
+    return xfer != NULL && xfer->peer == peer && xfer->origin == origin &&
+            !xfer->ended
+        ? xfer
+        : NULL;
 }
 
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
@@ -7384,31 +7334,31 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_emul_peer *peer = na_emul_xfer_make_peer(addr);
     struct na_emul_xfer *xfer;
     hg_return_t ret;
+    uint64_t key;
     bool fresh;
 
     if (peer == NULL)
         return NULL;
-    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->xfer_pool, &fresh);
+    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->spare, &fresh);
     if (xfer == NULL)
         return NULL;
+    key = peer->salt + id;
     if (origin)
-        ret = hg_slots_add(&emul->origins, xfer, &id);
-    else if (hg_map_get(&emul->targets, peer->salt + id) != NULL)
-        ret = HG_EXIST; /* another peer's, by an unlikely chance */
+        ret = hg_map_add(&emul->xfers, xfer, &key);
+    else if (hg_map_get(&emul->xfers, key) != NULL)
+        ret = HG_EXIST; /* the key of another, by an unlikely chance */
     else
-        ret = hg_map_put(&emul->targets, peer->salt + id, xfer);
+        ret = hg_map_put(&emul->xfers, key, xfer);
     if (ret != HG_SUCCESS) {
-        hg_pool_put(&emul->xfer_pool, xfer);
+        hg_pool_put(&emul->spare, xfer);
         return NULL;
     }
     memset(xfer, 0, sizeof(*xfer));
     hg_list_init(&xfer->link);
-    hg_list_init(&xfer->in_emul);
     xfer->emul = emul;
     xfer->peer = peer;
-    xfer->id = id;
+    xfer->key = key;
     xfer->length = length;
-    xfer->window = emul->window;
     xfer->origin = origin;
     xfer->sends = sends;
     if (origin)
@@ -7416,45 +7366,58 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     else
         peer->target_count++;
     emul->na_class->core->addr_ref(addr);
-    hg_list_push(&emul->xfers, &xfer->in_emul);
     return xfer;
-}
-
-static void na_emul_xfer_free(struct na_emul_xfer *xfer)
-{
-    struct na_addr *addr = xfer->peer->addr;
-    const struct na_core *core = xfer->emul->na_class->core;
-
-    hg_list_remove(&xfer->link);
-    hg_list_remove(&xfer->in_emul);
-    if (!xfer->origin)
-        xfer->peer->target_count--;
-    hg_pool_put(&xfer->emul->xfer_pool, xfer);
-    core->addr_unref(addr);
 }
 
 /* Release what an ended transfer does not need any more. */
 static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
-    struct na_op *op = xfer->op;
+    const struct na_core *core = xfer->emul->na_class->core;
+    struct na_addr *addr = xfer->peer->addr;
 
-    if (!xfer->ended || xfer->pins > 0)
+    if (!xfer->ended || atomic_load(&xfer->pins) > 0)
         return;
     if (xfer->reg != NULL)
         na_emul_xfer_unref_reg(xfer->reg);
+    if (xfer->op != NULL)
+        core->complete(xfer->op, xfer->status);
     xfer->reg = NULL;
     xfer->op = NULL;
-    if (op != NULL)
-        xfer->emul->na_class->core->complete(op, xfer->status);
-    if (xfer->control == 0)
-        na_emul_xfer_free(xfer);
+    if (xfer->control != 0)
+        return;
+    assert(hg_list_is_empty(&xfer->link));
+    assert(xfer->origin || xfer->peer->target_count > 0);
+    if (!xfer->origin)
+        xfer->peer->target_count--;
+    (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
+    hg_pool_put(&xfer->emul->spare, xfer);
+    core->addr_unref(addr);
 }
 
-static void na_emul_xfer_unpin(struct na_emul_xfer *xfer)
+HG_PRIVATE void na_emul_xfer_unpin(void *arg)
 {
-    assert(xfer->pins > 0);
-    xfer->pins--;
-    na_emul_xfer_check(xfer);
+    struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
+    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+
+    assert(atomic_load(&xfer->pins) > 0);
+    if (atomic_fetch_sub(&xfer->pins, 1) == 1)
+        atomic_store(&emul->unpinned, true);
+}
+
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
+{
+    struct na_emul_xfer *xfer;
+    size_t before = emul->xfers.count;
+    size_t cursor = 0;
+    uint64_t key;
+
+    if (!atomic_load(&emul->unpinned))
+        return 0;
+    atomic_store(&emul->unpinned, false);
+    while ((xfer = (struct na_emul_xfer *) hg_map_next(
+                &emul->xfers, &cursor, &key)) != NULL)
+        na_emul_xfer_check(xfer);
+    return (unsigned) (before - emul->xfers.count);
 }
 
 static bool na_emul_xfer_has_frame(const struct na_emul_xfer *xfer)
@@ -7469,13 +7432,11 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* Give back bytes of the window. */
-static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
+/* The window of a peer opened, or an operation with it ended. */
+static void na_emul_xfer_unpark(struct na_emul_peer *peer)
 {
     struct na_link *link;
 
-    assert(peer->outstanding >= size);
-    peer->outstanding -= size;
     while ((link = hg_list_pop(&peer->parked)) != NULL)
         na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
@@ -7483,32 +7444,16 @@ static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
 HG_PRIVATE void na_emul_xfer_acknowledge(
     struct na_emul_xfer *xfer, na_size_t acked)
 {
-    na_size_t size = acked - xfer->acked;
-
     assert(acked >= xfer->acked && acked <= xfer->moved);
+    assert(xfer->peer->outstanding >= acked - xfer->acked);
+    xfer->peer->outstanding -= acked - xfer->acked;
     xfer->acked = acked;
-    na_emul_xfer_give_window(xfer->peer, size);
-}
-
-/* A started operation ended: the next one may start. */
-static void na_emul_xfer_start_next(struct na_emul_peer *peer)
-{
-    struct na_link *link = hg_list_pop(&peer->waiting);
-    struct na_emul_xfer *next =
-        HG_CONTAINER_OF(link, struct na_emul_xfer, link);
-
-    if (link == NULL) {
-        peer->origin_count--;
-        return;
-    }
-    next->started = true;
-    na_emul_xfer_kick(next);
+    na_emul_xfer_unpark(xfer->peer);
 }
 
 HG_PRIVATE void na_emul_xfer_end(
     struct na_emul_xfer *xfer, na_return_t status, uint8_t control)
 {
-    struct na_emul *emul = xfer->emul;
     struct na_emul_peer *peer = xfer->peer;
 
     if (xfer->ended)
@@ -7519,12 +7464,11 @@ HG_PRIVATE void na_emul_xfer_end(
     hg_list_remove(&xfer->link);
     if (xfer->sends && na_emul_xfer_is_windowed(xfer))
         na_emul_xfer_acknowledge(xfer, xfer->moved);
-    if (!xfer->origin)
-        (void) hg_map_remove(&emul->targets, peer->salt + xfer->id);
-    else
-        (void) hg_slots_remove(&emul->origins, xfer->id);
-    if (xfer->started)
-        na_emul_xfer_start_next(peer);
+    if (xfer->started) {
+        assert(xfer->origin && peer->origin_count > 0);
+        peer->origin_count--;
+        na_emul_xfer_unpark(peer);
+    }
     na_emul_xfer_kick(xfer);
     na_emul_xfer_check(xfer);
 }
@@ -7538,11 +7482,12 @@ HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    xfer->pins++; /* it stays until the end of this */
-    na_emul_xfer_end(xfer, ret, 0);
     xfer->control = 0;
     hg_list_remove(&xfer->link);
-    na_emul_xfer_unpin(xfer);
+    if (xfer->ended)
+        na_emul_xfer_check(xfer);
+    else
+        na_emul_xfer_end(xfer, ret, 0);
 }
 
 HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
@@ -7561,62 +7506,6 @@ HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
     hg_mem_free(reg);
 }
 
-/* ---- Frames in the transport's hands ---- */
-
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer)
-{
-    bool fresh;
-    struct na_emul_frame *frame =
-        (struct na_emul_frame *) hg_pool_get(&xfer->emul->frame_pool, &fresh);
-
-    if (frame == NULL)
-        return NULL;
-    frame->xfer = xfer;
-    xfer->pins++;
-    return frame;
-}
-
-/* Put back a frame, which the transport does not have. */
-static void na_emul_xfer_put_frame(struct na_emul_frame *frame)
-{
-    struct na_emul_xfer *xfer = frame->xfer;
-
-    hg_pool_put(&xfer->emul->frame_pool, frame);
-    na_emul_xfer_unpin(xfer);
-}
-
-HG_PRIVATE void na_emul_xfer_return(void *arg)
-{
-    struct na_emul_frame *frame = (struct na_emul_frame *) arg;
-    _Atomic(struct na_emul_frame *) *returned = &frame->xfer->emul->returned;
-    struct na_emul_frame *head =
-        atomic_load_explicit(returned, memory_order_relaxed);
-
-    do
-        frame->next = head;
-    while (!atomic_compare_exchange_weak_explicit(
-        returned, &head, frame, memory_order_release, memory_order_relaxed));
-}
-
-HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
-{
-    struct na_emul_frame *frame;
-    unsigned n = 0;
-
-    if (atomic_load_explicit(&emul->returned, memory_order_relaxed) == NULL)
-        return 0;
-    frame =
-        atomic_exchange_explicit(&emul->returned, NULL, memory_order_acquire);
-    for (; frame != NULL; n++) {
-        struct na_emul_frame *next = frame->next;
-
-        na_emul_xfer_put_frame(frame);
-        frame = next;
-    }
-    return n;
-}
-
 /* ---- Sending ---- */
 
 /* A frame that is being made. */
@@ -7632,21 +7521,16 @@ struct na_emul_xfer_plan {
 /* Bytes of data that may leave now; 0: none. */
 static na_size_t na_emul_xfer_allowance(const struct na_emul_xfer *xfer)
 {
-    const struct na_emul *emul = xfer->emul;
+    const struct na_emul_peer *peer = xfer->peer;
     na_size_t size = xfer->length - xfer->moved;
 
-    if (size > emul->frame_size)
-        size = emul->frame_size;
+    if (size > xfer->emul->frame_size)
+        size = xfer->emul->frame_size;
     if (!na_emul_xfer_is_windowed(xfer))
         return size;
-    if (size > xfer->window)
-        size = xfer->window;
-    assert(xfer->moved - xfer->acked <= xfer->window);
-    assert(xfer->peer->outstanding <= emul->window);
-    if (size > xfer->window - (xfer->moved - xfer->acked) ||
-        size > emul->window - xfer->peer->outstanding)
-        return 0;
-    return size;
+    if (size > peer->window)
+        size = peer->window;
+    return peer->outstanding + size <= peer->window ? size : 0;
 }
 
 /* Put up to `size` bytes of data into the plan. A run that is long, or all
@@ -7660,10 +7544,9 @@ static na_return_t na_emul_xfer_load(
 
     (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
     if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->moved) {
-        plan->arg = na_emul_xfer_get_frame(xfer);
-        if (plan->arg == NULL)
-            return NA_NOMEM;
-        plan->release = na_emul_xfer_return;
+        atomic_fetch_add(&xfer->pins, 1);
+        plan->arg = xfer;
+        plan->release = na_emul_xfer_unpin;
         plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
         na_cursor_advance(&plan->cursor, plan->size);
     } else {
@@ -7693,7 +7576,7 @@ static bool na_emul_xfer_fill(
     const struct na_emul_xfer *xfer, struct na_emul_wire *wire)
 {
     wire->type = xfer->control;
-    wire->id = xfer->id;
+    wire->id = xfer->origin ? xfer->key : xfer->key - xfer->peer->salt;
     wire->offset = xfer->moved;
     switch (xfer->control) {
     case 0:
@@ -7746,10 +7629,7 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
 {
     bool fails = xfer->control == 0 || !na_emul_xfer_is_known(xfer);
 
-    if (plan->release == na_emul_xfer_return)
-        na_emul_xfer_put_frame((struct na_emul_frame *) plan->arg);
-    else
-        hg_mem_free(plan->arg);
+    plan->release(plan->arg);
     if (ret != NA_AGAIN && ret != NA_NOMEM)
         na_emul_xfer_drop(xfer, ret);
     else if (ret == NA_NOMEM && fails)
@@ -7760,54 +7640,55 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
     return false;
 }
 
+/* Whether its next frame may be sent; an initiator's transfer starts with the
+ * first one. */
+static bool na_emul_xfer_may_send(struct na_emul_xfer *xfer)
+{
+    if (xfer->control == 0)
+        return na_emul_xfer_allowance(xfer) > 0;
+    if (na_emul_xfer_is_known(xfer) || xfer->started)
+        return true;
+    if (xfer->peer->origin_count >= NA_EMUL_ORIGINS_MAX)
+        return false;
+    xfer->peer->origin_count++;
+    xfer->started = true;
+    return true;
+}
+
 HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_xfer_plan plan;
     na_return_t ret = NA_SUCCESS;
     bool changed = true;
+    na_size_t size;
 
     assert(na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    if (!na_emul_xfer_may_send(xfer)) {
+        hg_list_push(&xfer->peer->parked, &xfer->link);
+        return false;
+    }
     memset(&plan, 0, sizeof(plan));
     plan.release = hg_mem_free; /* without data it has nothing to do */
     plan.cursor = xfer->cursor;
-    if (na_emul_xfer_fill(xfer, &plan.wire)) {
-        na_size_t size = na_emul_xfer_allowance(xfer);
-
-        if (size == 0 && xfer->control == 0) {
-            hg_list_push(&xfer->peer->parked, &xfer->link);
-            return false;
-        }
-        if (size > 0)
-            ret = na_emul_xfer_load(xfer, &plan, size);
-    }
-    xfer->pins++; /* the transport may end it meanwhile */
+    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    if (na_emul_xfer_fill(xfer, &plan.wire) &&
+        (size = na_emul_xfer_allowance(xfer)) > 0)
+        ret = na_emul_xfer_load(xfer, &plan, size);
+    na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
-        ret = ops->frame_send(xfer->peer->addr, header,
-            na_emul_wire_encode(&plan.wire, header), plan.data,
-            (size_t) plan.size, plan.release, plan.arg);
+        ret = ops->frame_send(xfer->peer->addr, header, sizeof(header),
+            plan.data, (size_t) plan.size, plan.release, plan.arg);
     if (ret == NA_SUCCESS) {
         na_emul_xfer_sent(xfer, &plan);
         na_emul_xfer_kick(xfer);
     } else {
         changed = na_emul_xfer_unsent(xfer, &plan, ret);
     }
-    na_emul_xfer_unpin(xfer);
+    atomic_fetch_sub(&xfer->pins, 1);
+    na_emul_xfer_check(xfer);
     return changed;
-}
-
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer)
-{
-    struct na_emul_peer *peer = xfer->peer;
-
-    if (peer->origin_count >= NA_EMUL_ORIGINS_MAX) {
-        hg_list_push(&peer->waiting, &xfer->link);
-        return;
-    }
-    peer->origin_count++;
-    xfer->started = true;
-    (void) na_emul_xfer_send(xfer);
 }
 
 /* ==== gen/emul/emul.h ==== */
@@ -7937,10 +7818,10 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
 /* Whether poll has something to do. Asked by progress once it has armed its
  * waker, before it sleeps: whatever adds work later wakes it. */
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul);
 
-/* When poll has something to do though nothing wakes progress, such as to take
- * frames back that the transport returns; HG_CLOCK_NEVER. */
+/* When to poll though nothing wakes progress: soon, while there are transfers,
+ * for frames that the transport returns. HG_CLOCK_NEVER: nothing is left. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 #endif
@@ -7976,7 +7857,7 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #define NA_EMUL_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_HANDLE_VERSION 1u
 
-#define NA_EMUL_KEEP 256 /* free objects of each kind, at most */
+#define NA_EMUL_KEEP 256 /* free transfers, at most */
 
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
@@ -7984,10 +7865,9 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
  * is to be freed. */
 #define NA_EMUL_RECALL_MS 1000u
 
-/* Between two looks: at frames that ended transfers wait for, at transfers that
- * the transport took no frame of, and at memory that the transport moves. */
-#define NA_EMUL_RETURN_MS 1
-#define NA_EMUL_STALL_MS 10
+/* How often progress looks for what nothing wakes it for: frames that the
+ * transport returns, and memory that it has moved. */
+#define NA_EMUL_LOOK_MS 2
 
 static const char *na_emul_name(const struct na_addr *addr)
 {
@@ -8033,38 +7913,39 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     emul->na_class = na_class;
     emul->frame_size = frame;
     emul->window = window;
-    hg_list_init(&emul->xfers);
     hg_list_init(&emul->ready);
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
-    hg_map_init(&emul->targets);
-    hg_slots_init(&emul->origins);
-    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
+    hg_map_init(&emul->xfers);
+    hg_pool_init(&emul->spare, sizeof(struct na_emul_xfer),
         offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
-    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
-        offsetof(struct na_emul_frame, next), NA_EMUL_KEEP, NULL);
     return emul;
 }
 
-/* Ask the transport whether it still moves pieces of withdrawn memory; with
- * `closed` it does not. */
+/* The next transfer, which may be freed before the one after it is asked for;
+ * *cursor is 0 at first. NULL at the end. */
+static struct na_emul_xfer *na_emul_next(
+    const struct na_emul *emul, size_t *cursor)
+{
+    uint64_t key;
+
+    return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
+}
+
+/* Free withdrawn memory of which the transport moves no pieces any more; with
+ * `closed` it moves none. */
 static void na_emul_untouch(struct na_emul *emul, bool closed)
 {
     struct na_link *link = emul->touched.next;
-    struct na_link *next;
 
-    if (hg_list_is_empty(&emul->touched) ||
-        (!closed && hg_clock_now() < emul->touched_at))
-        return;
-    emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
-    for (; link != &emul->touched; link = next) {
+    while (link != &emul->touched) {
         struct na_emul_reg *reg =
             HG_CONTAINER_OF(link, struct na_emul_reg, link);
 
-        next = link->next;
+        link = link->next;
         if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
-            hg_list_remove(link);
+            hg_list_remove(&reg->link);
             na_emul_xfer_unref_reg(reg);
         }
     }
@@ -8072,23 +7953,21 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
 
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
     size_t cursor = 0;
     uint64_t key;
 
-    (void) na_emul_xfer_collect(emul);
     na_emul_untouch(emul, true);
-    while ((link = emul->xfers.next) != &emul->xfers)
-        na_emul_xfer_drop(
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul), NA_CANCELED);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL)
+        na_emul_xfer_drop(xfer, NA_CANCELED);
+    assert(emul->xfers.count == 0);
+    cursor = 0;
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL)
         na_emul_xfer_unref_reg(reg);
-    hg_pool_fini(&emul->xfer_pool);
-    hg_pool_fini(&emul->frame_pool);
-    hg_slots_fini(&emul->origins);
-    hg_map_fini(&emul->targets);
+    hg_pool_fini(&emul->spare);
+    hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);
 }
@@ -8117,68 +7996,64 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
     return xfer->reg != NULL && xfer->reg->mem == mem;
 }
 
-/* End the connections of peers that keep frames of such transfers. One that is
- * being made is left alone. */
-static void na_emul_abandon(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem)
+/* A peer keeps frames of a transfer: end its connection, once. */
+static void na_emul_abandon(struct na_emul_xfer *xfer)
 {
-    struct na_link *link = emul->xfers.next;
+    struct na_addr *addr = xfer->peer->addr;
 
-    while (link != &emul->xfers) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-        struct na_addr *addr = xfer->peer->addr;
-
-        link = link->next;
-        if (xfer->pins == 0 || xfer->abandoned ||
-            !na_emul_uses(xfer, context, mem))
-            continue;
-        xfer->abandoned = true;
-        if (!na_addr_is_dead(addr))
-            hg_log_warning("rma",
-                "%s does not read its data; closing the connection, because "
-                "the memory is being withdrawn",
-                na_emul_name(addr));
-        emul->na_class->core->addr_ref(addr);
-        na_addr_abandon(addr);
-        emul->na_class->core->addr_unref(addr);
-        link = emul->xfers.next; /* any transfer may be gone */
-    }
+    xfer->abandoned = true;
+    if (!na_addr_is_dead(addr))
+        hg_log_warning("rma",
+            "%s does not read its data; closing the connection, because the "
+            "memory is being withdrawn",
+            na_emul_name(addr));
+    na_addr_ref(addr);
+    na_addr_abandon(addr);
+    na_addr_unref(addr);
 }
 
-/* End such transfers with `status`, and wait until none of them uses memory. A
- * frame of them may be with the transport, and perhaps nobody polls, so the
- * transport is asked to free frames. */
+/* End such transfers with `status`; whether one of them uses memory still. If
+ * it is `late`, the peer of that one loses its connection. */
+static bool na_emul_end_some(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    na_return_t status, bool late)
+{
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
+    bool used = false;
+
+    (void) na_emul_xfer_collect(emul);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
+        if (!na_emul_uses(xfer, context, mem))
+            continue;
+        if (atomic_load(&xfer->pins) == 0) {
+            na_emul_xfer_fail(xfer, status);
+            continue;
+        }
+        used = true;
+        na_emul_xfer_fail(xfer, status);
+        if (!late || xfer->abandoned)
+            continue;
+        na_emul_abandon(xfer);
+        cursor = 0; /* any transfer may be gone */
+    }
+    return used;
+}
+
+/* End such transfers, and wait until none of them uses memory. A frame of them
+ * may be with the transport, and perhaps nobody polls, so the transport is
+ * asked to free frames. */
 static void na_emul_end_users(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status)
 {
+    uint64_t deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
     struct timespec nap = {0, 50000};
-    uint64_t deadline = 0;
 
-    for (;;) {
-        struct na_link *link = emul->xfers.next;
-        bool used = false;
-        unsigned depth;
+    while (na_emul_end_some(
+        emul, context, mem, status, hg_clock_is_past(deadline))) {
+        unsigned depth = hg_leave_all(na_emul_lock(emul));
 
-        (void) na_emul_xfer_collect(emul);
-        for (link = emul->xfers.next; link != &emul->xfers;) {
-            struct na_emul_xfer *xfer =
-                HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-            link = link->next;
-            if (!na_emul_uses(xfer, context, mem))
-                continue;
-            used = used || xfer->pins > 0;
-            na_emul_xfer_fail(xfer, status);
-        }
-        if (!used)
-            return;
-        if (deadline == 0)
-            deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
-        else if (hg_clock_is_past(deadline))
-            na_emul_abandon(emul, context, mem);
-        depth = hg_leave_all(na_emul_lock(emul));
         (void) nanosleep(&nap, NULL);
         na_class_ops(emul->na_class)->reclaim(emul->na_class);
         hg_enter_again(na_emul_lock(emul), depth);
@@ -8237,8 +8112,9 @@ HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
+    size_t cursor = 0;
     bool touched;
     bool used;
 
@@ -8253,11 +8129,7 @@ HG_PRIVATE bool na_emul_withdraw(
     hg_enter(na_emul_lock(emul));
     reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
     assert(reg != NULL && reg->mem == mem);
-    for (link = emul->xfers.next; reg->refs > 1 && link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while (reg->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->reg == reg)
             na_emul_xfer_fail(xfer, NA_NOENTRY);
     }
@@ -8270,7 +8142,6 @@ HG_PRIVATE bool na_emul_withdraw(
     }
     if (touched) {
         hg_list_push(&emul->touched, &reg->link);
-        emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
         emul->na_class->core->count(emul->na_class, "rma_touched", 1);
     } else {
         na_emul_xfer_unref_reg(reg);
@@ -8350,10 +8221,12 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         ret = NA_NOMEM;
         goto leave;
     }
+    assert(op->local_offset <= op->local->size &&
+        op->size <= op->local->size - op->local_offset);
     xfer->op = op;
     xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
-    na_emul_xfer_start(xfer);
+    (void) na_emul_xfer_send(xfer);
 
 leave:
     na_emul_leave(emul);
@@ -8373,14 +8246,12 @@ HG_PRIVATE na_return_t na_emul_get(struct na_op *op)
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
+    struct na_emul_xfer *xfer;
     na_return_t ret = NA_NOENTRY;
-    struct na_link *link;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_xfer_fail(xfer, NA_CANCELED);
             ret = NA_SUCCESS;
@@ -8420,14 +8291,11 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_emul *emul = na_class_emul(addr->na_class);
-    struct na_link *link;
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->peer->addr == addr)
             na_emul_xfer_drop(xfer, ret);
     }
@@ -8559,16 +8427,17 @@ static const char *na_emul_done_arrived(
 static const char *na_emul_refuse(
     struct na_addr *addr, uint64_t id, na_return_t ret)
 {
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_wire wire;
 
     memset(&wire, 0, sizeof(wire));
     wire.type = NA_EMUL_WIRE_DONE;
     wire.id = id;
     wire.status = (uint16_t) ret;
+    na_emul_wire_encode(&wire, header);
     if (na_class_ops(addr->na_class)
-            ->frame_send(addr, header, na_emul_wire_encode(&wire, header), NULL,
-                0, hg_mem_free, NULL) == NA_SUCCESS)
+            ->frame_send(addr, header, sizeof(header), NULL, 0, hg_mem_free,
+                NULL) == NA_SUCCESS)
         return "rma_refused";
     hg_log_warning("rma",
         "closing the connection to %s: a transfer of its cannot be refused "
@@ -8605,7 +8474,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const struct na_emul_peer *peer = na_emul_xfer_peer(source);
+    struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
     struct na_emul_reg *reg = NULL;
     struct na_emul_xfer *xfer;
@@ -8613,7 +8482,7 @@ static const char *na_emul_requested(struct na_emul *emul,
 
     if (na_addr_state(source) != NA_SUCCESS)
         return "rma_stale"; /* it died on the way here */
-    if (na_emul_xfer_find_target(emul, source, wire->id) != NULL)
+    if (na_emul_xfer_find(emul, source, false, wire->id) != NULL)
         return "rma_malformed";
     if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
         return na_emul_refuse(source, wire->id, NA_AGAIN);
@@ -8631,8 +8500,8 @@ static const char *na_emul_requested(struct na_emul *emul,
     reg->refs++;
     na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    if (wire->window < xfer->window)
-        xfer->window = wire->window;
+    if (wire->window < xfer->peer->window)
+        xfer->peer->window = wire->window;
     if (!sends)
         return na_emul_receive(xfer, wire, data, size);
     if (wire->length == 0)
@@ -8642,39 +8511,29 @@ static const char *na_emul_requested(struct na_emul *emul,
     return NULL;
 }
 
-/* The transfer that a frame of `source` is about. NULL: *wrong_p says why not.
- */
+/* The transfer that a frame is about; NULL: there is none, or the peer guesses
+ * its id. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
-    const struct na_addr *source, const struct na_emul_wire *wire,
-    const char **wrong_p)
+    const struct na_addr *source, const struct na_emul_wire *wire)
 {
-    struct na_emul_xfer *xfer;
+    struct na_emul_xfer *xfer = na_emul_xfer_find(
+        emul, source, wire->type >= NA_EMUL_WIRE_GET_DATA, wire->id);
 
-    *wrong_p = "rma_stale";
-    if (wire->type < NA_EMUL_WIRE_GET_DATA)
-        return na_emul_xfer_find_target(emul, source, wire->id);
-    xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
-    if (xfer != NULL &&
-        (xfer->peer->addr != source || !na_emul_xfer_is_known(xfer))) {
-        *wrong_p = "rma_malformed"; /* the peer guesses */
-        return NULL;
-    }
-    return xfer;
+    return xfer != NULL && na_emul_xfer_is_known(xfer) ? xfer : NULL;
 }
 
 static const char *na_emul_judge_frame(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const char *wrong;
     struct na_emul_xfer *xfer;
 
     if (wire->type == NA_EMUL_WIRE_GET_REQ ||
         wire->type == NA_EMUL_WIRE_PUT_REQ)
         return na_emul_requested(emul, source, wire, data, size);
-    xfer = na_emul_find(emul, source, wire, &wrong);
+    xfer = na_emul_find(emul, source, wire);
     if (xfer == NULL)
-        return wrong;
+        return "rma_stale";
     switch (wire->type) {
     case NA_EMUL_WIRE_GET_DATA:
     case NA_EMUL_WIRE_PUT_DATA:
@@ -8711,47 +8570,47 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     void **place_p)
 {
     struct na_emul *emul = na_class_emul(na_class);
-    struct na_emul_frame *frame = NULL;
-    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_xfer *xfer;
     struct na_emul_wire wire;
-    const char *wrong;
-    char *memory = NULL;
-    na_size_t run = 0;
+    na_size_t run;
+    char *memory;
 
     if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
-        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS ||
+        (wire.type != NA_EMUL_WIRE_GET_DATA &&
+            wire.type != NA_EMUL_WIRE_PUT_DATA))
         return NULL;
-    if (wire.type == NA_EMUL_WIRE_GET_DATA ||
-        wire.type == NA_EMUL_WIRE_PUT_DATA)
-        xfer = na_emul_find(emul, source, &wire, &wrong);
-    if (xfer != NULL && xfer->placed <= xfer->moved) {
+    xfer = na_emul_find(emul, source, &wire);
+    if (xfer == NULL || xfer->sends)
+        return NULL;
+    if (xfer->placed <= xfer->moved) {
         xfer->placed = xfer->moved;
         xfer->ahead = xfer->cursor;
     }
-    if (xfer != NULL && !xfer->sends && wire.offset == xfer->placed &&
-        size <= xfer->length - xfer->placed)
-        memory = na_cursor_run(&xfer->ahead, size, &run);
-    if (run == size)
-        frame = na_emul_xfer_get_frame(xfer);
-    if (frame != NULL) {
-        na_cursor_advance(&xfer->ahead, run);
-        xfer->placed += run;
-        *place_p = frame;
-    }
-    return frame != NULL ? memory : NULL;
+    if (wire.offset != xfer->placed || size > xfer->length - xfer->placed)
+        return NULL;
+    assert(xfer->placed < xfer->length);
+    memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run < size)
+        return NULL;
+    na_cursor_advance(&xfer->ahead, run);
+    xfer->placed += run;
+    atomic_fetch_add(&xfer->pins, 1);
+    *place_p = xfer;
+    return memory;
 }
 
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 {
     (void) na_class;
-    na_emul_xfer_return(place);
+    na_emul_xfer_unpin(place);
 }
 
 /* ---- Progress ---- */
 
 static bool na_emul_is_idle(const struct na_emul *emul)
 {
-    return hg_list_is_empty(&emul->xfers) && hg_list_is_empty(&emul->touched);
+    return emul->xfers.count == 0 && hg_list_is_empty(&emul->touched);
 }
 
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
@@ -8762,39 +8621,27 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     assert(hg_is_inside(na_emul_lock(emul)));
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
+    emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);
     n = na_emul_xfer_collect(emul);
     na_emul_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
-    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL)
-        n += na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link))
-            ? 1
-            : 0;
+    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
+        if (na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link)))
+            n++;
+    }
     return n;
 }
 
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul)
 {
-    return !hg_list_is_empty(&emul->ready) ||
-        atomic_load_explicit(&emul->returned, memory_order_relaxed) != NULL ||
-        hg_clock_now() >= na_emul_due(emul);
+    return !na_emul_is_idle(emul) &&
+        (!hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned) ||
+            emul->look_at <= hg_clock_now());
 }
 
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 {
-    struct na_link *link;
-
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        const struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        if (xfer->ended && xfer->pins > 0)
-            return hg_clock_after_ms(NA_EMUL_RETURN_MS);
-    }
-    if (!hg_list_is_empty(&emul->touched))
-        return emul->touched_at;
-    return hg_list_is_empty(&emul->stalled)
-        ? HG_CLOCK_NEVER
-        : hg_clock_after_ms(NA_EMUL_STALL_MS);
+    return na_emul_is_idle(emul) ? HG_CLOCK_NEVER : emul->look_at;
 }
 
 /* ==== gen/na/progress.h ==== */
@@ -10273,8 +10120,7 @@ enum na_sm_kind {
     NA_SM_SKIP = 0,
     NA_SM_MESSAGE, /* plane, target */
     NA_SM_FRAME,   /* of emulated RMA */
-    NA_SM_BYE,     /* "I close this connection" ... */
-    NA_SM_BYE_ACK,
+    NA_SM_BYE,     /* the last record: the producer has closed the connection */
     NA_SM_KIND_MAX
 };
 
@@ -10283,11 +10129,11 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side has stopped waiting for the answer to its BYE: it
-     * ignores hazards that the other side sets later. */
+    /* The producing side has left the connection: it ignores hazards that the
+     * other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
-     * copies to or from; 0: none. See sm_mem.h. */
+     * copies to or from; 0: none. See rma.h. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
@@ -10313,9 +10159,9 @@ struct na_sm_in {
     struct na_sm_control *control;
     const unsigned char *data;
     uint32_t size;
-    _Atomic uint64_t head; /* ours; other threads of this side may look */
-    uint64_t published;    /* what of it the producer knows */
-    uint64_t tail;         /* the producer's, as last seen */
+    uint64_t head;      /* ours */
+    uint64_t published; /* what of it the producer knows */
+    uint64_t tail;      /* the producer's, as last seen */
 };
 
 /* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
@@ -10356,8 +10202,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 /* Whether there is something to peek at, be it nonsense. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
-    return atomic_load(&in->control->tail) !=
-        atomic_load_explicit(&in->head, memory_order_relaxed);
+    return atomic_load(&in->control->tail) != in->head;
 }
 
 #endif
@@ -10493,16 +10338,6 @@ HG_PRIVATE void na_sm_out_commit(
 
 /* ---- The consumer ---- */
 
-static uint64_t na_sm_in_at(const struct na_sm_in *in)
-{
-    return atomic_load_explicit(&in->head, memory_order_relaxed);
-}
-
-static void na_sm_in_move(struct na_sm_in *in, uint64_t head)
-{
-    atomic_store_explicit(&in->head, head, memory_order_relaxed);
-}
-
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     struct na_sm_control *control, const void *data, uint32_t size)
 {
@@ -10511,7 +10346,7 @@ HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     in->control = control;
     in->data = (const unsigned char *) data;
     in->size = size;
-    na_sm_in_move(in, 0);
+    in->head = 0;
     in->published = 0;
     in->tail = 0;
 }
@@ -10521,9 +10356,9 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
-    if (tail == na_sm_in_at(in))
+    if (tail == in->head)
         return NA_AGAIN;
-    if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
+    if (tail - in->head > in->size || tail % NA_SM_RING_HEADER != 0)
         return NA_PROTOCOL_ERROR;
     in->tail = tail;
     return NA_SUCCESS;
@@ -10537,10 +10372,10 @@ static bool na_sm_in_fits(
         return false;
     if (record->kind == NA_SM_SKIP) /* fills all that is left */
         return record->size == in->size - at - NA_SM_RING_HEADER &&
-            record->size < in->tail - na_sm_in_at(in);
+            record->size < in->tail - in->head;
     return record->size <= na_sm_ring_max(in->size) &&
         na_sm_ring_span(record->size) <= in->size - at &&
-        na_sm_ring_span(record->size) <= in->tail - na_sm_in_at(in);
+        na_sm_ring_span(record->size) <= in->tail - in->head;
 }
 
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
@@ -10549,16 +10384,15 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
     unsigned skips;
 
     for (skips = 0; skips < 2; skips++) {
-        uint64_t head = na_sm_in_at(in);
-        uint32_t at = (uint32_t) (head & (in->size - 1));
+        uint32_t at = (uint32_t) (in->head & (in->size - 1));
 
-        if (head == in->tail) {
+        if (in->head == in->tail) {
             na_return_t ret = na_sm_in_look(in);
 
             if (ret != NA_SUCCESS)
                 return ret;
         }
-        assert(in->tail - head >= NA_SM_RING_HEADER);
+        assert(in->tail - in->head >= NA_SM_RING_HEADER);
         na_sm_ring_read(in->data + at, record_p);
         if (!na_sm_in_fits(in, at, record_p))
             return NA_PROTOCOL_ERROR;
@@ -10566,7 +10400,7 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
             *payload_p = in->data + at + NA_SM_RING_HEADER;
             return NA_SUCCESS;
         }
-        na_sm_in_move(in, head + in->size - at);
+        in->head += in->size - at;
     }
     return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
 }
@@ -10574,22 +10408,19 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record)
 {
-    na_sm_in_move(in, na_sm_in_at(in) + na_sm_ring_span(record->size));
-    assert(in->tail - na_sm_in_at(in) <= in->size);
-    if (na_sm_in_at(in) - in->published < in->size / NA_SM_RING_LAZY)
+    in->head += na_sm_ring_span(record->size);
+    assert(in->tail - in->head <= in->size);
+    if (in->head - in->published < in->size / NA_SM_RING_LAZY)
         return false;
     return na_sm_in_publish(in);
 }
 
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 {
-    bool starved;
-
-    in->published = na_sm_in_at(in);
-    atomic_store(&in->control->head, na_sm_in_at(in));
-    starved = atomic_load(&in->control->starved) != 0 &&
+    in->published = in->head;
+    atomic_store(&in->control->head, in->head);
+    return atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
-    return starved;
 }
 
 #endif
@@ -10600,7 +10431,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 #line 1 "gen/sm/memory.h"
 #endif
 /*
- * sm_page: the memory that peers share: made, sealed, checked, mapped; and
+ * page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
  *
  * Shared memory is a memfd of normal pages, sealed against shrinking and
@@ -10617,7 +10448,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  *                makes work for the owner rings its bell once for each number:
  *                a sleeper that eats a bell changes the number first.
  *     witness    where the owner has its incarnation, in its own memory
- *     slots      what is registered; the RMA room keeps them
+ *     slots      the registered memory that peers were told of; see rma.h
  *
  * A slot tells what a peer needs to copy to or from registered memory by
  * itself, and whose it is: `mark`, 0 while it is free. That is made of the key
@@ -10631,63 +10462,38 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  *     +------+-------+------+--------------+-------+-------+-------+-------+
  *
  * `place`: of the one segment, or, if `count` is not 1, of the array of them;
- * `width`: the size of a pointer; `arena`, 0: it lies in none.
+ * `width`: the size of a pointer; `arena`: its number, NA_SM_ARENAS: none.
  *
  * The hint page is everybody's to write: one bit for each peer, that peer's
- * "I have something for you", and a summary with one bit for each word of
- * those. It is only a hint. Any peer can spoil it, which costs a delay until
- * the owner next looks at all rings, and never a message.
+ * "I have something for you". It is only a hint. Any peer can spoil it, which
+ * costs a delay until the owner next looks at all rings, and never a message.
  *
- *     summary  |0|1|0| ...    bit w: word w may have a bit
- *     bits     |0000|0100|0000| ...
- *
- * Locking: none; words are atomics. Bits of hints are cleared by the owner's
- * polling thread alone.
+ * Locking: none; words are atomics.
  */
 /*
- * sm_arena: memory that the library allocates for the application's bulk data,
- * such that peers can map it and copy it directly.
+ * arena: memory that the library allocates for the application's bulk data, so
+ * that peers can map it and copy it by themselves.
  *
- * An arena is a memfd with an allocator of pages. A class makes them as they
- * are needed, from 4 MiB up, each twice as large as the one before it, and
- * keeps them until it is closed; a page takes memory when it is first touched.
- * There are two sorts: of READ_ONLY memory, which peers can only map read-only
- * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
+ * A class has two arenas: one of READ_ONLY memory, which peers can only map
+ * read-only, and one of the rest. Each is a sparse memfd of NA_SM_ARENA_SIZE
+ * bytes, which peers map when they connect. A page takes memory when it is
+ * first touched. Each side can access its mapping only as far as it was used:
+ * debuggers and leak checkers would touch it all, and core dumps would have it
+ * all. Where the system refuses an arena, or the address space is limited
+ * (RLIMIT_AS), bulk memory is ordinary. A peer that maps an arena can reach all
  * of it, also what lies there for others: see na.h.
  *
- *     arena   |block|block|      free      |block|      never used      |
- *     used     11111 11111 0000000000000000 11111 0000000000000000000000
- *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
- *                          ^ left as it was ^ a hole was punched
+ * A block consists of whole pages. The map of used pages lies in private
+ * memory; nothing that is read from the shared pages is believed. Blocks are
+ * zeroed when they are handed out. From 1 MiB up a block that is given back
+ * returns its memory to the system, if the seals allow that: of READ_ONLY
+ * memory they do not.
  *
- * What is known about an arena lies in private memory; nothing that is read
- * from the shared pages is believed. A block consists of whole pages. It is
- * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
- * that comes back gives its memory to the system by a hole, if the seals allow
- * that: of READ_ONLY memory they do not, which stays as large as it ever was.
- * (A peer that maps an arena writable may spoil zeros, as everything there.)
+ * A block may outlive its class; the arenas are freed with the last of both. In
+ * the child of a fork blocks are shared with the parent, and nothing is given
+ * back.
  *
- * A block may outlive its class; the set of arenas goes with the last of both.
- * In the child of a fork blocks are the parent's, shared: nothing is given
- * back there.
- *
- * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
- * belong to whoever has the page. Must not know: peers, transfers.
- */
-/*
- * sm_window: a peer's arenas as this process maps them, by their ids.
- *
- *     unknown --asked--> asked --opened--> open
- *        ^                 |  \
- *        +-----again-------+   +--refused--> shut
- *
- * A descriptor is checked before it is mapped: it is a memfd of normal pages,
- * sealed against shrinking and growing, and of a size that an arena can have.
- * So no access in the mapping can fault. It is mapped writable if the
- * descriptor allows that.
- *
- * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
- * how descriptors come.
+ * Locking: one mutex, with no lock inside it. Must not know: peers, transfers.
  */
 #ifndef HG_GEN_SM_MEMORY_H
 #define HG_GEN_SM_MEMORY_H
@@ -10730,7 +10536,6 @@ struct na_sm_public {
 };
 
 struct na_sm_hints {
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t summary[NA_SM_PEERS / 64 / 64];
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t bits[NA_SM_PEERS / 64];
 };
 
@@ -10757,7 +10562,7 @@ HG_PRIVATE bool na_sm_page_is_safe(int fd);
  * it is not of that size, not safe, or cannot be mapped as it must; NA_NOMEM,
  * logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
-    int fd, size_t size, bool read_only, void **memory_p);
+    int fd, size_t size, int protection, void **memory_p);
 
 /* NULL is allowed. */
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
@@ -10802,16 +10607,10 @@ static inline bool na_sm_slot_read(
 static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
 {
     _Atomic uint64_t *word = &hints->bits[slot / 64];
-    _Atomic uint64_t *sum = &hints->summary[slot / 4096];
     uint64_t bit = UINT64_C(1) << (slot % 64);
-    uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
-    if ((atomic_load(word) & bit) == 0) {
+    if ((atomic_load(word) & bit) == 0)
         atomic_fetch_or(word, bit);
-    }
-    if ((atomic_load(sum) & sum_bit) == 0) {
-        atomic_fetch_or(sum, sum_bit);
-    }
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
@@ -10821,80 +10620,51 @@ static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
 }
 
-/* The words that may have a bit, of the `n`th 64: clears the bits of those
- * that have none, looking again, and returns the rest. */
-HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
-
 /* ==== arena ==== */
 
-#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
-#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
-#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
-#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
-#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
-#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
+enum { NA_SM_ARENA_READ_WRITE, NA_SM_ARENA_READ_ONLY, NA_SM_ARENAS };
+
+#define NA_SM_ARENA_PAGE ((size_t) 4096)
+#define NA_SM_ARENA_SIZE ((size_t) 1 << (sizeof(void *) > 4 ? 32 : 26))
+#define NA_SM_ARENA_STEP ((size_t) 4 << 20) /* of what is accessible */
+#define NA_SM_ARENA_HOLE ((size_t) 1 << 20) /* blocks that leave one */
 
 struct na_sm_arenas;
 
-/* An empty set. NULL: out of memory (logged). */
+/* Arenas for a class. NULL: out of memory (logged). */
 HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
 
 /* The class is closing: descriptors are closed, and the memory goes once no
  * block is left. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
 
-/* Around fork: so that the child finds the set whole, and in the child, where
+/* Around fork: so that the child finds the map whole, and in the child, where
  * descriptors are closed. */
 HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
 HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
 HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
 
 /* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
- * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
+ * NA_NOMEM, not logged: there is no arena, or it is full. */
 HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     unsigned long flags, struct na_mem_block *block);
 
-/* The arena that memory lies in, and where: its id, or 0 if the segments are
- * not one run in one arena. */
-HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+/* The arena that memory lies in, and where: its number, or NA_SM_ARENAS if the
+ * segments are not one run in one arena. */
+HG_PRIVATE unsigned na_sm_arena_find(struct na_sm_arenas *arenas,
     const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
 
 /* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
  * there is no such arena. */
-HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
+HG_PRIVATE int na_sm_arena_fd(
+    const struct na_sm_arenas *arenas, unsigned number);
 
-/* ==== window ==== */
+/* Make a mapping of an arena accessible up to `end`; *open_p: how far it is. */
+HG_PRIVATE bool na_sm_arena_open(
+    unsigned char *base, size_t *open_p, size_t end, int protection);
 
-enum na_sm_window_state {
-    NA_SM_WINDOW_UNKNOWN,
-    NA_SM_WINDOW_ASKED,
-    NA_SM_WINDOW_OPEN,
-    NA_SM_WINDOW_SHUT /* it cannot be had */
-};
-
-struct na_sm_window {
-    unsigned char *base;
-    uint64_t size;
-    bool writable;
-    uint8_t state; /* enum na_sm_window_state */
-};
-
-struct na_sm_windows {
-    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
-};
-
-/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
- * system does not map it. Logged; the window is shut then. The descriptor stays
- * the caller's. */
-HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
-
-/* Where a range of an open window is. NULL: past its end, or to be written
- * where that cannot be. */
-HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
-    uint64_t offset, uint64_t size, bool write);
-
-/* Unmap everything, and free the table. NULL is allowed. */
-HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
+/* Whether this process may map arenas: not if its address space is limited. */
+HG_PRIVATE bool na_sm_arena_is_mappable(void);
 
 #endif
 #endif
@@ -11004,7 +10774,7 @@ HG_PRIVATE bool na_sm_page_is_safe(int fd)
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
-    int fd, size_t size, bool read_only, void **memory_p)
+    int fd, size_t size, int protection, void **memory_p)
 {
     struct stat stat;
     void *memory;
@@ -11012,8 +10782,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
     if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 ||
         (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
-    memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
-        MAP_SHARED, fd, 0);
+    memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED && (errno == EPERM || errno == EACCES))
         return NA_PROTOCOL_ERROR; /* it cannot be written */
     if (memory == MAP_FAILED) {
@@ -11023,6 +10792,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
             size, strerror(errno));
         return NA_NOMEM;
     }
+    (void) madvise(memory, size, MADV_DONTDUMP); /* it is the peer's */
     *memory_p = memory;
     return NA_SUCCESS;
 }
@@ -11096,58 +10866,70 @@ HG_PRIVATE void na_sm_slot_fill(
     atomic_store(&slot->mark, mark);
 }
 
-HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
-{
-    uint64_t words = atomic_load(&hints->summary[n]);
-    uint64_t left;
-
-    for (left = words; left != 0; left &= left - 1) {
-        unsigned w = (unsigned) __builtin_ctzll(left);
-        uint64_t bit = UINT64_C(1) << w;
-
-        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
-            continue;
-        /* A peer sets its bit first, then looks at the summary: one of us
-         * sees the other. */
-        atomic_fetch_and(&hints->summary[n], ~bit);
-        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
-            atomic_fetch_or(&hints->summary[n], bit);
-        else
-            words &= ~bit;
-    }
-    return words;
-}
-
 /* ==== arena ==== */
 
+#define NA_SM_ARENA_PAGES (NA_SM_ARENA_SIZE / NA_SM_ARENA_PAGE)
+
 struct na_sm_arena {
-    unsigned char *base;
-    uint64_t pages; /* a multiple of 64 */
-    uint64_t unused;
-    uint64_t low;   /* no page before this one is free */
-    uint64_t *used; /* a bit for each page, then those of dirty */
-    _Atomic uint64_t *dirty;
+    unsigned char *base; /* NULL: there is none */
+    unsigned char *used; /* a byte for each page; NULL: none was ever used */
+    size_t fresh;        /* pages from here on were never used */
+    size_t open;         /* bytes that are accessible */
     int fd;
-    bool read_only;
 };
 
 struct na_sm_arenas {
     pthread_mutex_t lock;
-    unsigned count;
     uint64_t blocks;
-    uint64_t next[2]; /* sizes of the next arenas: of writable, of read-only */
-    pid_t pid;        /* whose they are */
+    pid_t pid; /* whose they are */
     bool closed;
-    bool told; /* that there was no memory */
     struct na_sm_arena arena[NA_SM_ARENAS];
 };
 
 /* ---- Sets ---- */
 
+HG_PRIVATE bool na_sm_arena_is_mappable(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+static void na_sm_arena_make(struct na_sm_arena *arena, bool read_only)
+{
+    void *base = NULL;
+
+    arena->fd = -1;
+    if (!na_sm_arena_is_mappable())
+        return;
+    if (na_sm_page_make(
+            "hg-arena", NA_SM_ARENA_SIZE, read_only, &base, &arena->fd)) {
+        arena->base = (unsigned char *) base;
+        (void) mprotect(base, NA_SM_ARENA_SIZE, PROT_NONE);
+        (void) madvise(base, NA_SM_ARENA_SIZE, MADV_DONTDUMP);
+    } else {
+        hg_log_info(
+            "sm", "no arena, so bulk memory is ordinary: %s", strerror(errno));
+    }
+}
+
+HG_PRIVATE bool na_sm_arena_open(
+    unsigned char *base, size_t *open_p, size_t end, int protection)
+{
+    if (HG_LIKELY(end <= *open_p))
+        return true;
+    end = (end + NA_SM_ARENA_STEP - 1) & ~(NA_SM_ARENA_STEP - 1);
+    if (mprotect(base, end, protection) != 0)
+        return false;
+    *open_p = end;
+    return true;
+}
+
 HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
 {
     struct na_sm_arenas *arenas =
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
+    unsigned i;
 
     if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
         if (arenas == NULL)
@@ -11155,8 +10937,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         hg_mem_free(arenas);
         return NULL;
     }
-    arenas->next[false] = NA_SM_ARENA_UNIT;
-    arenas->next[true] = NA_SM_ARENA_UNIT;
+    for (i = 0; i < NA_SM_ARENAS; i++)
+        na_sm_arena_make(&arenas->arena[i], i == NA_SM_ARENA_READ_ONLY);
     arenas->pid = getpid();
     return arenas;
 }
@@ -11170,22 +10952,19 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     hg_unlock(&arenas->lock);
     if (!last)
         return;
-    for (i = 0; i < arenas->count; i++) {
-        struct na_sm_arena *arena = &arenas->arena[i];
-
-        na_sm_page_unmap(
-            arena->base, (size_t) (arena->pages * NA_SM_ARENA_PAGE));
-        hg_mem_free(arena->used);
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
+        hg_mem_free(arenas->arena[i].used);
     }
     pthread_mutex_destroy(&arenas->lock);
     hg_mem_free(arenas);
 }
 
-static void na_sm_arenas_close_fds(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
 {
     unsigned i;
 
-    for (i = 0; i < arenas->count; i++) {
+    for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
         arenas->arena[i].fd = -1;
@@ -11198,7 +10977,7 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
         return;
     hg_lock(&arenas->lock);
     assert(!arenas->closed);
-    na_sm_arenas_close_fds(arenas);
+    na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
 }
@@ -11213,210 +10992,93 @@ HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas)
     hg_unlock(&arenas->lock);
 }
 
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
-{
-    na_sm_arenas_close_fds(arenas);
-}
-
 /* ---- Pages ---- */
 
-/* Of pages [first, first + count), those of a word, whose number in the arena
- * goes up; *first and *count become what is left. */
-static uint64_t na_sm_arena_step(
-    uint64_t *first, uint64_t *count, uint64_t *word_p)
-{
-    uint64_t bit = *first % 64;
-    uint64_t n = 64 - bit < *count ? 64 - bit : *count;
-    uint64_t ones = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-
-    *word_p = *first / 64;
-    *first += n;
-    *count -= n;
-    return ones << bit;
-}
-
-/* The first run of `count` free pages. */
+/* The first run of `count` free pages; the lock is held. */
 static bool na_sm_arena_search(
-    const struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+    const struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
-    uint64_t page = arena->low;
-    uint64_t run = 0;
+    size_t first = 0;
 
-    while (page < arena->pages) {
-        uint64_t left = 64 - page % 64; /* in this word */
-        uint64_t word = arena->used[page / 64] >> page % 64;
-        bool taken = (word & 1) != 0;
-        uint64_t same = taken ? ~word : word; /* 0: all that is left */
-        uint64_t n = same == 0 ? left : (uint64_t) __builtin_ctzll(same);
+    while (first + count <= NA_SM_ARENA_PAGES) {
+        const unsigned char *at = arena->used + first;
+        const unsigned char *end = (const unsigned char *) memchr(at, 1, count);
 
-        n = n < left ? n : left;
-        page += n;
-        run = taken ? 0 : run + n;
-        if (run >= count) {
-            *first_p = page - run;
+        if (end == NULL) {
+            *first_p = first;
             return true;
         }
+        first = (size_t) (end - arena->used);
+        at = (const unsigned char *) memchr(end, 0, NA_SM_ARENA_PAGES - first);
+        if (at == NULL)
+            return false;
+        first = (size_t) (at - arena->used);
     }
     return false;
 }
 
-/* Take pages; the lock is held. */
+/* Take them, and make them accessible. */
 static bool na_sm_arena_take(
-    struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+    struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
-    uint64_t first, word;
+    size_t before = arena->open;
 
-    if (arena->unused < count || !na_sm_arena_search(arena, count, &first))
+    if (!na_sm_arena_search(arena, count, first_p) ||
+        !na_sm_arena_open(arena->base, &arena->open,
+            (*first_p + count) * NA_SM_ARENA_PAGE, PROT_READ | PROT_WRITE))
         return false;
-    *first_p = first;
-    arena->unused -= count;
-    if (first == arena->low)
-        arena->low = first + count;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        assert((arena->used[word] & mask) == 0);
-        arena->used[word] |= mask;
-    }
+    if (arena->open > before)
+        (void) madvise(arena->base, arena->open, MADV_DODUMP);
+    memset(arena->used + *first_p, 1, count);
     return true;
 }
 
-static void na_sm_arena_give(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
+/* Give the memory of pages back to the system, if it takes it: they read as
+ * zeros then. */
+static bool na_sm_arena_punch(unsigned char *at, size_t size)
 {
-    uint64_t word;
-
-    arena->unused += count;
-    if (first < arena->low)
-        arena->low = first;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        assert((arena->used[word] & mask) == mask);
-        arena->used[word] &= ~mask;
-    }
+    return size >= NA_SM_ARENA_HOLE && madvise(at, size, MADV_REMOVE) == 0;
 }
 
-/* Zero what is dirty of pages just taken, and note that they will be. */
-static void na_sm_arena_clean(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
-{
-    uint64_t word;
+/* ---- Blocks ---- */
 
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-        uint64_t was = atomic_fetch_or(&arena->dirty[word], mask) & mask;
-
-        for (; was != 0; was &= was - 1) {
-            uint64_t page = word * 64 + (uint64_t) __builtin_ctzll(was);
-
-            memset(arena->base + page * NA_SM_ARENA_PAGE, 0,
-                (size_t) NA_SM_ARENA_PAGE);
-        }
-    }
-}
-
-/* Give the memory of pages still taken back to the system, if it takes it:
- * they read as zeros then. */
-static void na_sm_arena_punch(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
-{
-    uint64_t word;
-
-    if (madvise(arena->base + first * NA_SM_ARENA_PAGE,
-            (size_t) (count * NA_SM_ARENA_PAGE), MADV_REMOVE) != 0)
-        return;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        atomic_fetch_and(&arena->dirty[word], ~mask);
-    }
-}
-
-/* ---- Arenas ---- */
-
-/* Make an arena with room for `need` bytes; the lock is held. NULL: nothing
- * was made, which is logged once. */
-static struct na_sm_arena *na_sm_arena_grow(
-    struct na_sm_arenas *arenas, bool read_only, uint64_t need)
-{
-    struct na_sm_arena *arena = &arenas->arena[arenas->count];
-    uint64_t size = arenas->next[read_only];
-    void *base = NULL;
-    uint64_t words;
-
-    if (arenas->count == NA_SM_ARENAS || need > NA_SM_ARENA_MAX)
-        return NULL;
-    if (size < need)
-        size =
-            (need + NA_SM_ARENA_UNIT - 1) / NA_SM_ARENA_UNIT * NA_SM_ARENA_UNIT;
-    words = size / NA_SM_ARENA_PAGE / 64;
-    arena->used = (uint64_t *) hg_mem_calloc(2 * (size_t) words, 8);
-    if (arena->used == NULL)
-        return NULL;
-    if (!na_sm_page_make(
-            "hg-arena", (size_t) size, read_only, &base, &arena->fd)) {
-        if (!arenas->told)
-            hg_log_info("sm",
-                "no memory for an arena, so bulk memory is ordinary: %s",
-                strerror(errno));
-        arenas->told = true;
-        hg_mem_free(arena->used);
-        return NULL;
-    }
-    arena->dirty = (_Atomic uint64_t *) (void *) (arena->used + words);
-    arena->base = (unsigned char *) base;
-    arena->pages = words * 64;
-    arena->unused = arena->pages;
-    arena->low = 0;
-    arena->read_only = read_only;
-    arenas->count++;
-    arenas->next[read_only] =
-        size < NA_SM_ARENA_LARGE / 2 ? 2 * size : NA_SM_ARENA_LARGE;
-    return arena;
-}
-
-/* The arena that an address lies in; the lock is held. */
+/* The arena that an address lies in. */
 static struct na_sm_arena *na_sm_arena_of(
     struct na_sm_arenas *arenas, const void *address)
 {
     unsigned i;
 
-    for (i = 0; i < arenas->count; i++) {
+    for (i = 0; i < NA_SM_ARENAS; i++) {
         struct na_sm_arena *arena = &arenas->arena[i];
 
-        if ((uintptr_t) address - (uintptr_t) arena->base <
-            arena->pages * NA_SM_ARENA_PAGE)
+        if (arena->base != NULL &&
+            (uintptr_t) address - (uintptr_t) arena->base < NA_SM_ARENA_SIZE)
             return arena;
     }
     return NULL;
 }
 
-static uint64_t na_sm_arena_count(na_size_t size)
+static size_t na_sm_arena_count(na_size_t size)
 {
-    return (size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
+    return ((size_t) size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
 }
 
 /* Take a block back. */
 static void na_sm_arena_release(struct na_mem_block *block)
 {
     struct na_sm_arenas *arenas = (struct na_sm_arenas *) block->owner;
-    struct na_sm_arena *arena;
-    uint64_t count = na_sm_arena_count(block->size);
-    uint64_t first;
+    unsigned char *at = (unsigned char *) block->memory;
+    struct na_sm_arena *arena = na_sm_arena_of(arenas, at);
+    size_t count = na_sm_arena_count(block->size);
 
     if (getpid() != arenas->pid)
         return;
-    hg_lock(&arenas->lock);
-    arena = na_sm_arena_of(arenas, block->memory);
     assert(arena != NULL && arenas->blocks > 0);
-    hg_unlock(&arenas->lock);
-    first = (uint64_t) ((unsigned char *) block->memory - arena->base) /
-        NA_SM_ARENA_PAGE;
-    if (count * NA_SM_ARENA_PAGE >= NA_SM_ARENA_HOLE)
-        na_sm_arena_punch(arena, first, count);
+    (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
     hg_lock(&arenas->lock);
-    na_sm_arena_give(arena, first, count);
+    assert(arena->used != NULL && arena->fresh >= count);
+    memset(
+        arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
     arenas->blocks--;
     na_sm_arenas_leave(arenas);
 }
@@ -11424,128 +11086,69 @@ static void na_sm_arena_release(struct na_mem_block *block)
 HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     unsigned long flags, struct na_mem_block *block)
 {
-    bool read_only = flags == NA_MEM_READ_ONLY;
-    struct na_sm_arena *arena = NULL;
-    uint64_t count;
-    uint64_t first = 0;
-    unsigned i;
+    struct na_sm_arena *arena =
+        &arenas->arena[flags == NA_MEM_READ_ONLY ? NA_SM_ARENA_READ_ONLY
+                                                 : NA_SM_ARENA_READ_WRITE];
+    size_t count, first, size;
+    size_t fresh = 0;
+    unsigned char *at;
+    bool found;
 
-    if (block->size == 0 || block->size > NA_SM_ARENA_MAX)
+    if (arena->base == NULL || block->size == 0 ||
+        block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
     hg_lock(&arenas->lock);
-    for (i = 0; i < arenas->count && arena == NULL; i++) {
-        if (arenas->arena[i].read_only == read_only &&
-            na_sm_arena_take(&arenas->arena[i], count, &first))
-            arena = &arenas->arena[i];
-    }
-    if (arena == NULL) {
-        arena = na_sm_arena_grow(arenas, read_only, count * NA_SM_ARENA_PAGE);
-        if (arena != NULL)
-            (void) na_sm_arena_take(arena, count, &first);
-    }
-    if (arena != NULL)
+    if (arena->used == NULL)
+        arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
+    found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
+    if (found) {
         arenas->blocks++;
+        fresh = arena->fresh;
+        if (first + count > fresh)
+            arena->fresh = first + count;
+    }
     hg_unlock(&arenas->lock);
-    if (arena == NULL)
+    if (!found)
         return NA_NOMEM;
-    na_sm_arena_clean(arena, first, count);
-    block->memory = arena->base + first * NA_SM_ARENA_PAGE;
+    at = arena->base + first * NA_SM_ARENA_PAGE;
+    if (first < fresh) {
+        size =
+            (first + count < fresh ? count : fresh - first) * NA_SM_ARENA_PAGE;
+        if (!na_sm_arena_punch(at, size))
+            memset(at, 0, size);
+    }
+    block->memory = at;
     block->owner = arenas;
     block->release = na_sm_arena_release;
     return NA_SUCCESS;
 }
 
-HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+HG_PRIVATE unsigned na_sm_arena_find(struct na_sm_arenas *arenas,
     const struct na_segment *segments, na_size_t count, uint64_t *offset_p)
 {
-    const struct na_sm_arena *arena;
-    uintptr_t start, end;
-    uint32_t id = 0;
+    const struct na_sm_arena *arena =
+        na_sm_arena_of(arenas, segments[0].address);
+    uintptr_t left, end = (uintptr_t) segments[0].address;
     na_size_t i;
 
-    assert(count > 0);
-    start = (uintptr_t) segments[0].address;
-    end = start;
+    if (arena == NULL)
+        return NA_SM_ARENAS;
+    *offset_p = end - (uintptr_t) arena->base;
+    left = NA_SM_ARENA_SIZE - (uintptr_t) *offset_p;
     for (i = 0; i < count; i++) {
-        if ((uintptr_t) segments[i].address != end ||
-            segments[i].size > UINTPTR_MAX - end)
-            return 0;
+        if ((uintptr_t) segments[i].address != end || segments[i].size > left)
+            return NA_SM_ARENAS;
         end += (uintptr_t) segments[i].size;
+        left -= (uintptr_t) segments[i].size;
     }
-    hg_lock(&arenas->lock);
-    arena = na_sm_arena_of(arenas, segments[0].address);
-    if (arena != NULL &&
-        end - (uintptr_t) arena->base <= arena->pages * NA_SM_ARENA_PAGE) {
-        id = (uint32_t) (arena - arenas->arena) + 1;
-        *offset_p = start - (uintptr_t) arena->base;
-    }
-    hg_unlock(&arenas->lock);
-    return id;
+    return (unsigned) (arena - arenas->arena);
 }
 
-HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
+HG_PRIVATE int na_sm_arena_fd(
+    const struct na_sm_arenas *arenas, unsigned number)
 {
-    int fd = -1;
-
-    hg_lock(&arenas->lock);
-    if (id >= 1 && id <= arenas->count)
-        fd = arenas->arena[id - 1].fd;
-    hg_unlock(&arenas->lock);
-    return fd;
-}
-
-/* ==== window ==== */
-
-HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
-{
-    struct stat there;
-    void *base;
-
-    assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
-    window->state = NA_SM_WINDOW_SHUT;
-    if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
-        there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
-        (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
-        hg_log_warning("sm", "a peer sent what is no arena");
-        return NA_PROTOCOL_ERROR;
-    }
-    window->writable = true;
-    base = mmap(NULL, (size_t) there.st_size, PROT_READ | PROT_WRITE,
-        MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED && (errno == EPERM || errno == EACCES)) {
-        window->writable = false;
-        base = mmap(NULL, (size_t) there.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    }
-    if (base == MAP_FAILED) {
-        hg_log_info("sm", "cannot map %" PRIu64 " bytes of a peer's: %s",
-            (uint64_t) there.st_size, strerror(errno));
-        return NA_NOMEM;
-    }
-    window->base = (unsigned char *) base;
-    window->size = (uint64_t) there.st_size;
-    window->state = NA_SM_WINDOW_OPEN;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
-    uint64_t offset, uint64_t size, bool write)
-{
-    assert(window->state == NA_SM_WINDOW_OPEN);
-    if (offset > window->size || size > window->size - offset ||
-        (write && !window->writable))
-        return NULL;
-    return window->base + offset;
-}
-
-HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
-{
-    unsigned i;
-
-    for (i = 0; windows != NULL && i < NA_SM_ARENAS; i++)
-        na_sm_page_unmap(
-            windows->window[i].base, (size_t) windows->window[i].size);
-    hg_mem_free(windows);
+    return arenas->arena[number].fd;
 }
 
 #endif
@@ -11556,7 +11159,7 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 #line 1 "gen/sm/meet.h"
 #endif
 /*
- * sm_bell: the doorbell of a class: an eventfd that its peers write to.
+ * bell: the doorbell of a class: an eventfd that its peers write to.
  *
  * A byte on the pair's socket would do, and does for peers of other users. But
  * the kernel takes who writes to a socket for somebody about to sleep, and has
@@ -11577,7 +11180,7 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  * Locking: none.
  */
 /*
- * sm_meet: how two processes find each other and agree: names, sockets,
+ * meet: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
  *
  * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
@@ -11587,8 +11190,8 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *
  *     dialler                                        acceptor
  *       connect; looks at the acceptor's credentials
- *       HELLO + public page, hint page, pair, bell --->  looks at its own
- *       <------------ WELCOME + public page, hint page, bell
+ *       HELLO + descriptors ------------------->  looks at the dialler's
+ *       <------------------- WELCOME + descriptors
  *     or
  *       <------------ REFUSE: why
  *
@@ -11596,19 +11199,20 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *
  *     0       4         6      7      8             16       20       24
  *     +-------+---------+------+------+-------------+--------+--------+
- *     | magic | version | kind | 0    | incarnation | slot   | reason |
+ *     | magic | version | kind | what | incarnation | slot   | reason |
  *     +-------+---------+------+------+-------------+--------+--------+
  *     24           28          32        34
  *     +------------+-----------+---------+---------+
  *     | ring size  | reserved  | length  | name    |
  *     +------------+-----------+---------+---------+
  *
- * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, is the dialler's own address, also of one that does not listen: the
- * acceptor finds the connection by it. The bell (see sm_bell.h) comes
- * from processes of the same user alone; who has none rings by one byte on the
- * socket. Besides, that carries what is said about memory (see sm_reach.h), and
- * the news of its end.
+ * `what` tells the descriptors that come with the packet, a bit for each of
+ * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
+ * `name`, of HELLO, is the dialler's own address, also of one that does not
+ * listen: the acceptor finds the connection by it. A process gives its bell to
+ * processes of its own user alone; a peer without it sends one byte on the
+ * socket instead. After WELCOME nothing else passes on the socket. Its end is
+ * the news of the peer's death.
  *
  * Sockets are their owners', who make and close each under a lock that fork
  * takes: a child that kept one would hide the end of its parent.
@@ -11622,8 +11226,6 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 
 #if HG_ENABLE_SM
 
-/* ==== bell ==== */
-
 /* A fresh bell, or -1 with errno. */
 HG_PRIVATE int na_sm_bell_open(void);
 
@@ -11636,37 +11238,33 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd);
 
 HG_PRIVATE void na_sm_bell_ring(int bell);
 
-/* ==== meet ==== */
-
-#define NA_SM_VERSION 4
-#define NA_SM_FDS 4       /* descriptors that a packet can carry */
+#define NA_SM_VERSION 5
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind {
-    NA_SM_HELLO = 1,
-    NA_SM_WELCOME,
-    NA_SM_REFUSE,
-    NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */
-    NA_SM_GRANT
-};
+enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
 
-/* Where they stand. The bell is the last one, if there is one. */
-enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
-#define NA_SM_FDS_HELLO 3u /* without it */
-#define NA_SM_FDS_WELCOME 2u
+/* The descriptors of a packet, in this order: a bit in `what` for each. */
+enum na_sm_fd {
+    NA_SM_FD_PUBLIC,
+    NA_SM_FD_HINTS,
+    NA_SM_FD_PAIR,  /* of HELLO */
+    NA_SM_FD_ARENA, /* two: see memory.h; either may be missing */
+    NA_SM_FD_BELL = NA_SM_FD_ARENA + NA_SM_ARENAS, /* may be missing */
+    NA_SM_FD_MAX
+};
 
 struct na_sm_packet {
     uint16_t version;
     uint8_t kind;
+    uint8_t what; /* set by na_sm_packet_send: the descriptors */
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
     uint32_t ring_size;
     char name[NA_MAX_ADDR_LEN];
-    /* Receiving: owned by the packet until na_sm_packet_close. */
-    int fds[NA_SM_FDS];
-    unsigned fd_count;
+    /* -1: none. Received, they are the packet's until na_sm_packet_close. */
+    int fds[NA_SM_FD_MAX];
 };
 
 /* A name as the system wants it. */
@@ -11736,21 +11334,24 @@ HG_PRIVATE void na_sm_unlisten(
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
-/* Send a packet with `count` of its descriptors, which stay the caller's.
- * NA_AGAIN: the user has as many descriptors under way as may be, try later;
+/* A packet of that kind without descriptors. */
+HG_PRIVATE void na_sm_packet_init(
+    struct na_sm_packet *packet, enum na_sm_packet_kind kind);
+
+/* Send a packet with its descriptors, which stay the caller's. NA_AGAIN: the
+ * user has as many descriptors in flight as may be, try later;
  * NA_DISCONNECT. */
 HG_PRIVATE na_return_t na_sm_packet_send(
-    int fd, const struct na_sm_packet *packet, unsigned count);
+    int fd, const struct na_sm_packet *packet);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: nonsense; NA_OVERFLOW: our descriptors ran out, which
- * na_sm_packet_no_fd logs, and gives its code, NA_AGAIN. A packet of another
- * version has nothing but that. */
+ * NA_PROTOCOL_ERROR: malformed; NA_OVERFLOW: this process has no descriptor
+ * left. A packet of another version has nothing but that. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
-HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
-/* Take the last descriptor of a packet, which is the caller's then. */
-HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet);
+/* Take a descriptor of a packet, which is the caller's then; or -1. */
+HG_PRIVATE int na_sm_packet_take(
+    struct na_sm_packet *packet, enum na_sm_fd which);
 
 /* Close the descriptors that came with a packet, and were not taken. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
@@ -12164,6 +11765,7 @@ static size_t na_sm_packet_encode(
     hg_wire_store32(bytes, NA_SM_MAGIC);
     hg_wire_store16(bytes + 4, packet->version);
     bytes[6] = packet->kind;
+    bytes[7] = packet->what;
     hg_wire_store64(bytes + 8, packet->incarnation);
     hg_wire_store32(bytes + 16, packet->slot);
     hg_wire_store32(bytes + 20, packet->reason);
@@ -12187,6 +11789,7 @@ static na_return_t na_sm_packet_decode(
         return NA_SUCCESS;
     if (size < NA_SM_PACKET_HEAD)
         return NA_PROTOCOL_ERROR;
+    packet->what = bytes[7];
     packet->incarnation = hg_wire_load64(bytes + 8);
     packet->slot = hg_wire_load32(bytes + 16);
     packet->reason = hg_wire_load32(bytes + 20);
@@ -12209,35 +11812,57 @@ static na_return_t na_sm_packet_decode(
 /* Room for a control message with descriptors, aligned as it must be. */
 union na_sm_packet_control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(NA_SM_FDS * sizeof(int))];
+    char bytes[CMSG_SPACE(NA_SM_FD_MAX * sizeof(int))];
 };
 
-HG_PRIVATE na_return_t na_sm_packet_send(
-    int fd, const struct na_sm_packet *packet, unsigned count)
+HG_PRIVATE void na_sm_packet_init(
+    struct na_sm_packet *packet, enum na_sm_packet_kind kind)
 {
+    unsigned i;
+
+    memset(packet, 0, sizeof(*packet));
+    packet->version = NA_SM_VERSION;
+    packet->kind = (uint8_t) kind;
+    for (i = 0; i < NA_SM_FD_MAX; i++)
+        packet->fds[i] = -1;
+}
+
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet)
+{
+    struct na_sm_packet copy = *packet;
     unsigned char bytes[NA_SM_PACKET_MAX];
     union na_sm_packet_control control;
+    int fds[NA_SM_FD_MAX];
+    size_t size = 0;
     struct iovec part;
     struct msghdr message;
     ssize_t sent;
+    unsigned i;
 
-    assert(count <= NA_SM_FDS);
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        if (packet->fds[i] < 0)
+            continue;
+        copy.what = (uint8_t) (copy.what | 1u << i);
+        fds[size / sizeof(int)] = packet->fds[i];
+        size += sizeof(int);
+    }
     memset(&message, 0, sizeof(message));
     memset(&control, 0, sizeof(control));
     part.iov_base = bytes;
-    part.iov_len = na_sm_packet_encode(packet, bytes);
+    part.iov_len = na_sm_packet_encode(&copy, bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    if (count > 0) {
+    if (size > 0) {
         struct cmsghdr *header;
 
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        message.msg_controllen = CMSG_SPACE(size);
         header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
+        header->cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(header), fds, size);
     }
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -12247,34 +11872,52 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* Take the descriptors of a message. The kernel delivers all of them in one
- * control message, drops those that do not fit, and adds no other control
- * message because the socket has no option that asks for one. */
-static void na_sm_packet_take_fds(
-    struct msghdr *message, struct na_sm_packet *packet)
+/* The descriptors of a message, and how many. The kernel delivers all of them
+ * in one control message, drops those that do not fit, and adds no other
+ * control message because the socket has no option that asks for one. */
+static unsigned na_sm_packet_fds(struct msghdr *message, int fds[NA_SM_FD_MAX])
 {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     size_t size;
 
     if (header == NULL)
-        return;
+        return 0;
     size = header->cmsg_len - CMSG_LEN(0);
-    assert(header->cmsg_type == SCM_RIGHTS && size <= sizeof(packet->fds));
-    memcpy(packet->fds, CMSG_DATA(header), size);
-    packet->fd_count = (unsigned) (size / sizeof(int));
+    assert(
+        header->cmsg_type == SCM_RIGHTS && size <= NA_SM_FD_MAX * sizeof(int));
+    memcpy(fds, CMSG_DATA(header), size);
+    return (unsigned) (size / sizeof(int));
+}
+
+/* Put descriptors where `what` says they belong. */
+static na_return_t na_sm_packet_sort(
+    struct na_sm_packet *packet, const int fds[NA_SM_FD_MAX], unsigned count)
+{
+    unsigned i, n = 0;
+
+    if (count != (unsigned) __builtin_popcount(packet->what) ||
+        packet->what >> NA_SM_FD_MAX != 0)
+        return NA_PROTOCOL_ERROR;
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        if ((packet->what >> i & 1) != 0)
+            packet->fds[i] = fds[n++];
+    }
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
 {
     unsigned char bytes[NA_SM_PACKET_MAX];
     union na_sm_packet_control control;
+    int fds[NA_SM_FD_MAX];
     struct iovec part;
     struct msghdr message;
-    unsigned resets = 0;
+    unsigned resets = 0, count;
     ssize_t got;
     na_return_t ret;
 
-    memset(packet_p, 0, sizeof(*packet_p));
+    na_sm_packet_init(packet_p, NA_SM_REFUSE);
+    packet_p->version = 0;
     memset(&message, 0, sizeof(message));
     part.iov_base = bytes;
     part.iov_len = sizeof(bytes);
@@ -12282,7 +11925,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    /* Whoever closed without reading what we said has reset the connection,
+    /* A peer that closed without reading what we said has reset the connection,
      * which is told once and first; then comes what it had said. */
     do
         got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -12290,37 +11933,43 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    /* Also from a packet of no bytes, which looks like the end. */
-    na_sm_packet_take_fds(&message, packet_p);
+    count = na_sm_packet_fds(&message, fds);
     ret = got == 0 ? NA_DISCONNECT
                    : na_sm_packet_decode(bytes, (size_t) got, packet_p);
     /* Fewer than there was room for: the process had none left. */
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
-        packet_p->fd_count < NA_SM_FDS)
+        count < NA_SM_FD_MAX)
         ret = NA_OVERFLOW;
     else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
         ret = NA_PROTOCOL_ERROR;
-    if (ret != NA_SUCCESS)
-        na_sm_packet_close(packet_p);
+    else if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
+        ret = na_sm_packet_sort(packet_p, fds, count);
+    if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
+        return NA_SUCCESS;
+    while (count > 0)
+        (void) close(fds[--count]);
     return ret;
 }
 
-HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
+HG_PRIVATE int na_sm_packet_take(
+    struct na_sm_packet *packet, enum na_sm_fd which)
 {
-    errno = EMFILE; /* which the system did not say */
-    return hg_log_no_fd("sm", what);
-}
+    int fd = packet->fds[which];
 
-HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet)
-{
-    assert(packet->fd_count > 0);
-    return packet->fds[--packet->fd_count];
+    packet->fds[which] = -1;
+    return fd;
 }
 
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 {
-    while (packet->fd_count > 0)
-        (void) close(packet->fds[--packet->fd_count]);
+    unsigned i;
+
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        int fd = na_sm_packet_take(packet, (enum na_sm_fd) i);
+
+        if (fd >= 0)
+            (void) close(fd);
+    }
 }
 
 #endif
@@ -12331,61 +11980,55 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 #line 1 "gen/sm/peer.h"
 #endif
 /*
- * sm_peer: the classes and addresses of the transport sm, and the life of a
- * pair: the connection between two classes.
+ * peer: the classes and addresses of the transport sm, and the life of a pair:
+ * the connection between two classes.
  *
- *     idle <--bye--- closing <--- ready --bye--> leaving
- *       |                           ^               |
- *       +------> dialling ----------+--> dying <----+
- *                            (accepted)     |
- *                                           v
- *                                          dead
+ *     idle ----> dialling ----> ready ----> closing
+ *      ^            |             |            |
+ *      |            v             v            |
+ *      +--------- dying <---------+------------+
+ *                   |
+ *                   v
+ *                  dead
  *
  * An address that was looked up stands for a name: its first use dials, and so
- * does the first one after its connection was closed in order. One that was
- * accepted stands for its connection and is dead after it, and so is one that
- * is given up, whatever its state. From when it is dialled on the class holds a
- * reference. An idle address is its holders' alone; the table of names finds
- * it as long as there are any.
+ * does the first one after its connection was closed in order. An address that
+ * was accepted stands for its connection and is dead after it. From when it is
+ * dialled until it is idle or dead, the class holds a reference. An idle
+ * address is its holders' alone; the table of names finds it as long as there
+ * are any.
+ *
+ * Closing: the application has asked for the end of the connection. This side
+ * sends what is queued, sets `over` in the pair, waits until no copy between
+ * the two memories is under way, and writes BYE: see flow.h. A peer that does
+ * not let it get that far within death_ms loses the connection. But if the peer
+ * holds memory of ours for a copy, only the wait ends; the connection stays
+ * until the copy ends or the peer dies, for whoever withdraws that memory.
  *
  * Dying: the connection is gone; what its ring still holds is delivered, then
- * the address is dead, or idle again: so is one that could not be connected and
- * never was. If the peer does not answer a BYE within
- * death_ms (or, after a BYE of its own, does not close while somebody waits for
- * that), the connection ends all the same. But if the peer was stopped in the
- * middle of copying to or from memory of ours, only the wait ends; the
- * connection stays until the copy ends or the peer dies, for whoever withdraws
- * that memory. Two classes that dial each other have two pairs.
+ * the address is dead, or idle again if it was closed in order, or if it could
+ * not be connected and never was. Any thread may have an address dying at any
+ * time, also while it is dialled; the polling thread ends it.
  *
- * Any thread may have an address dying at any time, also while it is dialled:
- * who finds its connection ended, or believes in the peer no more. The polling
- * thread buries it, and finds it dying wherever it has let the class lock go.
+ * How a connection begins, at either end: the dialler connects, makes the
+ * pair's memory, sends HELLO with it and waits for WELCOME. The acceptor
+ * accepts callers, gives each 5 s to say HELLO, and believes nothing it says:
+ * who it is (the kernel tells), that its memory is sealed and of the right
+ * size, that its name is printable. A caller that cannot be served is told why.
+ * Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
- * Besides, each side maps the other's public page and hint page. Two
- * descriptors stay open: the socket, whose end is the news of a death, and the
- * bell of the other side, if that is the same user's.
+ * Besides, each side maps the other's public page, hint page and arenas. Two
+ * descriptors stay open: the socket, and the bell of the other side, if that is
+ * the same user's.
  *
- * Locking: the lock of the class guards all of it, the producing side of rings
- * included. The consuming side, the sockets and everything that closes or
- * unmaps belong to the thread that polls, which leaves the lock while it copies
- * memory. fork takes the lock: whatever alone names a socket is set, and
- * closed, under it.
+ * Locking: the lock of the class guards all of it. The functions here are
+ * called with it held, but for the slots; poll has it throughout, but while
+ * memory is copied. So fork, which takes it, finds every descriptor in its
+ * place.
  *
  * Must not know: how processes meet, how a class sleeps.
- */
-/*
- * sm_door: how a connection begins, at either end.
- *
- * The dialler connects, makes the pair's memory, says HELLO with it and waits
- * for WELCOME. The acceptor takes callers in, gives each 5 s to say HELLO, and
- * believes nothing it says: who it is (the kernel tells), that its memory is
- * sealed and of the right size, that its name is printable. A caller that
- * cannot be served hears why.
- *
- * Locking: all of it is the polling thread's, which takes the class lock where
- * it touches what others do.
  */
 #ifndef HG_GEN_SM_PEER_H
 #define HG_GEN_SM_PEER_H
@@ -12400,19 +12043,17 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 #if HG_ENABLE_SM
 
-/* ==== peer ==== */
-
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
 #define NA_SM_FRAME_HEADER 128u /* bytes, at most, in front of a frame's data */
 #define NA_SM_NEVER UINT64_MAX
+#define NA_SM_RETRY (2u * HG_CLOCK_MS) /* to connect, or to close, again */
 
 enum na_sm_state {
     NA_SM_IDLE, /* no connection; the next use dials */
     NA_SM_DIALLING,
     NA_SM_READY,
-    NA_SM_CLOSING, /* we said BYE, or are about to */
-    NA_SM_LEAVING, /* they did */
+    NA_SM_CLOSING,
     NA_SM_DYING,
     NA_SM_DEAD
 };
@@ -12420,14 +12061,10 @@ enum na_sm_state {
 /* Whether the kernel copies to and from a peer's memory. */
 enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 
-/* Whether a peer looks out for us when it withdraws memory. */
-enum na_sm_permit { NA_SM_PERMIT_NONE, NA_SM_PERMIT_ASKED, NA_SM_PERMIT_HERE };
-
 enum na_sm_rma_mode {
-    NA_SM_RMA_AUTO, /* the kernel copies where it can */
-    NA_SM_RMA_VM,   /* it must */
-    NA_SM_RMA_MAP,  /* as auto, and who can be mapped is waited for */
-    NA_SM_RMA_COPY  /* it need not: all goes through the rings */
+    NA_SM_RMA_AUTO, /* through mappings, or by the kernel, or the rings */
+    NA_SM_RMA_VM,   /* by the kernel only */
+    NA_SM_RMA_COPY  /* through the rings only */
 };
 
 /* The memory of a pair. */
@@ -12450,54 +12087,47 @@ struct na_sm_addr {
     enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
     struct na_link turn;     /* class->dialling, closing or dying */
-    struct na_link mover;    /* class->movers */
     struct na_sm_addr *next; /* of those whose names have one hash */
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool named;              /* it is in the table of names; class lock */
-    bool from_peer;          /* only peers have given this name; class lock */
+    bool named;              /* it is in the table of names */
+    bool from_peer;          /* only peers have given this name */
     bool reached;            /* it was ready once */
-    bool closing;            /* dying because of a BYE */
+    bool closing;            /* dying because it was closed in order */
     bool failed;             /* dying because it could not be connected */
-    _Atomic int state;       /* enum na_sm_state */
-    na_return_t fate;        /* dying: what its lookups get */
-    int why;   /* the errno of a connect that failed; 0: it did not */
-    int fd;    /* -1: none */
-    pid_t pid; /* of the peer, as long as the socket lives */
-    bool kin;  /* it is the same user's */
+    enum na_sm_state state;
+    na_return_t fate; /* dying: what its lookups get */
+    int why;          /* the errno of a connect that failed; 0: it did not */
+    int fd;           /* -1: none */
+    pid_t pid;        /* of the peer, as long as the socket lives */
+    bool kin;         /* it is the same user's */
     /* Of its user; constant once a message may have come. */
     char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling, and on class->closing: to end */
+    uint64_t deadline; /* dialling, closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
-    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
-    _Atomic int vm;               /* enum na_sm_vm, of this connection */
-    _Atomic int permit; /* enum na_sm_permit; the lock, to change it */
+    /* Of the peer; 0: unknown yet. Read without the lock. */
+    _Atomic uint64_t incarnation;
     struct na_link lookups;
-    struct na_link sends;
+    struct na_link sends; /* and puts and gets, until it is connected */
     struct na_link closers;
-    bool owes_bye;
-    bool owes_ack;
-    _Atomic bool waiting; /* sends, or a BYE, are queued */
-    _Atomic bool stalled; /* a frame was refused for want of room */
-    /* Bits of the hazard words in use. Who has one reads what follows, too. */
-    _Atomic unsigned touching;
-    /* The polling thread's. */
-    unsigned idle;     /* polls that found nothing */
-    _Atomic bool open; /* the rings may be read */
-    _Atomic bool held; /* the core has no room for the next message */
-    unsigned dropped;  /* dying: messages that found no room */
+    bool open;       /* the rings may be read */
+    bool held;       /* the core has no room for the next message */
+    bool full;       /* something waits for room in the peer's ring */
+    unsigned idle;   /* polls that found nothing */
+    unsigned copies; /* bits of the hazard words in use */
+    enum na_sm_vm vm;
     struct na_sm_in in;
+    struct na_sm_out out;
     struct na_sm_shared *shared;
-    const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
+    const struct na_sm_public *peer_public;
     struct na_sm_hints *peer_hints;
+    unsigned char *peer_arena[NA_SM_ARENAS]; /* mapped here; NULL: it is not */
+    size_t peer_open[NA_SM_ARENAS];          /* of that, what is accessible */
     int peer_bell; /* -1: none, it is rung for by the socket */
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
-    struct na_sm_out out;
-    struct na_sm_windows *windows; /* the peer's arenas; NULL: none asked for */
-    uint64_t granted;              /* of ours, a bit for each id - 1 */
 };
 
 /* A connection that has not said HELLO. */
@@ -12522,8 +12152,7 @@ struct na_sm_class {
     int epoll_fd;
     int timer_fd;
     int bell_fd;
-    int caller_fd; /* a caller who is no guest yet */
-    int spare_fd;  /* given up to tell a caller that there are no more */
+    int spare_fd; /* given up to tell a caller that there are no more */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
@@ -12533,53 +12162,41 @@ struct na_sm_class {
     bool closed;         /* lock and tables are gone */
     _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
-    /* Guarded by the class's lock. */
     struct na_link addrs;
     struct na_link dialling;
-    struct na_link closing; /* a goodbye is to end them; soonest first */
+    struct na_link closing;
     struct na_link dying;
-    _Atomic bool mourning; /* somebody is on that list; read without it */
-    struct hg_map names;   /* dialled addresses by hash of their names */
-    _Atomic(struct na_sm_addr *) *slots;
-    uint32_t slot_hint;        /* where to look for a free one */
-    uint32_t pairs;            /* slots in use */
-    uint64_t tick;             /* when time alone demands something */
-    uint64_t timer_at;         /* what timer_fd is set to */
-    uint64_t sleep;            /* number of the last sleep */
-    _Atomic unsigned sleepers; /* read without it */
-    uint64_t *slots_used;      /* bits of the public page's slots */
-    uint32_t slots_at;         /* where to look for a free one */
-    struct na_link movers;     /* peers that may touch memory of ours */
-    struct na_link transfers;  /* puts and gets that wait for their turn */
-    _Atomic bool moves;        /* some do, or did; read without it */
-    struct na_link unmet; /* ... and for what a peer answers, before that */
-    struct na_op *moving; /* the one that has it, or NULL */
-    uint64_t moving_id;
-    bool moving_canceled;
-    pthread_cond_t moved; /* moving changed */
-    /* Constant. */
+    struct na_link guests;
+    unsigned guest_count;
+    struct hg_map names; /* dialled addresses by hash of their names */
+    struct na_sm_addr **slots;
+    uint32_t slots_end; /* none from here on has a peer */
+    uint32_t pairs;     /* slots in use */
+    uint64_t tick;      /* when time alone demands something */
+    uint64_t timer_at;  /* what timer_fd is set to */
+    uint64_t sleep;     /* number of the last sleep */
+    unsigned sleepers;
+    unsigned polls;
+    uint64_t look_at; /* when to ask the sockets next */
+    uint64_t scan_at; /* when to look at all rings next */
+    bool look;        /* ask the sockets at once */
+    bool more;        /* a visit may have left records behind */
+    /* Of rma.c. */
     enum na_sm_rma_mode rma_mode;
+    uint64_t *mems_used;      /* bits of the public page's slots */
+    uint32_t mems_at;         /* where to look for a free one */
+    struct na_link transfers; /* puts and gets that wait for their turn */
+    struct na_op *moving;     /* the one that has it, or NULL */
+    bool moving_canceled;
     struct na_counter *rma_vm;
     struct na_counter *rma_calls;
     struct na_counter *rma_mapped;
-    /* Of what is registered here and copied by ourselves. */
-    _Atomic uint64_t own_hazards[NA_SM_HAZARDS];
-    /* The polling thread's, which locks to change the list. */
-    struct na_link guests;
-    unsigned guest_count;
-    unsigned polls;
-    uint64_t look_at;   /* when to ask the sockets next */
-    uint64_t scan_at;   /* when to look at all rings next */
-    _Atomic bool rung;  /* ask them at once */
-    _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
-    bool more;          /* a visit may have left records behind */
 };
 
 struct na_sm_op {
     struct na_op base;
-    bool held;      /* on one of our lists; guarded by the class lock */
-    bool aimed;     /* `remote` is set */
-    uint8_t awaits; /* the arena without which it does not go on; 0: none */
+    bool held;  /* on one of our lists */
+    bool aimed; /* `remote` is set */
     /* Put, get: where the next piece is. */
     struct na_cursor local;
     struct na_cursor remote;
@@ -12600,54 +12217,54 @@ static inline struct na_sm_op *na_sm_op_of(struct na_op *op)
     return HG_CONTAINER_OF(op, struct na_sm_op, base);
 }
 
+static inline struct hg_monitor *na_sm_lock(const struct na_sm_class *self)
+{
+    return na_class_core_of(&self->base)->lock;
+}
+
 static inline void na_sm_enter(const struct na_sm_class *self)
 {
-    hg_enter(na_class_core_of(&self->base)->lock);
+    hg_enter(na_sm_lock(self));
 }
 
-static inline void na_sm_leave(const struct na_sm_class *self)
+/* Leave, for a moment: another thread may have to get on. */
+HG_PRIVATE void na_sm_nap(const struct na_sm_class *self);
+
+/* The words of a pair: of what we send, and of what we receive. */
+static inline struct na_sm_control *na_sm_ours(const struct na_sm_addr *addr)
 {
-    hg_leave(na_class_core_of(&self->base)->lock);
+    return &addr->shared->control[addr->dialled ? 0 : 1];
 }
 
-static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
+static inline struct na_sm_control *na_sm_theirs(const struct na_sm_addr *addr)
 {
-    return (enum na_sm_state) atomic_load_explicit(
-        &addr->state, memory_order_relaxed);
+    return &addr->shared->control[addr->dialled ? 1 : 0];
 }
 
-/* Whether a dying address will be idle, not dead. The class lock is held. */
+/* Whether a dying address will be idle, not dead. */
 static inline bool na_sm_peer_lives(const struct na_sm_addr *addr)
 {
     return addr->dialled && (addr->closing || addr->failed);
 }
 
-/* An operation enters one of our lists, or leaves it; the class lock is
- * held. */
+/* An operation enters one of our lists, or leaves it. */
 static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
 {
     na_sm_op_of(op)->held = true;
     hg_list_push(list, &op->link);
 }
 
-static inline struct na_op *na_sm_op_pop(struct na_link *list)
+static inline void na_sm_op_remove(struct na_op *op)
 {
-    struct na_link *link = hg_list_pop(list);
-    struct na_op *op;
-
-    if (link == NULL)
-        return NULL;
-    op = HG_CONTAINER_OF(link, struct na_op, link);
     na_sm_op_of(op)->held = false;
-    return op;
+    hg_list_remove(&op->link);
 }
 
-/* Close a descriptor that a child of fork is to close, too, under the class
- * lock; -1 is none. */
-HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd);
+/* Leave the lock, waking a sleeper that has something to do now. */
+HG_PRIVATE void na_sm_leave(struct na_sm_class *self);
 
-/* Unlock the class, waking a sleeper who has something to do now. */
-HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self);
+/* In the child of a fork: NA_FAULT, logged once. */
+HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 
 /* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
@@ -12656,89 +12273,57 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names; the class lock is held. It has an address until that is
- * dead or released. To find one gives a reference. NA_NOMEM, logged. */
+/* The table of names has an address until that is dead or released. To find
+ * one gives a reference. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* A slot for a pair; the class lock is held. NA_AGAIN: all are taken. */
-HG_PRIVATE na_return_t na_sm_peer_take_slot(
-    struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* What waited for a permit looks again; the class lock is held, to be left by
- * na_sm_peer_unlock. */
-static inline void na_sm_peer_resume(struct na_sm_class *self)
-{
-    hg_list_splice(&self->transfers, &self->unmet);
-    atomic_store_explicit(&self->moves, true, memory_order_relaxed);
-}
-
-/* Change a state; the class lock is held. */
-HG_PRIVATE void na_sm_peer_move(
-    struct na_sm_addr *addr, enum na_sm_state state);
-
-/* Have the polling thread dial an idle address; the class lock is held. */
+/* Have the polling thread dial an idle address. */
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Somebody waits for the connection to end: it does within death_ms. The class
- * lock is held, to be left by na_sm_peer_unlock. */
-HG_PRIVATE void na_sm_peer_await_end(
+/* Begin to close a connection: na_sm_flow_close does the rest. */
+HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The rings of a pair are mapped, and so are the peer's pages: open them.
- * False: nobody wants them any more, and it is dying. */
-HG_PRIVATE bool na_sm_peer_open(
-    struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* The connection is gone, or is no good: the address will be buried once what
- * came by it is delivered. The class lock is held. */
+/* The connection is gone, or is no good: the polling thread ends it once what
+ * came by it is delivered. */
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
-/* The same of one that nobody believes in, whatever its state: it is not
- * dialled again, and what still comes by it is of no interest. */
+/* The same of a peer that does not behave, whatever its state: it is not
+ * dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
- * the polling thread, without a lock. */
-HG_PRIVATE void na_sm_peer_bury(
+ * the polling thread. */
+HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Whether a pair's socket has ended, be there bells in it, and nobody polled
- * since. The lock is held. */
+/* Whether a pair's socket has ended, and nobody polled since. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
 
-/* Whether a living peer copies to or from memory of ours. The class lock is
- * held. */
-HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr);
+/* Whether a living peer has a key in a hazard word of a pair; 0: any. */
+HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key);
 
-/* Unmap and close what a pair has; the class is closing, or by bury. Waits for
- * the pieces of transfers that other threads have under way. */
+/* Unmap and close what a pair has. Waits for copies that other threads have
+ * under way. */
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Complete every operation of a list of our own; without a lock. */
+/* Complete every operation of a list of ours. */
 HG_PRIVATE void na_sm_peer_complete(
     struct na_sm_class *self, struct na_link *list, na_return_t ret);
 
-/* Move every operation of a list of ours to one of the caller's, where cancel
- * does not find it; the class lock is held. */
-HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from);
+/* ---- Connecting ---- */
 
-/* In the child of a fork: NA_FAULT, logged once. */
-HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
-
-/* ==== door ==== */
-
-/* Connect whom somebody asked for, connect again whoever's listener was
- * crowded, give up what takes too long, be it a call, a HELLO or the answer to
- * a goodbye; the number of things done. Sets the class's tick to when this must
- * be called again, at the latest. */
+/* Connect the addresses that are to be dialled, and give up what takes too
+ * long; the number of things done. Sets the class's tick to when this must be
+ * called again, at the latest. */
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */
@@ -12748,7 +12333,7 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
 HG_PRIVATE unsigned na_sm_door_guest(
     struct na_sm_class *self, struct na_sm_guest *guest);
 
-/* The socket of somebody we dial is. */
+/* The socket of a peer that is dialled is. */
 HG_PRIVATE unsigned na_sm_door_answer(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -12775,26 +12360,21 @@ HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 
-/* ==== peer ==== */
-
-HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
+HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
 {
-    na_sm_enter(self);
-    if (*fd >= 0)
-        (void) close(*fd);
-    *fd = -1;
-    na_sm_leave(self);
+    if (self->sleepers > 0 &&
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
+            !hg_list_is_empty(&self->transfers)))
+        self->base.core->wake(&self->base);
+    hg_leave(na_sm_lock(self));
 }
 
-HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
+HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
 {
-    bool wake = self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
-            !hg_list_is_empty(&self->transfers));
+    unsigned depth = hg_leave_all(na_sm_lock(self));
 
-    na_sm_leave(self);
-    if (wake)
-        self->base.core->wake(&self->base);
+    (void) sched_yield();
+    hg_enter_again(na_sm_lock(self), depth);
 }
 
 HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
@@ -12821,7 +12401,6 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
-    hg_list_init(&addr->mover);
     hg_list_init(&addr->lookups);
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
@@ -12862,11 +12441,11 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
-    if (addr->named && !self->closed) {
-        na_sm_enter(self);
-        na_sm_peer_forget(self, addr);
-        na_sm_leave(self);
-    }
+    if (self->closed)
+        return;
+    na_sm_enter(self);
+    na_sm_peer_forget(self, addr);
+    na_sm_leave(self);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -12899,149 +12478,133 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return NA_SUCCESS;
 }
 
-HG_PRIVATE na_return_t na_sm_peer_take_slot(
+/* The first free slot for a pair. NA_AGAIN: all are taken. */
+static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    uint32_t i;
+    uint32_t slot = 0;
 
-    for (i = 0; i < NA_SM_PEERS; i++) {
-        uint32_t slot = (self->slot_hint + i) % NA_SM_PEERS;
+    assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
+    if (self->pairs == NA_SM_PEERS)
+        return NA_AGAIN;
+    while (self->slots[slot] != NULL)
+        slot++;
+    if (slot >= self->slots_end)
+        self->slots_end = slot + 1;
+    self->pairs++;
+    self->slots[slot] = addr;
+    addr->slot = slot;
+    return NA_SUCCESS;
+}
 
-        if (atomic_load(&self->slots[slot]) != NULL)
-            continue;
-        self->slot_hint = slot + 1;
-        self->pairs++;
-        addr->slot = slot;
-        atomic_store(&self->slots[slot], addr);
-        return NA_SUCCESS;
-    }
-    return NA_AGAIN;
+static void na_sm_peer_give_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    if (addr->slot == NA_SM_PEERS)
+        return;
+    self->slots[addr->slot] = NULL;
+    na_sm_hint_clear(self->hints, addr->slot);
+    addr->slot = NA_SM_PEERS;
+    self->pairs--;
+    while (self->slots_end > 0 && self->slots[self->slots_end - 1] == NULL)
+        self->slots_end--;
 }
 
 /* ---- States ---- */
 
-HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
+/* The class has a reference of an address that it works for. */
+static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    atomic_store(&addr->state, state);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    na_sm_peer_resume(na_sm_of(addr->base.na_class));
+    if (!hg_list_is_empty(&addr->link))
+        return;
+    self->base.core->addr_ref(&addr->base);
+    hg_list_push(&self->addrs, &addr->link);
 }
 
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
+    assert(addr->state == NA_SM_IDLE && addr->dialled);
     assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
-    if (hg_list_is_empty(&addr->link)) {
-        self->base.core->addr_ref(&addr->base);
-        hg_list_push(&self->addrs, &addr->link);
-    }
-    na_sm_peer_move(addr, NA_SM_DIALLING);
+    na_sm_peer_hold(self, addr);
+    addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
     hg_list_push(&self->dialling, &addr->turn);
     self->tick = 0;
-    atomic_store(&self->rung, true);
+    self->look = true;
 }
 
-HG_PRIVATE void na_sm_peer_await_end(
+HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(na_sm_peer_state(addr) == NA_SM_CLOSING ||
-        na_sm_peer_state(addr) == NA_SM_LEAVING);
-    if (!hg_list_is_empty(&addr->turn)) /* somebody else does so already */
-        return;
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->shared != NULL && addr->state < NA_SM_DYING);
+    addr->state = NA_SM_CLOSING;
     addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
+    hg_list_remove(&addr->turn);
     hg_list_push(&self->closing, &addr->turn);
-    if (addr->deadline < self->tick)
-        self->tick = addr->deadline;
+    self->tick = 0;
+    self->look = true;
 }
 
-HG_PRIVATE bool na_sm_peer_open(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    na_sm_enter(self);
-    if (na_sm_peer_state(addr) >= NA_SM_DYING) {
-        na_sm_leave(self);
-        return false;
-    }
-    na_sm_enter(na_sm_of(addr->base.na_class));
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->state == NA_SM_DIALLING && addr->shared != NULL);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
         addr->shared->rings[1 - ours], NA_SM_RING);
     addr->rung = 0;
     addr->reached = true;
-    /* Somebody may have asked for the end of it before it began. */
-    addr->owes_bye = !hg_list_is_empty(&addr->closers);
-    atomic_store(
-        &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
-    atomic_store(&addr->open, true);
-    atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
-    na_sm_leave(na_sm_of(addr->base.na_class));
+    addr->open = true;
+    addr->full = !hg_list_is_empty(&addr->sends);
+    addr->state = NA_SM_READY;
     hg_list_remove(&addr->turn);
-    if (addr->owes_bye)
-        na_sm_peer_await_end(self, addr);
-    na_sm_peer_resume(self); /* transfers waited for the connection */
+    /* Somebody may have asked for the end of it before it began. */
+    if (!hg_list_is_empty(&addr->closers))
+        na_sm_peer_close(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
-    na_sm_peer_unlock(self);
-    return true;
 }
 
-/* Let it be buried. The class lock is held. */
-static void na_sm_peer_mourn(struct na_sm_class *self, struct na_sm_addr *addr)
+/* Have the polling thread end it. */
+static void na_sm_peer_doom(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(!hg_list_is_empty(&addr->link));
+    addr->fate = fate;
+    addr->state = NA_SM_DYING;
+    if (!na_sm_peer_lives(addr))
+        na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
-    atomic_store(&self->mourning, true);
 }
 
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    if (state == NA_SM_IDLE || state >= NA_SM_DYING)
+    if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
-    addr->failed = state == NA_SM_DIALLING && !addr->reached;
-    addr->fate = fate;
-    na_sm_peer_move(addr, NA_SM_DYING);
-    if (!na_sm_peer_lives(addr))
-        na_sm_peer_forget(self, addr);
-    na_sm_peer_mourn(self, addr);
-}
-
-/* One without a connection: the class has no reference of it. */
-static void na_sm_peer_lose_idle(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
-    self->base.core->addr_ref(&addr->base);
-    hg_list_push(&self->addrs, &addr->link);
-    addr->fate = NA_DISCONNECT;
-    na_sm_peer_move(addr, NA_SM_DYING);
-    na_sm_peer_mourn(self, addr);
+    addr->closing = addr->state == NA_SM_CLOSING;
+    addr->failed = addr->state == NA_SM_DIALLING && !addr->reached;
+    na_sm_peer_doom(self, addr, fate);
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    if (state == NA_SM_DEAD)
+    if (addr->state == NA_SM_DEAD)
         return;
-    if (state == NA_SM_IDLE)
-        na_sm_peer_lose_idle(self, addr);
-    else
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    na_sm_peer_hold(self, addr);
     addr->closing = false;
     addr->failed = false;
-    na_sm_peer_forget(self, addr);
+    na_sm_peer_doom(self, addr, NA_DISCONNECT);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -13053,14 +12616,15 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
+HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
 {
-    const struct na_sm_control *theirs =
-        &addr->shared->control[addr->dialled ? 1 : 0];
+    const struct na_sm_control *theirs = na_sm_theirs(addr);
     unsigned i;
 
     for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&theirs->hazard[i]) != 0)
+        uint64_t word = atomic_load(&theirs->hazard[i]);
+
+        if (word != 0 && (key == 0 || word == key))
             return !na_sm_peer_has_ended(addr);
     }
     return false;
@@ -13069,25 +12633,21 @@ HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+    unsigned i;
 
-    na_sm_enter(self);
-    while (atomic_load(&addr->touching) != 0) {
-        unsigned depth = hg_leave_all(lock);
-
-        (void) sched_yield();
-        hg_enter_again(lock, depth);
-    }
-    atomic_store(&addr->open, false);
+    while (addr->copies != 0)
+        na_sm_nap(self);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
     na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
     addr->shared = NULL;
     addr->peer_public = NULL;
     addr->peer_hints = NULL;
-    na_sm_windows_free(addr->windows);
-    addr->windows = NULL;
-    addr->granted = 0;
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        na_sm_page_unmap(addr->peer_arena[i], NA_SM_ARENA_SIZE);
+        addr->peer_arena[i] = NULL;
+        addr->peer_open[i] = 0;
+    }
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         (void) close(addr->fd);
@@ -13097,45 +12657,28 @@ HG_PRIVATE void na_sm_peer_part(
         (void) close(addr->peer_bell);
     addr->peer_bell = -1;
     addr->pid = 0;
-    if (addr->slot < NA_SM_PEERS) {
-        atomic_store(&self->slots[addr->slot], NULL);
-        na_sm_hint_clear(self->hints, addr->slot);
-        addr->slot = NA_SM_PEERS;
-        self->pairs--;
-    }
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    atomic_store(&addr->waiting, false);
-    atomic_store(&addr->stalled, false);
-    atomic_store(&addr->held, false);
-    atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
-    atomic_store(&addr->permit, NA_SM_PERMIT_NONE);
-    hg_list_remove(&addr->mover);
-    addr->owes_bye = false;
-    addr->owes_ack = false;
-}
-
-HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from)
-{
-    struct na_op *op;
-
-    while ((op = na_sm_op_pop(from)) != NULL)
-        hg_list_push(to, &op->link);
+    addr->open = false;
+    addr->full = false;
+    addr->held = false;
+    addr->vm = NA_SM_VM_UNTRIED;
+    na_sm_peer_give_slot(self, addr);
 }
 
 HG_PRIVATE void na_sm_peer_complete(
     struct na_sm_class *self, struct na_link *list, na_return_t ret)
 {
-    struct na_link *link;
+    while (!hg_list_is_empty(list)) {
+        struct na_op *op = HG_CONTAINER_OF(list->next, struct na_op, link);
 
-    while ((link = hg_list_pop(list)) != NULL)
-        self->base.core->complete(
-            HG_CONTAINER_OF(link, struct na_op, link), ret);
+        na_sm_op_remove(op);
+        self->base.core->complete(op, ret);
+    }
 }
 
 /* Log why an address is dead; the code that what waits for it ends with. That
  * it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
-    struct na_sm_class *self, const struct na_sm_addr *addr, bool from_peer)
+    struct na_sm_class *self, const struct na_sm_addr *addr)
 {
     const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
 
@@ -13147,104 +12690,56 @@ static na_return_t na_sm_peer_dead_code(
     }
     if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
         return addr->fate;
-    if (from_peer)
+    if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_addr_name_level(from_peer), "sm", "%s cannot be reached: %s",
-        name,
+    HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
+        "%s cannot be reached: %s", name,
         addr->why == 0                  ? "what listens there gives no answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
     return addr->fate;
 }
 
-/* Move the transfers that wait for an address to `to`; the class lock is held,
- * and no transfer is under way. */
-static void na_sm_peer_take_transfers(
-    struct na_link *to, struct na_link *from, const struct na_sm_addr *addr)
-{
-    struct na_link *link, *next;
-
-    for (link = from->next; link != from; link = next) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        next = link->next;
-        if (op->addr != &addr->base)
-            continue;
-        hg_list_remove(link);
-        na_sm_op_of(op)->held = false;
-        hg_list_push(to, link);
-    }
-}
-
-/* End what waits for an address that is dead, or was not connected. */
-static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
-    bool failed, bool from_peer, struct na_link *lookups, struct na_link *sends)
-{
-    const struct na_core *core = self->base.core;
-    na_return_t fate = addr->fate;
-    na_return_t ret = na_sm_peer_dead_code(self, addr, from_peer);
-
-    na_sm_peer_complete(self, lookups, fate);
-    na_sm_peer_complete(self, sends, ret);
-    if (failed)
-        core->addr_unreached(&addr->base, ret);
-    else
-        core->addr_dead(&addr->base, ret);
-}
-
-HG_PRIVATE void na_sm_peer_bury(
+HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups, sends, closers, transfers;
-    bool lives, failed, from_peer, again;
+    bool lives = na_sm_peer_lives(addr);
+    na_return_t ret;
 
-    hg_list_init(&lookups);
-    hg_list_init(&sends);
-    hg_list_init(&transfers);
-    hg_list_init(&closers);
-    na_sm_enter(self);
-    assert(na_sm_peer_state(addr) == NA_SM_DYING);
+    assert(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
-    na_sm_peer_take_ops(&closers, &addr->closers);
-    lives = na_sm_peer_lives(addr);
-    failed = lives && addr->failed;
-    from_peer = addr->from_peer;
-    again = lives && !failed &&
-        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
-    if (failed) { /* else the transfers would dial again, without end */
-        na_sm_peer_take_transfers(&transfers, &self->unmet, addr);
-        na_sm_peer_take_transfers(&transfers, &self->transfers, addr);
-        atomic_store(&addr->incarnation, 0);
-    }
-    na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
-    if (again) {
-        na_sm_peer_dial(self, addr);
-    } else {
-        if (!lives)
-            na_sm_peer_forget(self, addr);
-        hg_list_remove(&addr->link);
-        na_sm_peer_take_ops(&lookups, &addr->lookups);
-        na_sm_peer_take_ops(&sends, &addr->sends);
-    }
-    na_sm_peer_unlock(self);
-    na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    na_sm_peer_complete(self, &transfers, addr->fate);
-    if (failed || !lives)
-        na_sm_peer_fail(self, addr, failed, from_peer, &lookups, &sends);
-    else
+    addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
+    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    if (lives && !addr->failed) {
+        if (!hg_list_is_empty(&addr->lookups) ||
+            !hg_list_is_empty(&addr->sends))
+            na_sm_peer_dial(self, addr);
         core->addr_parted(&addr->base);
-    if (!again)
+    } else {
+        ret = na_sm_peer_dead_code(self, addr);
+        na_sm_peer_complete(self, &addr->lookups, addr->fate);
+        na_sm_peer_complete(self, &addr->sends, ret);
+        if (lives) {
+            atomic_store(&addr->incarnation, 0);
+            core->addr_unreached(&addr->base, ret);
+        } else {
+            na_sm_peer_forget(self, addr);
+            core->addr_dead(&addr->base, ret);
+        }
+    }
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
+        hg_list_remove(&addr->link);
         core->addr_unref(&addr->base);
+    }
 }
 
-/* ==== door ==== */
+/* ---- Connecting ---- */
 
 #define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
-#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
-#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
+#define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
+#define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
 
 /* Watch a socket; `what` begins with an enum na_sm_watch. */
 static na_return_t na_sm_door_watch(
@@ -13264,32 +12759,41 @@ static na_return_t na_sm_door_watch(
 static void na_sm_door_packet(const struct na_sm_class *self,
     enum na_sm_packet_kind kind, struct na_sm_packet *packet)
 {
-    memset(packet, 0, sizeof(*packet));
-    packet->version = NA_SM_VERSION;
-    packet->kind = (uint8_t) kind;
+    na_sm_packet_init(packet, kind);
     packet->incarnation = self->base.incarnation;
     packet->ring_size = NA_SM_RING;
-    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
-    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
 }
 
-/* Send a packet with its `count` descriptors, and our bell if the other end may
- * have that. */
-static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
-    struct na_sm_packet *packet, unsigned count, bool kin)
+/* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
+static na_return_t na_sm_door_send(const struct na_sm_class *self,
+    const struct na_sm_addr *addr, enum na_sm_packet_kind kind, int pair_fd)
 {
-    if (kin)
-        packet->fds[count++] = self->bell_fd;
-    return na_sm_packet_send(fd, packet, count);
+    struct na_sm_packet packet;
+    unsigned i;
+
+    na_sm_door_packet(self, kind, &packet);
+    packet.slot = addr->slot;
+    packet.fds[NA_SM_FD_PUBLIC] = self->public_fd;
+    packet.fds[NA_SM_FD_HINTS] = self->hints_fd;
+    packet.fds[NA_SM_FD_PAIR] = pair_fd;
+    for (i = 0; i < NA_SM_ARENAS; i++)
+        packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
+    packet.fds[NA_SM_FD_BELL] = addr->kin ? self->bell_fd : -1;
+    if (kind == NA_SM_HELLO)
+        (void) snprintf(
+            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
+/* Whether a packet has the descriptors that it must have. */
 static bool na_sm_door_is_whole(
-    const struct na_sm_packet *packet, unsigned count)
+    const struct na_sm_packet *packet, unsigned needed)
 {
-    return packet->fd_count == count ||
-        (packet->fd_count == count + 1 &&
-            na_sm_bell_is_one(packet->fds[count]));
+    int bell = packet->fds[NA_SM_FD_BELL];
+
+    needed |= 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    return (packet->what & needed) == needed &&
+        (bell < 0 || na_sm_bell_is_one(bell));
 }
 
 /* Tell a caller why it is sent away. */
@@ -13300,35 +12804,52 @@ static void na_sm_door_refuse(
 
     na_sm_door_packet(self, NA_SM_REFUSE, &packet);
     packet.reason = (uint32_t) reason;
-    (void) na_sm_packet_send(fd, &packet, 0);
+    (void) na_sm_packet_send(fd, &packet);
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
-/* Log that there is no descriptor for a caller, or for its memory; the code of
- * that. */
-static na_return_t na_sm_door_no_fd(int error)
+/* Log that there is no descriptor for a peer; the code of that. */
+static na_return_t na_sm_door_no_fd(int error, const char *what)
 {
     errno = error;
-    return hg_log_no_fd("sm", "a caller");
+    return hg_log_no_fd("sm", what);
 }
 
 /* ---- Dialling ---- */
 
-/* Map the two pages that the other side sent, and take its bell, if there is
- * one behind the `count` other descriptors, and it may be rung. */
+/* Map the arenas that the other side sent. One that cannot be mapped, or is
+ * none, costs speed only. */
+static void na_sm_door_map_arenas(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    void *arena;
+    unsigned i;
+
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        int fd = packet->fds[NA_SM_FD_ARENA + i];
+
+        if (fd >= 0 && na_sm_arena_is_mappable() &&
+            na_sm_page_map(fd, NA_SM_ARENA_SIZE, PROT_NONE, &arena) ==
+                NA_SUCCESS)
+            addr->peer_arena[i] = (unsigned char *) arena;
+    }
+}
+
+/* Map what the other side sent, and take its bell, if there is one and it may
+ * be rung. */
 static na_return_t na_sm_door_map_pages(
-    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
+    struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     void *pages = NULL;
     void *hints = NULL;
     na_return_t ret;
 
     ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
+        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, PROT_READ, &pages);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
+    ret = na_sm_page_map(packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE,
+        PROT_READ | PROT_WRITE, &hints);
     if (ret != NA_SUCCESS) {
         na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
         return ret;
@@ -13336,8 +12857,9 @@ static na_return_t na_sm_door_map_pages(
     addr->peer_public = (const struct na_sm_public *) pages;
     addr->peer_hints = (struct na_sm_hints *) hints;
     addr->peer_slot = packet->slot;
-    if (addr->kin && packet->fd_count > count)
-        addr->peer_bell = na_sm_packet_take(packet);
+    na_sm_door_map_arenas(addr, packet);
+    if (addr->kin)
+        addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -13346,7 +12868,6 @@ static na_return_t na_sm_door_map_pages(
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_sm_packet packet;
     void *shared = NULL;
     int fd = -1;
     na_return_t ret = na_sm_page_create(
@@ -13355,12 +12876,7 @@ static na_return_t na_sm_door_hello(
     if (ret != NA_SUCCESS)
         return ret;
     addr->shared = (struct na_sm_shared *) shared;
-    na_sm_door_packet(self, NA_SM_HELLO, &packet);
-    packet.slot = addr->slot;
-    packet.fds[NA_SM_FD_PAIR] = fd;
-    (void) snprintf(
-        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
-    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
+    ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
@@ -13384,7 +12900,9 @@ static na_return_t na_sm_door_recognise(
     return NA_PERMISSION;
 }
 
-/* Connect to an address that is to be dialled, and greet it. */
+/* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
+ * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
+ * be. */
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -13392,9 +12910,7 @@ static na_return_t na_sm_door_call(
     const char *no;
     na_return_t ret;
 
-    na_sm_enter(self);
     addr->fd = na_sm_socket();
-    na_sm_leave(self);
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
@@ -13415,9 +12931,7 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
-    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
     if (ret == NA_SUCCESS)
         return na_sm_door_hello(self, addr);
     hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
@@ -13425,43 +12939,16 @@ static na_return_t na_sm_door_call(
     return ret;
 }
 
-/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
- * peers, or descriptors, as can be. */
-static na_return_t na_sm_door_dial(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    na_return_t ret = na_sm_door_call(self, addr);
-
-    if (ret == NA_BUSY) {
-        na_sm_enter(self);
-        na_sm_peer_part(self, addr);
-        na_sm_leave(self);
-    }
-    return ret;
-}
-
-static void na_sm_door_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
-{
-    na_sm_enter(self);
-    na_sm_peer_lose(self, addr, fate);
-    na_sm_leave(self);
-}
-
 /* The lookups of an address that is ready. */
 static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups;
-    struct na_link *link;
 
-    hg_list_init(&lookups);
-    na_sm_enter(self);
-    na_sm_peer_take_ops(&lookups, &addr->lookups);
-    na_sm_leave(self);
-    while ((link = hg_list_pop(&lookups)) != NULL) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+    while (!hg_list_is_empty(&addr->lookups)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->lookups.next, struct na_op, link);
 
+        na_sm_op_remove(op);
         core->addr_ref(&addr->base);
         op->result_addr = &addr->base;
         core->complete(op, NA_SUCCESS);
@@ -13497,8 +12984,7 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
     }
     if (packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME ||
-        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
+    if (packet->kind != NA_SM_WELCOME || !na_sm_door_is_whole(packet, 0))
         return NA_PROTOCOL_ERROR;
     /* Another process that claims to be this one. */
     return packet->incarnation != self->base.incarnation ? NA_SUCCESS
@@ -13517,7 +13003,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
     if (ret == NA_SUCCESS) {
         ret = na_sm_door_judge(self, addr, &packet);
         if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
+            ret = na_sm_door_map_pages(addr, &packet);
             if (ret == NA_PROTOCOL_ERROR)
                 hg_log_warning("sm",
                     "%s sent memory of another size, or unsealed",
@@ -13526,14 +13012,14 @@ HG_PRIVATE unsigned na_sm_door_answer(
         na_sm_packet_close(&packet);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_packet_no_fd("the memory of a peer");
+        ret = na_sm_door_no_fd(EMFILE, "the memory of a peer");
     if (ret != NA_SUCCESS) {
-        na_sm_door_give_up(
+        na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
         return 1;
     }
-    if (na_sm_peer_open(self, addr))
-        na_sm_door_found(self, addr);
+    na_sm_peer_open(self, addr);
+    na_sm_door_found(self, addr);
     return 1;
 }
 
@@ -13541,13 +13027,11 @@ HG_PRIVATE unsigned na_sm_door_answer(
 
 static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
-    na_sm_enter(self);
     hg_list_remove(&guest->link);
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
-    na_sm_leave(self);
     self->guest_count--;
     hg_mem_free(guest);
 }
@@ -13568,16 +13052,14 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
 {
     na_return_t ret = NA_SUCCESS;
 
-    na_sm_enter(self);
     if (na_sm_is_caller_name(addr->base.name))
         ret = na_sm_peer_enter(self, addr);
     if (ret == NA_SUCCESS) {
         addr->fd = guest->fd;
         guest->fd = -1;
         hg_list_push(&self->addrs, &addr->link);
-        na_sm_peer_move(addr, NA_SM_DIALLING);
+        addr->state = NA_SM_DIALLING;
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -13586,7 +13068,6 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_addr *addr;
-    struct na_sm_packet welcome;
     char name[NA_MAX_ADDR_LEN];
     void *shared = NULL;
     na_return_t ret;
@@ -13598,18 +13079,16 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
-    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
     if (ret != NA_SUCCESS) {
         na_sm_door_full(guest);
         goto part;
     }
     addr->kin = na_sm_policy_is_own(&guest->peer);
-    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
+    ret = na_sm_door_map_pages(addr, hello);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), false, &shared);
+            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
     if (ret != NA_SUCCESS)
         goto part;
     addr->shared = (struct na_sm_shared *) shared;
@@ -13621,21 +13100,15 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
         goto part;
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    welcome.slot = addr->slot;
-    ret =
-        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
-    if (ret == NA_SUCCESS)
-        (void) na_sm_peer_open(self, addr);
+    if (na_sm_door_send(self, addr, NA_SM_WELCOME, -1) == NA_SUCCESS)
+        na_sm_peer_open(self, addr);
     else
-        na_sm_door_give_up(self, addr, NA_DISCONNECT);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return NA_SUCCESS;
 
 part:
-    na_sm_enter(self);
     na_sm_peer_part(self, addr);
-    na_sm_peer_move(addr, NA_SM_DEAD);
-    na_sm_leave(self);
+    addr->state = NA_SM_DEAD;
     self->base.core->addr_unref(&addr->base);
     return ret;
 }
@@ -13647,7 +13120,7 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 {
     /* Of another version only the kind is decoded: ring_size is 0. */
     if (hello->kind != NA_SM_HELLO ||
-        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
+        !na_sm_door_is_whole(hello, 1u << NA_SM_FD_PAIR) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     return hello->incarnation != self->base.incarnation
@@ -13683,7 +13156,7 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE);
+        ret = na_sm_door_no_fd(EMFILE, "a caller");
     if (ret == NA_PROTOCOL_ERROR)
         na_sm_door_nonsense(guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
@@ -13692,28 +13165,18 @@ HG_PRIVATE unsigned na_sm_door_guest(
     return 1;
 }
 
-/* The next caller, with no name but self->caller_fd; false, and errno: none. A
- * child of fork finds it there. */
-static bool na_sm_door_next(struct na_sm_class *self)
+/* The next caller; -1, and errno: none. */
+static int na_sm_door_next(const struct na_sm_class *self)
 {
-    bool found;
-
-    na_sm_enter(self);
-    assert(self->caller_fd < 0);
-    self->caller_fd =
-        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    found = self->caller_fd >= 0;
-    na_sm_leave(self);
-    return found;
+    return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* Take in a caller. */
-static void na_sm_door_let_in(struct na_sm_class *self)
+static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
     struct na_sm_guest *guest;
     struct ucred peer;
-    const char *no =
-        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
+    const char *no = na_sm_policy_refuses(&self->policy, fd, &peer);
     na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
     if (no != NULL)
@@ -13731,11 +13194,8 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
-    na_sm_enter(self);
-    guest->fd = self->caller_fd;
-    self->caller_fd = -1;
+    guest->fd = fd;
     hg_list_push(&self->guests, &guest->link);
-    na_sm_leave(self);
     self->guest_count++;
     ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
@@ -13747,8 +13207,8 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     return;
 
 refuse:
-    na_sm_door_refuse(self, self->caller_fd, ret);
-    na_sm_peer_close(self, &self->caller_fd);
+    na_sm_door_refuse(self, fd, ret);
+    (void) close(fd);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -13757,18 +13217,17 @@ refuse:
 static bool na_sm_door_turn_away(struct na_sm_class *self)
 {
     int error = errno;
-    bool found;
+    int fd;
 
-    na_sm_peer_close(self, &self->spare_fd);
-    found = na_sm_door_next(self);
-    if (found) {
-        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
-        na_sm_peer_close(self, &self->caller_fd);
+    if (self->spare_fd >= 0)
+        (void) close(self->spare_fd);
+    fd = na_sm_door_next(self);
+    if (fd >= 0) {
+        na_sm_door_refuse(self, fd, na_sm_door_no_fd(error, "a caller"));
+        (void) close(fd);
     }
-    na_sm_enter(self);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    na_sm_leave(self);
-    return found;
+    return fd >= 0;
 }
 
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
@@ -13776,8 +13235,10 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     unsigned n;
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        if (na_sm_door_next(self)) {
-            na_sm_door_let_in(self);
+        int fd = na_sm_door_next(self);
+
+        if (fd >= 0) {
+            na_sm_door_let_in(self, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))
                 break;
@@ -13804,16 +13265,19 @@ static unsigned na_sm_door_try(
     na_return_t ret;
 
     if (now >= addr->deadline) {
-        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
+        na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
         return 1;
     }
     if (now < addr->retry)
         return 0;
-    ret = na_sm_door_dial(self, addr);
-    addr->retry =
-        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
-    if (ret != NA_SUCCESS && ret != NA_BUSY)
-        na_sm_door_give_up(self, addr, ret);
+    ret = na_sm_door_call(self, addr);
+    addr->retry = NA_SM_NEVER;
+    if (ret == NA_BUSY) {
+        na_sm_peer_part(self, addr);
+        addr->retry = now + NA_SM_RETRY;
+    } else if (ret != NA_SUCCESS) {
+        na_sm_peer_lose(self, addr, ret);
+    }
     return 1;
 }
 
@@ -13845,102 +13309,27 @@ static unsigned na_sm_door_late_guests(
     return n;
 }
 
-/* What waits on an address whose goodbye was not answered. */
-struct na_sm_door_waiters {
-    struct na_link lookups;
-    struct na_link sends;
-    struct na_link closers;
-};
-
-/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
- * middle of a copy, stays for as long as that takes, and nobody waits for it
- * any more. The class lock is held. */
-static void na_sm_door_late_answer(struct na_sm_class *self,
-    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
-{
-    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
-    bool again = atomic_load(&ours->over) != 0;
-
-    /* Who names memory of ours after this looks here first. */
-    atomic_store(&ours->over, 1);
-    if (!na_sm_peer_is_touching(addr)) {
-        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        return;
-    }
-    if (!again)
-        hg_log_info("sm",
-            "process %ld does not answer a goodbye, and stopped in the middle "
-            "of a copy",
-            (long) addr->pid);
-    hg_list_remove(&addr->turn);
-    na_sm_peer_await_end(self, addr);
-    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
-    na_sm_peer_take_ops(&left->sends, &addr->sends);
-    na_sm_peer_take_ops(&left->closers, &addr->closers);
-}
-
-/* Those who did not. */
-static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
-{
-    struct na_sm_door_waiters left;
-    unsigned n = 0;
-
-    hg_list_init(&left.lookups);
-    hg_list_init(&left.sends);
-    hg_list_init(&left.closers);
-    na_sm_enter(self);
-    while (!hg_list_is_empty(&self->closing)) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
-
-        if (now < addr->deadline)
-            break;
-        na_sm_door_late_answer(self, addr, &left);
-        n++;
-    }
-    na_sm_leave(self);
-    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
-    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
-    return n;
-}
-
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 {
     uint64_t tick = NA_SM_NEVER;
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    n += na_sm_door_late_answers(self, now);
-    na_sm_enter(self);
-    for (link = self->dialling.next; link != &self->dialling;) {
+    for (link = self->dialling.next; link != &self->dialling; link = next) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
-        /* Others only append, or abandon it; we alone bury. */
-        na_sm_leave(self);
-        n += na_sm_door_try(self, addr, now);
-        na_sm_enter(self);
         next = link->next;
-        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
-            link = self->dialling.next; /* it left the list: begin anew */
-            continue;
-        }
-        tick = na_sm_door_sooner(
-            tick, na_sm_door_sooner(addr->deadline, addr->retry));
-        link = next;
+        n += na_sm_door_try(self, addr, now);
+        if (addr->state == NA_SM_DIALLING)
+            tick = na_sm_door_sooner(
+                tick, na_sm_door_sooner(addr->deadline, addr->retry));
     }
-    /* Others may have begun to wait for an end meanwhile. */
     if (!hg_list_is_empty(&self->closing))
-        tick = na_sm_door_sooner(tick,
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
-                ->deadline);
-    self->tick =
-        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
-    /* Another thread may sleep, until later than this. */
-    na_sm_peer_unlock(self);
+        tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);
+    if (self->pairs > 0)
+        tick = na_sm_door_sooner(tick, self->scan_at);
+    self->tick = tick;
     return n;
 }
 
@@ -13952,8 +13341,8 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 #line 1 "gen/sm/flow.h"
 #endif
 /*
- * sm_flow: what passes between the two ends of a pair: messages, frames, the
- * two words of a goodbye; queued where the ring is full, delivered in order.
+ * flow: what passes between the two ends of a pair: messages, frames, and BYE,
+ * the last record; queued where the ring is full, delivered in order.
  *
  * Nothing is lost between a sender and a receiver who sleeps. The sender
  * publishes the tail, then looks whether its bit is set in the receiver's hint
@@ -13965,7 +13354,12 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  * The way back, when a full ring has room again, is the same with `starved`:
  * the receiver that lowers it sets the bit and rings the bell.
  *
- * Locking: see sm_peer.h.
+ * To close a connection in order, a side sends what is queued, sets `over`, and
+ * writes BYE once no hazard word of either side is set. A side that writes a
+ * hazard word looks at `over` afterwards, so it begins no copy that the other
+ * side has not seen. A connection that ends without BYE was lost.
+ *
+ * Locking: see peer.h.
  */
 #ifndef HG_GEN_SM_FLOW_H
 #define HG_GEN_SM_FLOW_H
@@ -13983,26 +13377,36 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 HG_PRIVATE na_return_t na_sm_flow_terminate(
     struct na_sm_class *self, struct na_op *op);
 
+/* Have an operation wait until the address is connected, and dial it if it is
+ * idle; op NULL: only dial. NA_AGAIN: it waits, or would; NA_DISCONNECT: the
+ * address will not be connected any more. */
+HG_PRIVATE na_return_t na_sm_flow_queue(
+    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op);
+
 /* Deliver what came from a peer, a bounded number of records, and send what is
  * queued for it; the number of things done. By the polling thread. */
 HG_PRIVATE unsigned na_sm_flow_visit(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The same for whoever's hint is up; hints that were up for nothing for a
+/* The same for each peer whose hint is up; hints that were up for nothing for a
  * while are lowered. */
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 
-/* The same for everybody: hints may be spoiled. */
+/* The same for all peers: hints may be spoiled. */
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
 
-/* A peer is dying: deliver what is left in its ring. Messages for which the
- * core has no room are dropped, counted and logged. */
+/* Deliver what is left in the ring of a peer that has ended. Messages for which
+ * the core has no room are dropped, counted and logged. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Whether a visit would find something, asked before sleeping. The class lock
- * is held; the polling thread may be another one. */
-HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
+/* Go on with connections that are being closed, and end those that are late;
+ * the number of those that ended. */
+HG_PRIVATE unsigned na_sm_flow_close_all(
+    struct na_sm_class *self, uint64_t now);
+
+/* Whether a visit would find something, asked before sleeping. */
+HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 
 #endif
 #endif
@@ -14017,7 +13421,7 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
 
 #if HG_ENABLE_SM
 
-/* #include "base/lock.h" */
+/* #include "base/clock.h" */
 /* #include "base/log.h" */
 
 #define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
@@ -14027,8 +13431,7 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
 /* ---- Out ---- */
 
 /* Wake the peer if it sleeps, once for each sleep: until it has eaten that
- * bell, which it does under another number, it cannot sleep on. The address
- * lock is held. */
+ * bell, which it does under another number, it cannot sleep on. */
 static void na_sm_flow_ring(struct na_sm_addr *addr)
 {
     uint64_t asleep = atomic_load(&addr->peer_public->asleep);
@@ -14036,23 +13439,23 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
-    /* No room means that bells enough are there; a dead peer is noticed by
-     * who polls. */
+    /* No room means that bells enough are there; the polling thread notices
+     * that a peer is dead. */
     if (HG_LIKELY(addr->peer_bell >= 0))
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Something was published for the peer; the lock is held. */
+/* Something was published for the peer. */
 static void na_sm_flow_tell(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of its extra bytes and segments. The address
- * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+/* Write a record that consists of its extra bytes and segments. NA_AGAIN: there
+ * is no room, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
@@ -14063,8 +13466,10 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
 
     assert(addr->shared != NULL);
     ret = na_sm_out_reserve(&addr->out, record->size, &at);
-    if (ret != NA_SUCCESS)
+    if (ret != NA_SUCCESS) {
+        addr->full = true;
         return ret;
+    }
     if (record->extra > 0)
         memcpy(at, extra, record->extra);
     at += record->extra;
@@ -14093,141 +13498,62 @@ static na_return_t na_sm_flow_write_msg(
         addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
-static na_return_t na_sm_flow_write_word(
-    struct na_sm_addr *addr, enum na_sm_kind kind)
-{
-    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
-
-    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
-}
-
-/* The peer wrote nonsense. The connection that it was in may be gone by now,
- * and another begun. */
+/* The peer wrote what cannot be. */
 static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_READY || state == NA_SM_CLOSING ||
-        state == NA_SM_LEAVING) {
-        self->base.core->count(&self->base, "sm_broken", 1);
-        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-    }
-    na_sm_peer_unlock(self);
+    addr->open = false;
+    if (addr->state != NA_SM_READY && addr->state != NA_SM_CLOSING)
+        return;
+    self->base.core->count(&self->base, "sm_broken", 1);
+    hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
+        (long) addr->pid);
+    addr->state = NA_SM_READY; /* this is no end in order */
+    na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
 }
 
-/* Send what is queued, in order: sends, then the words of a goodbye. Both
- * locks are held. Sends that left are moved to `sent`. */
-static na_return_t na_sm_flow_flush(
-    struct na_sm_addr *addr, struct na_link *sent, unsigned *n_p)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    while (ret == NA_SUCCESS && !hg_list_is_empty(&addr->sends)) {
-        struct na_op *op =
-            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
-
-        ret = na_sm_flow_write_msg(addr, &op->msg);
-        if (ret == NA_SUCCESS) {
-            (void) na_sm_op_pop(&addr->sends);
-            hg_list_push(sent, &op->link);
-            ++*n_p;
-        }
-    }
-    /* A goodbye is a promise to touch none of the peer's memory any more. */
-    if (ret == NA_SUCCESS && atomic_load(&addr->touching) != 0 &&
-        (addr->owes_ack || addr->owes_bye))
-        ret = NA_AGAIN;
-    if (ret == NA_SUCCESS && addr->owes_ack) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
-        addr->owes_ack = ret != NA_SUCCESS;
-    }
-    if (ret == NA_SUCCESS && addr->owes_bye) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE);
-        addr->owes_bye = ret != NA_SUCCESS;
-    }
-    atomic_store(&addr->waiting, ret == NA_AGAIN);
-    return ret == NA_AGAIN ? NA_SUCCESS : ret;
-}
-
-/* Whether what is queued may leave now: after BYE or BYE_ACK nothing may. Both
- * locks are held. */
-static bool na_sm_flow_may_flush(const struct na_sm_addr *addr)
-{
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    return state == NA_SM_READY || (state == NA_SM_CLOSING && addr->owes_bye) ||
-        ((state == NA_SM_LEAVING || state == NA_SM_CLOSING) && addr->owes_ack);
-}
-
-/* Send what is queued now. Without a lock; the number of things done. */
-static unsigned na_sm_flow_push(
+/* Send what is queued, in order; the number of things done. Puts and gets only
+ * waited for the connection. */
+static unsigned na_sm_flow_flush(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_link sent;
     unsigned n = 0;
-    bool relieved;
-    na_return_t ret = NA_SUCCESS;
 
-    hg_list_init(&sent);
-    na_sm_enter(self);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_flow_may_flush(addr))
-        ret = na_sm_flow_flush(addr, &sent, &n);
-    /* A frame that was to wait behind the queue; nobody else tells of this. */
-    relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
-        atomic_exchange(&addr->stalled, false);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    na_sm_leave(self);
-    na_sm_peer_complete(self, &sent, NA_SUCCESS);
-    if (relieved)
-        self->base.core->wake(&self->base);
-    if (ret != NA_SUCCESS)
-        na_sm_flow_broken(self, addr);
+    addr->full = false;
+    while (!hg_list_is_empty(&addr->sends)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
+        na_return_t ret = NA_SUCCESS;
+
+        if (op->type == NA_CB_PUT || op->type == NA_CB_GET) {
+            na_sm_op_remove(op);
+            na_sm_op_push(&self->transfers, op);
+            n++;
+            continue;
+        }
+        ret = na_sm_flow_write_msg(addr, &op->msg);
+        if (ret == NA_PROTOCOL_ERROR)
+            na_sm_flow_broken(self, addr);
+        if (ret != NA_SUCCESS)
+            break;
+        na_sm_op_remove(op);
+        self->base.core->complete(op, NA_SUCCESS);
+        n++;
+    }
     return n;
 }
 
-/* A message that cannot leave at once. With an operation it waits for room, or
- * for the connection. */
-static na_return_t na_sm_flow_queue(
+HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
-    na_return_t ret = NA_AGAIN;
-    bool ready;
-
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
-    case NA_SM_DIALLING:
-    case NA_SM_READY: break;
-    case NA_SM_CLOSING:
-    case NA_SM_LEAVING:
-        if (!addr->dialled)
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DYING:
-        if (!na_sm_peer_lives(addr))
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DEAD: ret = NA_DISCONNECT; break;
-    }
-    ready = na_sm_peer_state(addr) == NA_SM_READY;
-    if (ret == NA_AGAIN && op != NULL) {
+    if (addr->state == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    if (addr->state == NA_SM_DEAD ||
+        (addr->state == NA_SM_DYING && !na_sm_peer_lives(addr)) ||
+        (addr->state == NA_SM_CLOSING && !addr->dialled))
+        return NA_DISCONNECT;
+    if (op != NULL)
         na_sm_op_push(&addr->sends, op);
-        if (ready)
-            atomic_store(&addr->waiting, true);
-        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-            na_sm_peer_await_end(self, addr);
-        ret = NA_SUCCESS;
-    }
-    na_sm_peer_unlock(self);
-    /* Room may have come before the message was queued. */
-    if (ret == NA_SUCCESS && ready)
-        (void) na_sm_flow_push(self, addr);
-    return ret;
+    return NA_AGAIN;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_send(
@@ -14236,20 +13562,22 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
-        !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->full || addr->state != NA_SM_READY ||
+        hg_list_is_empty(&addr->sends));
+    if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
         ret = na_sm_flow_write_msg(addr, msg);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+    if (HG_LIKELY(ret == NA_SUCCESS)) {
+        if (op != NULL)
+            self->base.core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    if (ret == NA_PROTOCOL_ERROR) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
     }
-    if (ret == NA_AGAIN)
-        return na_sm_flow_queue(self, addr, op);
-    if (op != NULL)
-        self->base.core->complete(op, NA_SUCCESS);
-    return ret;
+    ret = na_sm_flow_queue(self, addr, op);
+    return ret == NA_AGAIN && op != NULL ? NA_SUCCESS : ret;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
@@ -14263,96 +13591,112 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_peer_state(addr) == NA_SM_READY) {
-        bool queued =
-            atomic_load_explicit(&addr->waiting, memory_order_relaxed);
-
-        ret = queued ? NA_AGAIN
-                     : na_sm_flow_write(addr, &record, header, &segment, 1);
-        if (ret == NA_AGAIN)
-            atomic_store(&addr->stalled, true);
-        /* Whoever polls may have heard of room before it could see that
-         * somebody waits for it: look again. */
-        if (ret == NA_AGAIN && !queued)
-            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
-    } else {
-        ret = NA_DISCONNECT;
-    }
-    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
+        return na_sm_flow_queue(self, addr, NULL);
+    if (addr->full)
+        return NA_AGAIN;
+    ret = na_sm_flow_write(addr, &record, header, &segment, 1);
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
     }
-    if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
-        return na_sm_flow_queue(self, addr, NULL);
-    if (ret == NA_SUCCESS && size > 0)
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (size > 0)
         self->base.core->count(&self->base, "sm_rma_copied", size);
-    if (ret == NA_SUCCESS && release != NULL)
+    if (release != NULL)
         release(arg);
-    return ret;
+    return NA_SUCCESS;
+}
+
+/* ---- The end ---- */
+
+/* Send what is queued, then BYE. It is tried again later where the ring is full
+ * or a copy is under way. */
+static void na_sm_flow_close(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
+
+    assert(addr->state == NA_SM_CLOSING && addr->open);
+    (void) na_sm_flow_flush(self, addr);
+    if (addr->full || addr->state != NA_SM_CLOSING)
+        return;
+    atomic_store(&na_sm_ours(addr)->over, 1);
+    if (addr->copies != 0 || na_sm_peer_copies(addr, 0))
+        return;
+    if (na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS)
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+}
+
+/* A connection could not be closed in order in time. It is over; or, if the
+ * peer copies, it stays for as long as that takes, and nobody waits for it any
+ * more. */
+static void na_sm_flow_close_late(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_log_info("sm", "process %ld does not let its connection be closed%s",
+        (long) addr->pid,
+        na_sm_peer_copies(addr, 0) ? ": it stopped in the middle of a copy"
+                                   : "");
+    atomic_store(&na_sm_ours(addr)->over, 1);
+    if (!na_sm_peer_copies(addr, 0)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    addr->deadline = NA_SM_NEVER;
+    na_sm_peer_complete(self, &addr->lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(self, &addr->sends, NA_DISCONNECT);
+    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+}
+
+HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
+{
+    struct na_link *link, *next;
+    unsigned n = 0;
+
+    for (link = self->closing.next; link != &self->closing; link = next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
+
+        next = link->next;
+        na_sm_flow_close(self, addr);
+        if (addr->state == NA_SM_CLOSING && now >= addr->deadline)
+            na_sm_flow_close_late(self, addr);
+        n += addr->state != NA_SM_CLOSING;
+    }
+    return n;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_terminate(
     struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool closed;
-    bool flush = false;
 
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE:
-    case NA_SM_DEAD: closed = true; break;
-    default: closed = addr->base.self != NA_FALSE; break;
-    }
-    if (!closed) {
-        na_sm_op_push(&addr->closers, op);
-        flush = na_sm_peer_state(addr) == NA_SM_READY;
-    }
-    if (flush) {
-        na_sm_peer_move(addr, NA_SM_CLOSING);
-        addr->owes_bye = true;
-        atomic_store(&addr->waiting, true);
-    }
-    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
-        na_sm_peer_await_end(self, addr);
-    na_sm_peer_unlock(self);
-    if (flush)
-        (void) na_sm_flow_push(self, addr);
-    if (closed)
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
+        addr->base.self) {
         self->base.core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    na_sm_op_push(&addr->closers, op);
+    if (addr->state == NA_SM_READY ||
+        (addr->state == NA_SM_CLOSING && addr->deadline == NA_SM_NEVER)) {
+        na_sm_peer_close(self, addr);
+        na_sm_flow_close(self, addr);
+    }
     return NA_SUCCESS;
 }
 
-/* ---- In ---- */
-
-/* The peer says BYE, or answers ours. False: it had no reason to. */
-static bool na_sm_flow_hear_word(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned kind)
+/* The peer has closed the connection: what it did not read goes by the next
+ * one. */
+static void na_sm_flow_hear_bye(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state;
-    bool good = true;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_DYING) {
-        /* Its end was seen before its words were read. */
-    } else if (kind == NA_SM_BYE) {
-        if (state == NA_SM_READY)
-            na_sm_peer_move(addr, NA_SM_LEAVING);
-        addr->owes_ack = true;
-        atomic_store(&addr->waiting, true);
-    } else if (state == NA_SM_CLOSING && !addr->owes_bye) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    } else {
-        good = false;
-    }
-    na_sm_peer_unlock(self);
-    if (good && kind == NA_SM_BYE)
-        (void) na_sm_flow_push(self, addr);
-    return good;
+    if (addr->state == NA_SM_READY)
+        addr->state = NA_SM_CLOSING;
+    na_sm_peer_lose(self, addr, NA_DISCONNECT);
 }
+
+/* ---- In ---- */
 
 /* Hand a record on. NA_AGAIN: the core has no room for it. */
 static na_return_t na_sm_flow_hear(struct na_sm_class *self,
@@ -14385,22 +13729,9 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         core->frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
-    case NA_SM_BYE:
-    case NA_SM_BYE_ACK:
-        return na_sm_flow_hear_word(self, addr, record->kind)
-            ? NA_SUCCESS
-            : NA_PROTOCOL_ERROR;
+    case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;
     default: return NA_PROTOCOL_ERROR;
     }
-}
-
-/* There is room again in the peer's ring, and it waits for that. */
-static void na_sm_flow_relieve(struct na_sm_addr *addr)
-{
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (addr->shared != NULL)
-        na_sm_flow_tell(addr);
-    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* Deliver up to `max` records; the number delivered. */
@@ -14412,58 +13743,50 @@ static unsigned na_sm_flow_deliver(
     unsigned n = 0;
     na_return_t ret = NA_SUCCESS;
 
-    while (n < max) {
+    while (n < max && addr->open) {
         ret = na_sm_in_peek(&addr->in, &record, &payload);
         if (ret == NA_AGAIN)
             break;
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
-        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
-            addr->dropped++; /* a dead peer cannot be held back */
+        if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
+            /* A dead peer cannot be held back. */
+            self->base.core->count(&self->base, "msg_dropped", 1);
+            hg_log_warning("sm",
+                "dropped a message that process %ld left: no room",
+                (long) addr->pid);
             ret = NA_SUCCESS;
         }
-        atomic_store_explicit(
-            &addr->held, ret == NA_AGAIN, memory_order_relaxed);
+        addr->held = ret == NA_AGAIN;
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_relieve(addr);
+            na_sm_flow_tell(addr); /* there is room again in its ring */
         n++;
     }
-    if (ret == NA_PROTOCOL_ERROR) {
-        atomic_store(&addr->open, false);
+    if (ret == NA_PROTOCOL_ERROR)
         na_sm_flow_broken(self, addr);
-    }
     return n;
 }
 
 HG_PRIVATE unsigned na_sm_flow_visit(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned n;
+    unsigned n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
 
-    if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
-        return 0;
-    n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
-    if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
-        n += na_sm_flow_push(self, addr);
-    if (atomic_load_explicit(&addr->stalled, memory_order_relaxed) &&
-        atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
-            0) {
-        /* The emulation offers its frames after each poll. */
-        atomic_store(&addr->stalled, false);
-        n++;
-    }
+    /* There is room: the emulation offers its frames after each poll. */
+    if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
+        atomic_load(&na_sm_ours(addr)->starved) == 0)
+        n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
 
 /* Visit a peer whose hint is up, and lower it after enough for nothing. */
 static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 {
-    struct na_sm_addr *addr =
-        atomic_load_explicit(&self->slots[slot], memory_order_acquire);
+    struct na_sm_addr *addr = self->slots[slot];
     unsigned n;
 
     if (addr == NULL) { /* gone, or somebody spoils hints */
@@ -14471,13 +13794,13 @@ static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
         return 0;
     }
     n = na_sm_flow_visit(self, addr);
-    if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed)) {
+    if (n > 0 || addr->held) {
         addr->idle = 0;
     } else if (++addr->idle >= NA_SM_FLOW_IDLE) {
         addr->idle = 0;
         na_sm_hint_clear(self->hints, slot);
         n = na_sm_flow_visit(self, addr);
-        if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed))
+        if (n > 0 || addr->held)
             na_sm_hint_set(self->hints, slot);
     }
     return n;
@@ -14486,46 +13809,38 @@ static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
 {
     unsigned n = 0;
-    uint32_t i;
+    uint32_t w;
 
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        uint64_t words = na_sm_hint_words(self->hints, i);
+    for (w = 0; w * 64 < self->slots_end; w++) {
+        uint64_t bits =
+            atomic_load_explicit(&self->hints->bits[w], memory_order_acquire);
 
-        for (; words != 0; words &= words - 1) {
-            uint32_t w = i * 64 + (uint32_t) __builtin_ctzll(words);
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
-
-            for (; bits != 0; bits &= bits - 1)
-                n += na_sm_flow_visit_one(
-                    self, w * 64 + (uint32_t) __builtin_ctzll(bits));
-        }
+        for (; bits != 0; bits &= bits - 1)
+            n += na_sm_flow_visit_one(
+                self, w * 64 + (uint32_t) __builtin_ctzll(bits));
     }
     return n;
 }
 
-/* Nothing came from a peer, and nothing is queued for it: there are thousands
- * of these, so that this is all that is done for one. */
-static bool na_sm_flow_is_silent(const struct na_sm_addr *addr)
+/* Whether a visit of a peer would find something. */
+static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
 {
-    return !atomic_load_explicit(&addr->open, memory_order_relaxed) ||
-        (!na_sm_in_has(&addr->in) &&
-            !atomic_load_explicit(&addr->waiting, memory_order_relaxed) &&
-            !atomic_load_explicit(&addr->stalled, memory_order_relaxed));
+    if (!addr->open)
+        return false;
+    return (!addr->held && na_sm_in_has(&addr->in)) ||
+        (addr->full && addr->state == NA_SM_READY &&
+            atomic_load(&na_sm_ours(addr)->starved) == 0);
 }
 
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
 {
-    uint32_t left = self->pairs;
     unsigned n = 0;
     uint32_t i;
 
-    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
-        struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+    for (i = 0; i < self->slots_end; i++) {
+        struct na_sm_addr *addr = self->slots[i];
 
-        if (addr == NULL)
-            continue;
-        left--;
-        if (!na_sm_flow_is_silent(addr))
+        if (addr != NULL && (addr->held || na_sm_flow_peer_has_work(addr)))
             n += na_sm_flow_visit(self, addr);
     }
     return n;
@@ -14534,55 +13849,22 @@ HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned left = NA_SM_FLOW_LAST;
-
-    while (left > 0 && atomic_load(&addr->open)) {
-        unsigned n = na_sm_flow_deliver(self, addr, left);
-
-        if (n == 0)
-            break;
-        left -= n;
-    }
-    if (addr->dropped == 0)
-        return;
-    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
-    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
-        addr->dropped, (long) addr->pid);
-    addr->dropped = 0;
+    (void) na_sm_flow_deliver(self, addr, NA_SM_FLOW_LAST);
 }
 
-/* ---- Before sleeping ---- */
-
-static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
+HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
 {
-    const struct na_sm_control *out =
-        &addr->shared->control[addr->dialled ? 0 : 1];
-
-    if (!atomic_load(&addr->held) && na_sm_in_has(&addr->in))
-        return true;
-    return (atomic_load(&addr->waiting) || atomic_load(&addr->stalled)) &&
-        atomic_load(&out->starved) == 0;
-}
-
-HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
-{
-    uint32_t i;
     uint32_t w;
 
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        if (atomic_load(&self->hints->summary[i]) == 0)
-            continue;
-        for (w = i * 64; w < i * 64 + 64; w++) {
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
+    for (w = 0; w * 64 < self->slots_end; w++) {
+        uint64_t bits = atomic_load(&self->hints->bits[w]);
 
-            for (; bits != 0; bits &= bits - 1) {
-                const struct na_sm_addr *addr = atomic_load(
-                    &self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)]);
+        for (; bits != 0; bits &= bits - 1) {
+            const struct na_sm_addr *addr =
+                self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)];
 
-                if (addr != NULL && atomic_load(&addr->open) &&
-                    na_sm_flow_peer_has_work(addr))
-                    return true;
-            }
+            if (addr != NULL && na_sm_flow_peer_has_work(addr))
+                return true;
         }
     }
     return false;
@@ -14596,161 +13878,78 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
 #line 1 "gen/sm/rma.h"
 #endif
 /*
- * sm_mem: memory that is registered with sm: how peers learn of it, and how it
- * is withdrawn from them.
+ * rma: memory that is registered with sm, and put and get between two processes
+ * of one node.
  *
- * A registration is a slot of the owner's public page. A serialized handle is
- * the emulation's, and behind it
+ * Memory that is serialized for peers gets a slot in the owner's public page. A
+ * serialized handle is the emulation's, and behind it
  *
  *     24            32     36     40
  *     +-------------+------+------+
  *     | incarnation | slot | zero |
  *     +-------------+------+------+
  *
- * `slot` counts from 1; 0: the memory has none. There is no place in it: where
- * the memory is, how much of it there is, and what may be done with it, the
- * initiator learns from the slot, of the owner itself, if the mark there is
- * that of the handle's key. So whoever forges a handle gets an honest initiator
- * to touch nothing of the owner's but what it could touch by frames. Memory of
- * several segments is described by an array in the owner's memory, which is
- * fetched on first use.
+ * `slot` counts from 1; 0: the memory has none, and frames of the emulation
+ * carry it. There is no place in the handle: where the memory is, how much of
+ * it there is, and what may be done with it, the initiator learns from the
+ * slot, of the owner itself, if the mark there is that of the handle's key. So
+ * a forged handle gets an honest initiator to touch nothing of the owner's but
+ * what its author could touch by frames. Memory of several segments is
+ * described by an array in the owner's memory, which is fetched on first use.
  *
- * Memory that is withdrawn is not touched any more. Before each piece the
- * initiator writes the key into a hazard word of the pair, then looks whether
- * the mark is in the slot; the owner clears the mark, then looks for the key in
- * the hazard words, and waits until no living peer has it there. Both publish
- * before they look, so one of them sees the other. Only peers that asked for
- * the owner's permit are looked at (sm_reach.h): the others cost nothing. A
- * peer to whom the memory was not described does not know the key, so it cannot
- * keep the memory.
+ * Ways to move a piece (at most 1 MiB), in this order; HG_SM_RMA chooses:
+ *   - Memory that the library allocated lies in an arena, which the initiator
+ *     has mapped: it copies by itself (counter sm_rma_mapped).
+ *   - The kernel copies between the two processes: process_vm_readv and
+ *     process_vm_writev (sm_rma_vm; sm_rma_calls counts the calls).
+ *   - Where the kernel will not (not dumpable, Yama, another namespace, no such
+ *     call), frames of the emulation go through the rings (sm_rma_copied): from
+ *     then on, as long as the connection lasts; one line is logged. With
+ *     HG_SM_RMA=vm this is NA_PERMISSION instead.
+ * With HG_SM_RMA=vm a class lets the processes of its user read its memory
+ * (PR_SET_PTRACER), where Yama lets only ancestors do that.
  *
- * An honest initiator is done with a piece within milliseconds unless it is
- * stopped (SIGSTOP, a debugger, a frozen control group, a page fault that
- * waits for a disk). Once a second NA_Mem_deregister looks at the threads of
- * each peer that still has the key in a hazard word. If all of them sleep the
- * connection ends. So it does after death_ms if some of them run: the scheduler
- * has let them finish a piece by then. If one is stopped, or if that cannot be
- * found out, the peer is waited for until it goes on or dies: the application
- * may unmap the memory next.
+ * Hazard words: memory that is withdrawn is not touched any more. Before each
+ * piece the initiator writes the key into a hazard word of the pair, then looks
+ * whether the mark is in the slot; the owner clears the mark, then looks for
+ * the key in the hazard words of its peers, and waits until no living peer has
+ * it. Both publish before they look, so one of them sees the other. A peer to
+ * whom the memory was not described does not know the key, so it cannot keep
+ * the memory. Memory that was never serialized is known to nobody.
  *
- * The library's own buffers are not waited for. They are left to the emulation,
- * which frees them once no hazard word has the key (the counter rma_touched
- * tells how often that was not at once).
- *
- * Locking: the class lock guards the slots in use and the list of peers to look
- * at.
- */
-/*
- * sm_reach: what is agreed on the pair's socket before an initiator touches a
- * peer's memory: a permit to do so, and how its arenas come to be mapped here.
- *
- *     initiator                          owner
- *       ASK: arena id ------------------->
- *       <------------- GRANT: arena id, + its descriptor
- *     or
- *       <------------- GRANT: arena id, without: no, or not now
- *
- * A transfer takes the other ways until the arena is there, and for good if it
- * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
- * granted once in a connection, so there are at most 64 such packets each way
- * and floods of ASK come to nothing; what makes no sense is counted and
- * ignored:
- *
- *     sm_arena_granted   arenas that were given to peers
- *     sm_arena_refused   ASK for what there is not, or was granted before
- *     sm_arena_stray     GRANT that nobody asked for, or of no arena
- *     sm_rma_permits     peers that may touch memory
- *
- * Id 0 is no arena but the permit, always granted and without a descriptor.
- * From then on, and only then, the owner heeds the peer's hazard words: so who
- * withdraws memory looks at those few of its peers who move any. For the permit
- * transfers wait.
- *
- * Linux may deny all but its ancestors to read a process's memory (Yama, where
- * ptrace_scope is 1), unless the process allows it. With HG_SM_RMA=vm the owner
- * allows it to every process of its user before the first permit
- * (PR_SET_PTRACER), and logs that at level info. Otherwise the copies of peers
- * are denied there, and frames carry the data.
- *
- * The descriptor is closed once it is mapped, so a peer never has more than
- * two. A mapped arena is open to the peer as a whole.
- *
- * Locking: the lock of the class guards the table of windows, the marks of
- * grants and permits; packets are the polling thread's.
- */
-/*
- * sm_rma: put and get between two processes of one node: the kernel copies
- * between their memories (process_vm_readv, process_vm_writev), and where it
- * will not, the emulation's frames carry the bytes through the rings.
- *
- * sm_mem.h tells what memory may be touched, and until when. A piece (at most
- * 1 MiB) is moved while a hazard word holds the memory's key, and only if the
- * mark is in the slot. A direction has NA_SM_HAZARDS words, so as many threads
- * can copy at a time; if none is free the piece waits.
- *
- * An initiator asks a peer once, before it first touches memory of its, for its
- * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
- * the peer's progress; the wait ends if the connection is closed meanwhile.
- *
- * Hazard words are valid as long as their pair, so a pair must not end while a
- * piece is copied: pieces begin in state READY only, and a BYE or BYE_ACK is
- * sent when no piece is under way. A side whose BYE is not answered in time
- * sets `over` in the pair, then looks for hazard words, and keeps the pair
- * while there are any; the initiator checks `over` after it wrote its own word.
- * A pair that breaks is kept until the process ends.
+ * A peer that has the key in a hazard word for longer than death_ms loses the
+ * connection, unless one of its threads is stopped (SIGSTOP, a debugger, a
+ * frozen control group, a page fault that waits for a disk) or that cannot be
+ * found out: it may be in the middle of a copy, so it is waited for until it
+ * goes on or dies. The library's own buffers are not waited for: the emulation
+ * frees them once no hazard word has the key.
  *
  * Identity: the process is addressed by the pid of the socket's credentials.
  * This pid can be invalid in another pid namespace, and after the peer's death
  * another process may have it. So each read has one more segment, the word at
  * which the peer's incarnation lies according to its public page. The kernel
  * finds the process once in a call, so the word and the data are of one
- * process, and with a wrong word the data is discarded. The pair's socket
- * proves less: it lives as long as any process has it, a child of the peer for
- * example, and does not cover the moment of the copy; and a check of it before
- * and after costs twice as much (10 against 5 % of a read of 64 KiB). A write
- * cannot carry such a word, and a read of it costs as much as five checks, so
- * the socket is checked before and after each write. The first read from a peer
- * is of the word alone: a wrong word there is a denial; later it ends the
- * connection.
- *
- * Denied (not dumpable, Yama, another namespace, no such call): from then on,
- * as long as the connection lasts, everything goes through the rings, the rest
- * of the operation first; one line is logged. HG_SM_RMA=copy does so from the
- * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
- * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
- *
- * Memory that the library allocated lies in an arena. Once the initiator has
- * mapped that, it copies by itself, under the same hazard words, with no call
- * of the kernel and whether or not that denies its copies; until then the
- * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
- * like those that wait for the permit. The counter sm_rma_mapped tells such
- * bytes; HG_SM_RMA=vm has none.
+ * process, and with a wrong word the data is discarded. The first read from a
+ * peer is of the word alone: a wrong word there is a denial; later it ends the
+ * connection. A write cannot carry such a word, so the socket is checked before
+ * and after it.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by the thread that polls, one piece of each operation in turn, so that
  * small calls pass and a cancel takes effect in between.
  *
- * Locking: the class lock guards the queue and running operations. No lock is
- * held during a copy.
+ * Locking: the class's lock, which is left during a copy, unless the caller
+ * entered with it.
  */
 #ifndef HG_GEN_SM_RMA_H
 #define HG_GEN_SM_RMA_H
 
-/* #include "sm/peer.h" */
+/* #include "sm/flow.h" */
 
 #if HG_ENABLE_SM
 
-/* ==== mem ==== */
-
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
-
-/* Whether a handle of a peer's memory has the segments. */
-enum na_sm_mem_state {
-    NA_SM_MEM_UNKNOWN,
-    NA_SM_MEM_LEARNING, /* one thread lays them down */
-    NA_SM_MEM_KNOWN
-};
 
 /* Memory, ours or a peer's. */
 struct na_sm_mem {
@@ -14759,7 +13958,7 @@ struct na_sm_mem {
     /* A peer's. */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    _Atomic int known;   /* enum na_sm_mem_state; KNOWN: base has them */
+    bool known;          /* base has the segments */
     na_size_t described; /* their bytes */
 };
 
@@ -14768,9 +13967,10 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
     return (struct na_sm_mem *) (uintptr_t) mem;
 }
 
-/* Begin with a class: NA_NOMEM (logged); and end: no registration is left. */
-HG_PRIVATE na_return_t na_sm_mem_init(struct na_sm_class *self);
-HG_PRIVATE void na_sm_mem_fini(struct na_sm_class *self);
+/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
+ * logged: HG_SM_RMA is none of the words it may be; NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
+HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
 /* The slots of struct na_plugin with such names. */
 HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *mem);
@@ -14781,41 +13981,7 @@ HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_mem_deserialize(
     struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
 
-/* ==== reach ==== */
-
-enum na_sm_reach {
-    NA_SM_REACH_HERE,
-    NA_SM_REACH_ASKED, /* perhaps later */
-    NA_SM_REACH_NEVER
-};
-
-/* Where bytes of a peer's arena are in this process. The lock is held,
- * and the place is good as long as it is, or as na_sm_peer_part is kept from
- * running otherwise. Asks the peer at the first use of an arena. */
-HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
-    uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
-
-/* Whether an arena was asked for, and the answer is still to come: then
- * na_sm_peer_resume is called after it. */
-HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
-
-/* Ask a peer for its permit, unless that was done. A failure is found out by
- * asking again. */
-HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr);
-
-/* A packet came from a peer after the connection began; its descriptors stay
- * the caller's. */
-HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
-    struct na_sm_addr *addr, const struct na_sm_packet *packet);
-
-/* ==== rma ==== */
-
-/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
- * logged: HG_SM_RMA is none of the words it may be. */
-HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
-
-/* The slots put and get, rma_now and mem_end_local of struct na_plugin. */
+/* The slots put and get, rma_now and mem_end_local. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
@@ -14824,19 +13990,13 @@ HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
 
 /* Have the operation that runs end with NA_CANCELED after its piece, unless
- * that is the last; false: it is another. The class lock is held. */
+ * that is the last; false: it is another. */
 HG_PRIVATE bool na_sm_rma_cancel_running(
-    struct na_sm_class *self, uint64_t op_id);
+    struct na_sm_class *self, const struct na_op *op, uint64_t op_id);
 
 /* Move a piece of the operation whose turn it is; the number of things
  * done. */
 HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
-
-/* Whether poll has something to move; the class lock is held. */
-static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
-{
-    return !hg_list_is_empty(&self->transfers);
-}
 
 #endif
 #endif
@@ -14858,7 +14018,11 @@ static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
 /* #include "base/wire.h" */
 /* #include "emul/emul.h" */
 
-/* ==== mem ==== */
+#define NA_SM_RMA_YAMA "/proc/sys/kernel/yama/ptrace_scope"
+#define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
+#define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
+#define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
+#define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 
 /* Between two looks at hazard words: first, and after a while. */
 #define NA_SM_MEM_NAP_NS 50000
@@ -14866,37 +14030,87 @@ static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
 #define NA_SM_MEM_NAPS 100u  /* short ones */
 #define NA_SM_MEM_LOOK 1000u /* naps between two looks at threads: a second */
 
+/* A piece of memory while a hazard word names it. */
+struct na_sm_touch {
+    struct na_sm_class *self;
+    struct na_sm_addr *addr;
+    struct na_sm_told told; /* about the memory */
+    bool leaves;            /* the lock is left during a copy */
+    unsigned depth;         /* how often it was entered, meanwhile */
+};
+
 /* ---- Life ---- */
 
-HG_PRIVATE na_return_t na_sm_mem_init(struct na_sm_class *self)
+/* Whether the file of Yama says that a process may let others in. */
+static bool na_sm_rma_may_open(const char *path)
 {
-    self->slots_used = (uint64_t *) hg_mem_calloc(
-        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
-    if (self->slots_used == NULL) {
-        hg_log_error("sm", "no memory for a class");
-        return NA_NOMEM;
-    }
-    hg_list_init(&self->movers);
-    return NA_SUCCESS;
+    char text[4];
+
+    return na_sm_read_text(path, text, sizeof(text)) &&
+        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
 }
 
-HG_PRIVATE void na_sm_mem_fini(struct na_sm_class *self)
+/* Let the processes of our user read our memory, where only those may whom a
+ * process lets in. */
+static void na_sm_rma_open_up(void)
 {
-    hg_mem_free(self->slots_used);
-    self->slots_used = NULL;
+    static _Atomic bool done;
+
+    if (!na_sm_rma_may_open(NA_SM_RMA_YAMA) || atomic_exchange(&done, true))
+        return;
+    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+        hg_log_info("sm",
+            "all processes of this user may read this one's memory now "
+            "(PR_SET_PTRACER), because of HG_SM_RMA=vm");
+}
+
+HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
+{
+    struct na_class_core *core = na_class_core_of(&self->base);
+    const char *mode = getenv("HG_SM_RMA");
+
+    self->rma_mode = NA_SM_RMA_AUTO;
+    if (mode != NULL && strcmp(mode, "vm") == 0) {
+        self->rma_mode = NA_SM_RMA_VM;
+        na_sm_rma_open_up();
+    } else if (mode != NULL && strcmp(mode, "copy") == 0) {
+        self->rma_mode = NA_SM_RMA_COPY;
+    } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0 &&
+        strcmp(mode, "map") != 0) {
+        hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
+        return NA_INVALID_ARG;
+    }
+    self->rma_vm = na_class_counter(core, "sm_rma_vm");
+    self->rma_calls = na_class_counter(core, "sm_rma_calls");
+    self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
+    hg_list_init(&self->transfers);
+    self->mems_used = (uint64_t *) hg_mem_calloc(
+        (NA_SM_SLOTS + 63) / 64, sizeof(*self->mems_used));
+    if (self->mems_used != NULL)
+        return NA_SUCCESS;
+    hg_log_error("sm", "no memory for a class");
+    return NA_NOMEM;
+}
+
+HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
+{
+    assert(self->mems_used == NULL ||
+        (hg_list_is_empty(&self->transfers) && self->moving == NULL));
+    hg_mem_free(self->mems_used);
+    self->mems_used = NULL;
 }
 
 /* ---- Registrations ---- */
 
-/* A free slot, or NA_SM_SLOTS; the class lock is held. */
+/* A free slot, or NA_SM_SLOTS. */
 static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
 {
     uint32_t words = (NA_SM_SLOTS + 63) / 64;
     uint32_t i;
 
     for (i = 0; i < words; i++) {
-        uint32_t w = (self->slots_at + i) % words;
-        uint64_t space = ~self->slots_used[w];
+        uint32_t w = (self->mems_at + i) % words;
+        uint64_t space = ~self->mems_used[w];
         uint32_t slot;
 
         if (space == 0)
@@ -14904,8 +14118,8 @@ static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
         slot = w * 64 + (uint32_t) __builtin_ctzll(space);
         if (slot >= NA_SM_SLOTS)
             continue;
-        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
-        self->slots_at = w;
+        self->mems_used[w] |= UINT64_C(1) << (slot % 64);
+        self->mems_at = w;
         return slot;
     }
     return NA_SM_SLOTS;
@@ -14927,9 +14141,7 @@ static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
     told.width = sizeof(void *);
     told.arena = (uint8_t) na_sm_arena_find(
         self->arenas, base->segments, base->segment_count, &told.arena_offset);
-    na_sm_enter(self);
     mem->slot = na_sm_mem_take_slot(self);
-    na_sm_leave(self);
     if (mem->slot < NA_SM_SLOTS)
         na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
             na_sm_slot_mark(base->key, self->base.incarnation));
@@ -14937,177 +14149,119 @@ static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
 
 HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
 {
-    struct na_sm_class *self = na_sm_of(base->na_class);
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    na_return_t ret = na_emul_mem_register(base);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    mem->slot = NA_SM_SLOTS;
-    /* The child of a fork has the page in common with its parent. */
-    if (base->segment_count <= NA_SM_MEM_SEGMENTS &&
-        !atomic_load(&self->forked))
-        na_sm_mem_show(self, mem);
-    return NA_SUCCESS;
+    na_sm_mem_of(base)->slot = NA_SM_SLOTS;
+    return na_emul_mem_register(base);
 }
 
-static bool na_sm_mem_has_key(const _Atomic uint64_t *hazards, uint64_t key)
+/* Whether a living peer copies to or from memory. */
+static bool na_sm_mem_is_copied(const struct na_sm_addr *addr, uint64_t key)
 {
-    unsigned i;
-
-    for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&hazards[i]) == key)
-            return true;
-    }
-    return false;
-}
-
-/* A living peer that has the key in a hazard word, after `skip` others, or
- * NULL. The class lock is held. */
-static struct na_sm_addr *na_sm_mem_find_user(
-    struct na_sm_class *self, uint64_t key, unsigned skip)
-{
-    const struct na_link *link;
-
-    for (link = self->movers.next; link != &self->movers; link = link->next) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
-
-        if (na_sm_peer_state(addr) < NA_SM_DYING &&
-            na_sm_mem_has_key(
-                addr->shared->control[addr->dialled ? 1 : 0].hazard, key) &&
-            !na_sm_peer_has_ended(addr) && skip-- == 0)
-            return addr;
-    }
-    return NULL;
+    return addr->shared != NULL && addr->state < NA_SM_DYING &&
+        na_sm_peer_copies(addr, key);
 }
 
 HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_mem *mem = na_sm_mem_of(base);
-    bool touched;
+    const struct na_link *link;
+    bool copied = false;
 
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
         return NA_FALSE;
     na_sm_enter(self);
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    touched = na_sm_mem_has_key(self->own_hazards, base->key) ||
-        na_sm_mem_find_user(self, base->key, 0) != NULL;
-    if (!touched)
-        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
-    na_sm_leave(self);
-    if (!touched)
+    for (link = self->addrs.next; link != &self->addrs && !copied;
+         link = link->next)
+        copied = na_sm_mem_is_copied(
+            HG_CONTAINER_OF(link, struct na_sm_addr, link), base->key);
+    if (!copied) {
+        self->mems_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
         mem->slot = NA_SM_SLOTS;
-    return touched ? NA_TRUE : NA_FALSE;
+    }
+    na_sm_leave(self);
+    return copied ? NA_TRUE : NA_FALSE;
 }
 
-/* State of a thread that may be copying. */
-enum na_sm_mem_task {
-    NA_SM_MEM_SLEEPS, /* it is not in a copy */
-    NA_SM_MEM_RUNS,   /* or it waits for a processor */
-    NA_SM_MEM_STOPPED
-};
-
-/* Task of a thread, by its stat file and wait channel in /proc. */
-static enum na_sm_mem_task na_sm_mem_thread(
-    const char *stat, const char *channel)
+/* Whether a thread may be stopped in the middle of a copy, by its stat file and
+ * wait channel in /proc. */
+static bool na_sm_mem_thread_is_stopped(const char *stat, const char *channel)
 {
     const char *state = strrchr(stat, ')'); /* the name may contain anything */
 
     if (state == NULL || state[1] != ' ')
-        return NA_SM_MEM_STOPPED;
+        return true;
     switch (state[2]) {
-    case 'R': return NA_SM_MEM_RUNS;
+    case 'R':
+    case 'Z':
+    case 'X': return false;
     case 'S': /* cgroup v2 freezes a thread where it handles signals */
         return strstr(channel, "get_signal") != NULL ||
-                strstr(channel, "freez") != NULL
-            ? NA_SM_MEM_STOPPED
-            : NA_SM_MEM_SLEEPS;
-    case 'Z':
-    case 'X': return NA_SM_MEM_SLEEPS;
-    default: return NA_SM_MEM_STOPPED;
+            strstr(channel, "freez") != NULL;
+    default: return true;
     }
 }
 
-/* The greatest of all threads; STOPPED, too, if it cannot be found out. */
-static enum na_sm_mem_task na_sm_mem_process(pid_t pid)
+/* Whether any thread may be; true, too, if it cannot be found out. */
+static bool na_sm_mem_process_is_stopped(pid_t pid)
 {
     char path[320], stat[256], channel[64];
-    enum na_sm_mem_task most = NA_SM_MEM_SLEEPS;
     struct dirent *entry;
+    bool stopped = false;
     DIR *tasks;
 
     if (pid <= 0)
-        return NA_SM_MEM_STOPPED; /* of another namespace of processes */
+        return true; /* of another namespace of processes */
     (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
     tasks = opendir(path);
     if (tasks == NULL) /* it is gone, or hidden */
-        return kill(pid, 0) != 0 && errno == ESRCH ? most : NA_SM_MEM_STOPPED;
-    while (most < NA_SM_MEM_STOPPED && (entry = readdir(tasks)) != NULL) {
-        enum na_sm_mem_task task;
-
+        return kill(pid, 0) == 0 || errno != ESRCH;
+    while (!stopped && (entry = readdir(tasks)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
             (long) pid, entry->d_name);
         if (!na_sm_read_text(path, stat, sizeof(stat))) {
-            if (errno == ENOENT || errno == ESRCH)
-                continue;             /* it has ended */
-            most = NA_SM_MEM_STOPPED; /* such as no descriptor left */
-            break;
+            /* It has ended; or there is no descriptor left, for example. */
+            stopped = errno != ENOENT && errno != ESRCH;
+            continue;
         }
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
             (long) pid, entry->d_name);
         (void) na_sm_read_text(path, channel, sizeof(channel));
-        task = na_sm_mem_thread(stat, channel);
-        most = task > most ? task : most;
+        stopped = na_sm_mem_thread_is_stopped(stat, channel);
     }
     (void) closedir(tasks);
-    return most;
+    return stopped;
 }
 
-/* End the connections of peers that keep memory from being withdrawn: of those
- * that sleep and, if it is late, of those that run. */
-static void na_sm_mem_expel(
-    struct na_sm_class *self, uint64_t key, bool late, bool tell)
+/* End the connections of peers that keep memory from being withdrawn, but of
+ * those that are stopped. */
+static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
 {
-    const struct na_core *core = self->base.core;
-    unsigned spared = 0;
+    const struct na_link *link;
 
-    for (;;) {
-        enum na_sm_mem_task task;
-        struct na_sm_addr *addr;
-        long pid = 0;
+    na_sm_enter(self);
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
 
-        na_sm_enter(self);
-        addr = na_sm_mem_find_user(self, key, spared);
-        if (addr != NULL) {
-            pid = (long) addr->pid;
-            core->addr_ref(&addr->base);
-        }
-        na_sm_leave(self);
-        if (addr == NULL)
-            return;
-        task = na_sm_mem_process((pid_t) pid);
-        if (task == NA_SM_MEM_SLEEPS || (task == NA_SM_MEM_RUNS && late)) {
+        if (!na_sm_mem_is_copied(addr, key))
+            continue;
+        if (!na_sm_mem_process_is_stopped(addr->pid)) {
             hg_log_warning("sm",
                 "process %ld does not release memory: its connection ends",
-                pid);
-            core->count(&self->base, "sm_broken", 1);
-            na_sm_enter(self);
+                (long) addr->pid);
+            self->base.core->count(&self->base, "sm_broken", 1);
             na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-            na_sm_peer_unlock(self);
-        } else {
-            spared++;
-            if (tell)
-                hg_log_warning("sm",
-                    "deregistering memory waits for process %ld, which is "
-                    "stopped and may be copying it: continue or end it",
-                    pid);
+        } else if (tell) {
+            hg_log_warning("sm",
+                "deregistering memory waits for process %ld, which is stopped "
+                "and may be copying it: continue or end it",
+                (long) addr->pid);
         }
-        core->addr_unref(&addr->base);
     }
+    na_sm_leave(self);
 }
 
 /* Time is counted in naps: if the whole machine is suspended, neither side
@@ -15122,12 +14276,10 @@ HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
         (void) nanosleep(&nap, NULL);
         if (naps == NA_SM_MEM_NAPS)
             nap.tv_nsec = NA_SM_MEM_LONG_NS;
-        if (naps % NA_SM_MEM_LOOK == 0) {
-            bool late = naps > mem->na_class->info->death_ms;
-
-            na_sm_mem_expel(
-                na_sm_of(mem->na_class), mem->key, late, late && !told);
-            told = late;
+        if (naps % NA_SM_MEM_LOOK == 0 &&
+            naps > mem->na_class->info->death_ms) {
+            na_sm_mem_expel(na_sm_of(mem->na_class), mem->key, !told);
+            told = true;
         }
     }
     na_emul_mem_deregister(mem);
@@ -15143,10 +14295,16 @@ HG_PRIVATE na_size_t na_sm_mem_serialize_size(const struct na_mem_handle *mem)
 
 HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *base, void *buf)
 {
-    const struct na_sm_mem *mem = na_sm_mem_of(base);
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
     unsigned char *bytes = (unsigned char *) buf;
-    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
+    uint32_t number;
 
+    na_sm_enter(self);
+    if (mem->slot >= NA_SM_SLOTS && base->segment_count <= NA_SM_MEM_SEGMENTS)
+        na_sm_mem_show(self, mem);
+    number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
+    na_sm_leave(self);
     na_emul_mem_serialize(base, bytes);
     hg_wire_store64(
         bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
@@ -15183,491 +14341,96 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
     return NA_SUCCESS;
 }
 
-/* ==== reach ==== */
-
-#define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
-
-/* Say something about an arena; the lock is held. */
-static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
-    enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
-{
-    struct na_sm_packet packet;
-
-    memset(&packet, 0, sizeof(packet));
-    packet.version = NA_SM_VERSION;
-    packet.kind = (uint8_t) kind;
-    packet.incarnation = addr->base.na_class->incarnation;
-    packet.slot = id;
-    packet.reason = (uint32_t) reason;
-    packet.fds[0] = fd;
-    return na_sm_packet_send(addr->fd, &packet, fd >= 0 ? 1 : 0);
-}
-
-/* ---- The initiator ---- */
-
-/* Ask for an arena, once; the lock is held. */
-static void na_sm_reach_ask(
-    struct na_sm_addr *addr, uint32_t id, struct na_sm_window *window)
-{
-    if (window->state != NA_SM_WINDOW_UNKNOWN ||
-        na_sm_peer_state(addr) != NA_SM_READY)
-        return;
-    if (na_sm_reach_say(addr, NA_SM_ASK, id, NA_SUCCESS, -1) == NA_SUCCESS)
-        window->state = NA_SM_WINDOW_ASKED;
-}
-
-HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
-    uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
-{
-    struct na_sm_window *window;
-    unsigned char *at;
-
-    if (id == 0 || id > NA_SM_ARENAS)
-        return NA_SM_REACH_NEVER;
-    if (HG_UNLIKELY(addr->windows == NULL)) {
-        if (na_sm_peer_state(addr) == NA_SM_READY)
-            addr->windows = (struct na_sm_windows *) hg_mem_calloc(
-                1, sizeof(*addr->windows));
-        if (addr->windows == NULL) /* memory may be there later */
-            return NA_SM_REACH_ASKED;
-    }
-    window = &addr->windows->window[id - 1];
-    if (HG_LIKELY(window->state == NA_SM_WINDOW_OPEN)) {
-        at = na_sm_window_at(window, offset, size, write);
-        if (at == NULL)
-            return NA_SM_REACH_NEVER;
-        *at_p = at;
-        return NA_SM_REACH_HERE;
-    }
-    na_sm_reach_ask(addr, id, window);
-    return window->state == NA_SM_WINDOW_SHUT ? NA_SM_REACH_NEVER
-                                              : NA_SM_REACH_ASKED;
-}
-
-HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
-{
-    bool awaits;
-
-    assert(id <= NA_SM_ARENAS); /* one that was asked for */
-    if (id == 0)
-        return false;
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    awaits = addr->windows != NULL &&
-        addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    return awaits;
-}
-
-HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
-{
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
-        na_sm_peer_state(addr) == NA_SM_READY &&
-        na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
-        atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-}
-
-/* What came of an ASK for the permit. */
-static const char *na_sm_reach_permitted(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    bool asked;
-
-    na_sm_enter(self);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
-    if (asked)
-        atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (asked)
-        na_sm_peer_resume(self);
-    na_sm_peer_unlock(self);
-    return asked ? NULL : "sm_arena_stray";
-}
-
-/* Takes the answer to an ASK. Returns the counter to raise, or NULL. */
-static const char *na_sm_reach_granted(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    uint32_t id = packet->slot;
-    struct na_sm_window *window;
-
-    assert(id != 0);
-    if (id > NA_SM_ARENAS || addr->windows == NULL)
-        return "sm_arena_stray";
-    window = &addr->windows->window[id - 1];
-    if (window->state != NA_SM_WINDOW_ASKED || packet->fd_count > 1)
-        return "sm_arena_stray";
-    if (packet->fd_count == 1)
-        return na_sm_window_open(window, packet->fds[0]) == NA_PROTOCOL_ERROR
-            ? "sm_arena_stray"
-            : NULL;
-    window->state =
-        packet->reason == NA_AGAIN ? NA_SM_WINDOW_UNKNOWN : NA_SM_WINDOW_SHUT;
-    return NULL;
-}
-
-/* ---- The owner ---- */
-
-/* Answer an ASK; what to count. Who does not read what we say has no answer:
- * the socket has room for all that an honest peer asks for. */
-static const char *na_sm_reach_grant(
-    struct na_sm_class *self, struct na_sm_addr *addr, uint32_t id)
-{
-    int fd = na_sm_arena_fd(self->arenas, id);
-    uint64_t bit = UINT64_C(1) << (id - 1) % 64;
-    na_return_t ret;
-
-    if (fd >= 0 && (addr->granted & bit) != 0)
-        return "sm_arena_refused";
-    if (fd < 0) {
-        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_NOENTRY, -1);
-        return "sm_arena_refused";
-    }
-    ret = na_sm_reach_say(addr, NA_SM_GRANT, id, NA_SUCCESS, fd);
-    /* As many descriptors are under way as may be. */
-    if (ret == NA_AGAIN)
-        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_AGAIN, -1);
-    if (ret != NA_SUCCESS)
-        return "sm_arena_refused";
-    addr->granted |= bit;
-    return "sm_arena_granted";
-}
-
-/* Whether the file of Yama says that a process may let others in. */
-static bool na_sm_reach_may_open(const char *path)
-{
-    char text[4];
-
-    return na_sm_read_text(path, text, sizeof(text)) &&
-        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
-}
-
-/* Let the processes of our user read our memory, once, where only those may
- * whom a process lets in. */
-static void na_sm_reach_open_up(void)
-{
-    static _Atomic bool done;
-
-    if (atomic_exchange(&done, true) || !na_sm_reach_may_open(NA_SM_REACH_YAMA))
-        return;
-    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
-        hg_log_info("sm",
-            "all processes of this user may read this one's memory now "
-            "(PR_SET_PTRACER), for peers that move bulk data");
-}
-
-/* Answer an ASK for the permit: from now on check the hazard words of the peer,
- * then grant it. */
-static const char *na_sm_reach_admit(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    bool first;
-
-    if (self->rma_mode == NA_SM_RMA_VM)
-        na_sm_reach_open_up();
-    na_sm_enter(self);
-    first = hg_list_is_empty(&addr->mover);
-    if (first)
-        hg_list_push(&self->movers, &addr->mover);
-    na_sm_leave(self);
-    if (!first)
-        return "sm_arena_refused";
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    return "sm_rma_permits";
-}
-
-/* A packet about an arena. */
-static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    const char *counter = "sm_arena_stray";
-
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (packet->kind == NA_SM_ASK)
-        counter = na_sm_reach_grant(self, addr, packet->slot);
-    else if (packet->kind == NA_SM_GRANT)
-        counter = na_sm_reach_granted(addr, packet);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (packet->kind == NA_SM_GRANT) {
-        na_sm_enter(self);
-        na_sm_peer_resume(self);
-        na_sm_peer_unlock(self);
-    }
-    return counter;
-}
-
-HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    const char *counter;
-
-    if (packet->slot == 0 && packet->kind == NA_SM_ASK)
-        counter = na_sm_reach_admit(self, addr);
-    else if (packet->slot == 0 && packet->kind == NA_SM_GRANT)
-        counter = na_sm_reach_permitted(self, addr);
-    else
-        counter = na_sm_reach_hear_arena(self, addr, packet);
-    if (counter != NULL)
-        self->base.core->count(&self->base, counter, 1);
-}
-
-/* ==== rma ==== */
-
-#define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
-#define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
-#define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
-
-/* Hold of a pair, for one piece: it is neither unmapped nor said goodbye to. */
-struct na_sm_touch {
-    struct na_sm_addr *addr;
-    const struct na_sm_public *owner;
-    _Atomic uint64_t *hazard;
-    const struct na_sm_control *theirs; /* of the other direction, or NULL */
-    unsigned bit;                       /* of addr->touching */
-    struct na_sm_told told; /* about the memory, while that is named */
-};
-
-/* ---- Life ---- */
-
-HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
-{
-    struct na_class_core *core = na_class_core_of(&self->base);
-    const char *mode = getenv("HG_SM_RMA");
-    na_return_t ret;
-
-    self->rma_mode = NA_SM_RMA_AUTO;
-    if (mode != NULL && strcmp(mode, "vm") == 0) {
-        self->rma_mode = NA_SM_RMA_VM;
-    } else if (mode != NULL && strcmp(mode, "copy") == 0) {
-        self->rma_mode = NA_SM_RMA_COPY;
-    } else if (mode != NULL && strcmp(mode, "map") == 0) {
-        self->rma_mode = NA_SM_RMA_MAP;
-    } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0) {
-        hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
-        return NA_INVALID_ARG;
-    }
-    self->rma_vm = na_class_counter(core, "sm_rma_vm");
-    self->rma_calls = na_class_counter(core, "sm_rma_calls");
-    self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
-    hg_list_init(&self->transfers);
-    hg_list_init(&self->unmet);
-    ret = na_sm_mem_init(self);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = hg_lock_cond_init(&self->moved);
-    if (ret != NA_SUCCESS)
-        na_sm_mem_fini(self);
-    return ret;
-}
-
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
-{
-    if (self->slots_used == NULL) /* it never began */
-        return;
-    assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
-    assert(hg_list_is_empty(&self->unmet));
-    pthread_cond_destroy(&self->moved);
-    na_sm_mem_fini(self);
-}
-
-/* ---- Hold of a pair ---- */
-
-/* The last to leave lets a goodbye leave. */
-static void na_sm_rma_leave(
-    struct na_sm_class *self, const struct na_sm_touch *touch)
-{
-    struct na_sm_addr *addr = touch->addr;
-
-    if (atomic_fetch_and(&addr->touching, ~touch->bit) != touch->bit ||
-        HG_LIKELY(!atomic_load(&addr->waiting)))
-        return;
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (addr->slot < NA_SM_PEERS)
-        na_sm_hint_set(self->hints, addr->slot);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    self->base.core->wake(&self->base);
-}
-
-/* A transfer wants a peer that is not connected: dial it. NA_AGAIN: it is being
- * dialled; NA_OPNOTSUPPORT: its connection is ending. */
-static na_return_t na_sm_rma_dial(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    enum na_sm_state state;
-
-    na_sm_enter(self);
-    if (na_sm_peer_state(addr) == NA_SM_IDLE)
-        na_sm_peer_dial(self, addr);
-    state = na_sm_peer_state(addr);
-    na_sm_peer_unlock(self);
-    return state == NA_SM_DIALLING || state == NA_SM_READY ? NA_AGAIN
-                                                           : NA_OPNOTSUPPORT;
-}
-
-/* NA_AGAIN: as many pieces as can be are under way, or the peer is dialled, or
- * asked for its permit; NA_OPNOTSUPPORT: its connection is ending. The thread
- * that ends a connection changes its state and then looks at the bits; we do it
- * in the reverse order, so one of the two sees the other. */
-static na_return_t na_sm_rma_pin(struct na_sm_class *self,
-    struct na_sm_addr *addr, struct na_sm_touch *touch)
-{
-    const unsigned all = (1u << NA_SM_HAZARDS) - 1;
-    bool own = addr->base.self != NA_FALSE;
-    unsigned taken = atomic_load(&addr->touching);
-    unsigned i;
-
-    do {
-        if (taken == all)
-            return NA_AGAIN;
-        i = (unsigned) __builtin_ctz(~taken);
-    } while (!atomic_compare_exchange_weak(
-        &addr->touching, &taken, taken | 1u << i));
-    touch->addr = addr;
-    touch->bit = 1u << i;
-    if (!own && atomic_load(&addr->state) != NA_SM_READY) {
-        na_sm_rma_leave(self, touch);
-        return na_sm_rma_dial(self, addr);
-    }
-    if (!own && HG_UNLIKELY(atomic_load(&addr->permit) != NA_SM_PERMIT_HERE)) {
-        na_sm_reach_permit(addr);
-        na_sm_rma_leave(self, touch);
-        return NA_AGAIN;
-    }
-    touch->owner = own ? self->public_page : addr->peer_public;
-    touch->hazard = own
-        ? &self->own_hazards[i]
-        : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
-    touch->theirs = own ? NULL : &addr->shared->control[addr->dialled ? 1 : 0];
-    return NA_SUCCESS;
-}
-
-static void na_sm_rma_unpin(
-    struct na_sm_class *self, const struct na_sm_touch *touch)
-{
-    atomic_store(touch->hazard, 0);
-    na_sm_rma_leave(self, touch);
-}
-
-/* Whether an operation may use memory so, by what its owner tells. */
-static na_return_t na_sm_rma_judge(
-    const struct na_sm_told *told, const struct na_op *op)
-{
-    unsigned needed =
-        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
-
-    if ((told->flags & needed) == 0)
-        return NA_PERMISSION;
-    if (op->remote_offset > told->size ||
-        op->size > told->size - op->remote_offset)
-        return NA_OVERFLOW;
-    return NA_SUCCESS;
-}
-
-/* Publish the key of an operation's memory, then read its slot.
- * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
- * the memory is not registered; or as above. */
-static na_return_t na_sm_rma_find(
-    struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
-{
-    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    na_return_t ret = NA_NOENTRY;
-
-    atomic_store(touch->hazard, mem->base.key);
-    if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
-        return NA_OPNOTSUPPORT;
-    if (na_sm_slot_read(
-            &touch->owner->slots[mem->slot], mem->mark, &touch->told))
-        ret = na_sm_rma_judge(&touch->told, op);
-    if (HG_LIKELY(ret == NA_SUCCESS))
-        return NA_SUCCESS;
-    self->base.core->count(&self->base, "rma_refused", 1);
-    hg_log_debug("rma", "a transfer was refused: %s", NA_Error_to_string(ret));
-    return ret;
-}
-
 /* ---- The kernel's copy ---- */
 
-/* Whether the pair's socket lives, and so the process of that number is the
- * peer. */
-static bool na_sm_rma_lives(const struct na_sm_touch *touch)
+static void na_sm_rma_copy_begins(struct na_sm_touch *touch)
 {
-    return !na_sm_peer_has_ended(touch->addr);
+    assert(touch->addr->copies != 0);
+    if (touch->leaves)
+        touch->depth = hg_leave_all(na_sm_lock(touch->self));
+}
+
+static void na_sm_rma_copy_ends(const struct na_sm_touch *touch)
+{
+    if (touch->leaves)
+        hg_enter_again(na_sm_lock(touch->self), touch->depth);
 }
 
 /* The kernel will not, or the peer is not who it is taken for: from now on, by
  * frames. */
-static na_return_t na_sm_rma_deny(
-    const struct na_sm_touch *touch, const char *why)
+static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
 {
-    struct na_sm_addr *addr = touch->addr;
-
-    if (atomic_exchange(&addr->vm, NA_SM_VM_DENIED) != NA_SM_VM_DENIED)
+    if (addr->vm != NA_SM_VM_DENIED)
         hg_log_info("sm",
             "the memory of process %ld cannot be reached (%s): its data is "
             "copied through the rings",
             (long) addr->pid, why);
+    addr->vm = NA_SM_VM_DENIED;
     return NA_OPNOTSUPPORT;
 }
 
 /* A call failed: another way is to be taken, for the peer or for this memory
  * only. */
-static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
+static na_return_t na_sm_rma_failed(struct na_sm_addr *addr, int error)
 {
-    bool works = atomic_load(&touch->addr->vm) == NA_SM_VM_WORKS;
-
-    if (error == EPERM || error == ENOSYS || (error == ESRCH && !works))
-        return na_sm_rma_deny(touch, strerror(error));
+    if (error == EPERM || error == ENOSYS ||
+        (error == ESRCH && addr->vm != NA_SM_VM_WORKS))
+        return na_sm_rma_deny(addr, strerror(error));
     return NA_OPNOTSUPPORT;
 }
 
 /* Read `size` bytes and, behind them, the witness; a partial read fails. Both
  * vectors have a free element at the end. */
-static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
+static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t size)
 {
     struct na_sm_addr *addr = touch->addr;
-    uint64_t place = atomic_load(&touch->owner->witness);
+    uint64_t place = atomic_load(&addr->peer_public->witness);
     uint64_t word = 0;
     na_return_t ret;
     ssize_t moved;
     bool works;
+    int error;
 
     local[local_count].iov_base = &word;
     local[local_count].iov_len = sizeof(word);
     remote[remote_count].iov_base = (void *) (uintptr_t) place;
     remote[remote_count].iov_len = sizeof(word);
+    na_sm_rma_copy_begins(touch);
     moved = process_vm_readv(
         addr->pid, local, local_count + 1, remote, remote_count + 1, 0);
+    error = errno;
+    na_sm_rma_copy_ends(touch);
     if (moved < 0)
-        return na_sm_rma_failed(touch, errno);
+        return na_sm_rma_failed(addr, error);
     if ((na_size_t) moved != size + sizeof(word))
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    works = atomic_load(&addr->vm) == NA_SM_VM_WORKS;
-    ret = na_sm_rma_deny(touch, "its number is another process's");
+    works = addr->vm == NA_SM_VM_WORKS;
+    ret = na_sm_rma_deny(addr, "its number is another process's");
     return works ? NA_DISCONNECT : ret;
 }
 
 /* Write *size bytes; sets how many it did. */
-static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
+static na_return_t na_sm_rma_write(struct na_sm_touch *touch,
     const struct iovec *local, size_t local_count, const struct iovec *remote,
     size_t remote_count, na_size_t *size)
 {
     ssize_t moved;
+    int error;
 
-    if (!na_sm_rma_lives(touch))
+    if (na_sm_peer_has_ended(touch->addr))
         return NA_OPNOTSUPPORT;
+    na_sm_rma_copy_begins(touch);
     moved = process_vm_writev(
         touch->addr->pid, local, local_count, remote, remote_count, 0);
+    error = errno;
+    na_sm_rma_copy_ends(touch);
     if (moved < 0)
-        return na_sm_rma_failed(touch, errno);
-    if (!na_sm_rma_lives(touch))
+        return na_sm_rma_failed(touch->addr, error);
+    if (na_sm_peer_has_ended(touch->addr))
         return NA_DISCONNECT;
     assert(moved > 0 && (na_size_t) moved <= *size);
     *size = (na_size_t) moved;
@@ -15675,68 +14438,39 @@ static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
 }
 
 /* The first use of a connection: is it who it is taken for? */
-static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
+static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
     na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
 
     if (ret == NA_SUCCESS)
-        atomic_store(&touch->addr->vm, NA_SM_VM_WORKS);
+        touch->addr->vm = NA_SM_VM_WORKS;
     else
-        (void) na_sm_rma_deny(touch, "it is not as it says");
+        (void) na_sm_rma_deny(touch->addr, "it is not as it says");
     return ret;
 }
 
 /* ---- Descriptions ---- */
 
-/* Lay down what was fetched, which is in order, unless another thread has.
- * NA_AGAIN: another one is at it. Without a lock, since whoever ends the
- * connection holds the class's while it waits for us. */
-static na_return_t na_sm_rma_lay_down(struct na_sm_mem *mem,
-    const struct na_sm_told *told, struct na_segment *segments,
-    na_offset_t *starts)
-{
-    int state = NA_SM_MEM_UNKNOWN;
-
-    if (atomic_compare_exchange_strong(
-            &mem->known, &state, NA_SM_MEM_LEARNING)) {
-        mem->base.segments = segments;
-        mem->base.segment_count = told->count;
-        mem->described = told->size;
-        na_mem_core_of(&mem->base)->starts = starts;
-        atomic_store(&mem->known, NA_SM_MEM_KNOWN);
-        return NA_SUCCESS;
-    }
-    hg_mem_free(segments);
-    hg_mem_free(starts);
-    return state == NA_SM_MEM_KNOWN ? NA_SUCCESS : NA_AGAIN;
-}
-
-/* Check what was fetched, and lay it down in the handle. Takes both arrays. */
-static na_return_t na_sm_rma_learn(struct na_sm_class *self,
-    struct na_sm_mem *mem, const struct na_sm_told *told,
-    struct na_segment *segments, na_offset_t *starts)
+/* Check segments that were fetched, and compute where they start. */
+static bool na_sm_rma_check(const struct na_sm_told *told,
+    const struct na_segment *segments, na_offset_t *starts)
 {
     na_size_t total = 0;
     uint32_t i;
 
     for (i = 0; i < told->count; i++) {
         if (segments[i].size > told->size - total)
-            break;
+            return false;
         starts[i] = total;
         total += segments[i].size;
     }
-    if (i == told->count && total == told->size)
-        return na_sm_rma_lay_down(mem, told, segments, starts);
-    hg_mem_free(segments);
-    hg_mem_free(starts);
-    self->base.core->count(&self->base, "rma_malformed", 1);
-    return NA_PROTOCOL_ERROR;
+    return total == told->size;
 }
 
 /* Fetch the segments of a peer's memory. */
-static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
-    const struct na_sm_touch *touch, struct na_sm_mem *mem)
+static na_return_t na_sm_rma_fetch(
+    struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
     uint32_t count = touch->told.count;
     size_t size = count * sizeof(struct na_segment);
@@ -15757,8 +14491,19 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
-    if (ret == NA_SUCCESS)
-        return na_sm_rma_learn(self, mem, &touch->told, segments, starts);
+    if (ret == NA_SUCCESS && !na_sm_rma_check(&touch->told, segments, starts)) {
+        touch->self->base.core->count(&touch->self->base, "rma_malformed", 1);
+        ret = NA_PROTOCOL_ERROR;
+    }
+    /* Another thread may have fetched them meanwhile. */
+    if (ret == NA_SUCCESS && !mem->known) {
+        mem->base.segments = segments;
+        mem->base.segment_count = count;
+        mem->described = touch->told.size;
+        na_mem_core_of(&mem->base)->starts = starts;
+        mem->known = true;
+        return NA_SUCCESS;
+    }
     hg_mem_free(segments);
     hg_mem_free(starts);
     return ret;
@@ -15806,8 +14551,8 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 }
 
 /* One call of the kernel for as much as fits, up to `size`. */
-static na_return_t na_sm_rma_move(struct na_sm_class *self,
-    const struct na_sm_touch *touch, struct na_op *op, na_size_t size)
+static na_return_t na_sm_rma_move(
+    struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
     struct iovec local[NA_SM_RMA_VECTOR + 1];
@@ -15833,8 +14578,8 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
         : na_sm_rma_read(touch, local, local_count, remote, remote_count, size);
     if (ret != NA_SUCCESS)
         return ret;
-    na_counter_add(self->rma_calls, 1);
-    na_counter_add(self->rma_vm, size);
+    na_counter_add(touch->self->rma_calls, 1);
+    na_counter_add(touch->self->rma_vm, size);
     na_sm_rma_progress(op, size);
     if (op->size == 0) /* the cursors are not needed any more */
         return NA_SUCCESS;
@@ -15845,31 +14590,30 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
 }
 
 /* Copy up to a piece to or from the peer's arena. NA_OPNOTSUPPORT: the memory
- * is not in one, or that is not mapped; NA_AGAIN: it is to be waited for. */
-static na_return_t na_sm_rma_map(
-    struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
+ * is not in one, or that is not mapped. */
+static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
+    const struct na_sm_told *told = &touch->told;
     struct na_sm_op *rma = na_sm_op_of(op);
-    struct na_sm_addr *addr = touch->addr;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
+    uint64_t offset = told->arena_offset + op->remote_offset;
     bool put = op->type == NA_CB_PUT;
-    unsigned char *remote = NULL;
-    enum na_sm_reach reach;
+    unsigned arena = told->arena;
+    unsigned char *remote;
     na_size_t left = size;
 
-    if (touch->told.arena == 0 || addr->base.self ||
-        self->rma_mode == NA_SM_RMA_VM)
+    if (arena >= NA_SM_ARENAS || touch->addr->peer_arena[arena] == NULL ||
+        touch->self->rma_mode == NA_SM_RMA_VM ||
+        told->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
+        size > NA_SM_ARENA_SIZE - offset ||
+        (put && arena == NA_SM_ARENA_READ_ONLY) ||
+        !na_sm_arena_open(touch->addr->peer_arena[arena],
+            &touch->addr->peer_open[arena], (size_t) (offset + size),
+            arena == NA_SM_ARENA_READ_ONLY ? PROT_READ
+                                           : PROT_READ | PROT_WRITE))
         return NA_OPNOTSUPPORT;
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    reach = na_sm_reach(addr, touch->told.arena,
-        touch->told.arena_offset + op->remote_offset, size, put, &remote);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
-        rma->awaits = touch->told.arena;
-        return NA_AGAIN;
-    }
-    if (reach != NA_SM_REACH_HERE)
-        return NA_OPNOTSUPPORT;
+    remote = touch->addr->peer_arena[arena] + offset;
+    na_sm_rma_copy_begins(touch);
     while (left > 0) {
         na_size_t run;
         char *local = na_cursor_run(&rma->local, left, &run);
@@ -15882,63 +14626,110 @@ static na_return_t na_sm_rma_map(
         remote += run;
         left -= run;
     }
-    na_counter_add(self->rma_mapped, size);
+    na_sm_rma_copy_ends(touch);
+    na_counter_add(touch->self->rma_mapped, size);
     rma->aimed = false; /* the remote cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
 /* Have the kernel move up to a piece. */
-static na_return_t na_sm_rma_work(
-    struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
+static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    int vm = atomic_load(&touch->addr->vm);
     na_size_t left = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     na_size_t end = op->size - left;
     na_return_t ret = NA_SUCCESS;
 
-    if (vm == NA_SM_VM_DENIED || touch->told.width != sizeof(void *))
+    if (touch->addr->vm == NA_SM_VM_DENIED ||
+        touch->told.width != sizeof(void *))
         return NA_OPNOTSUPPORT;
-    if (HG_UNLIKELY(vm != NA_SM_VM_WORKS))
+    if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && touch->told.count != 1 && !rma->aimed) {
-        if (atomic_load(&mem->known) != NA_SM_MEM_KNOWN)
-            ret = na_sm_rma_fetch(self, touch, mem);
+        if (!mem->known)
+            ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
         rma->aimed = ret == NA_SUCCESS;
         if (rma->aimed)
             na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
-    while (ret == NA_SUCCESS && op->size > end) {
-        ret = na_sm_rma_move(self, touch, op, op->size - end);
-    }
+    while (ret == NA_SUCCESS && op->size > end)
+        ret = na_sm_rma_move(touch, op, op->size - end);
     return ret;
 }
 
-/* Move up to a piece of an operation. NA_AGAIN: not now; NA_OPNOTSUPPORT: what
- * is left is for the emulation, which also knows what to do with a peer that
- * is going or gone. */
-static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
+/* Whether an operation may use memory so, by what its owner tells. */
+static na_return_t na_sm_rma_judge(
+    const struct na_sm_told *told, const struct na_op *op)
 {
-    struct na_sm_touch touch;
-    na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
+    unsigned needed =
+        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
 
-    na_sm_op_of(op)->awaits = 0;
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret =
-        na_sm_mem_of(op->remote)->owner == atomic_load(&touch.addr->incarnation)
-        ? na_sm_rma_find(self, &touch, op)
-        : NA_OPNOTSUPPORT;
+    if ((told->flags & needed) == 0)
+        return NA_PERMISSION;
+    if (op->remote_offset > told->size ||
+        op->size > told->size - op->remote_offset)
+        return NA_OVERFLOW;
+    return NA_SUCCESS;
+}
+
+/* Read the slot of an operation's memory, whose key is published.
+ * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
+ * the memory is not registered; or as above. */
+static na_return_t na_sm_rma_find(
+    struct na_sm_touch *touch, const struct na_op *op)
+{
+    struct na_sm_class *self = touch->self;
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    na_return_t ret = NA_NOENTRY;
+
+    if (HG_UNLIKELY(atomic_load(&na_sm_theirs(touch->addr)->over) != 0))
+        return NA_OPNOTSUPPORT;
+    if (na_sm_slot_read(&touch->addr->peer_public->slots[mem->slot], mem->mark,
+            &touch->told))
+        ret = na_sm_rma_judge(&touch->told, op);
+    if (HG_LIKELY(ret == NA_SUCCESS))
+        return NA_SUCCESS;
+    self->base.core->count(&self->base, "rma_refused", 1);
+    hg_log_debug("rma", "a transfer was refused: %s", NA_Error_to_string(ret));
+    return ret;
+}
+
+/* Move up to a piece of an operation. With `leaves` the lock is left during a
+ * copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: what is left is
+ * for the emulation, which also knows what to do with a peer that is going or
+ * gone. */
+static na_return_t na_sm_rma_piece(
+    struct na_sm_class *self, struct na_op *op, bool leaves)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    unsigned word = (unsigned) __builtin_ctz(~addr->copies);
+    struct na_sm_touch touch;
+    na_return_t ret;
+
+    if (addr->state != NA_SM_READY || word >= NA_SM_HAZARDS)
+        return NA_AGAIN;
+    if (mem->owner != atomic_load(&addr->incarnation))
+        return NA_OPNOTSUPPORT;
+    assert(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
+    touch.self = self;
+    touch.addr = addr;
+    touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
+    addr->copies |= 1u << word;
+    atomic_store(&na_sm_ours(addr)->hazard[word], mem->base.key);
+    ret = na_sm_rma_find(&touch, op);
     if (ret == NA_SUCCESS && op->size > 0) {
-        ret = na_sm_rma_map(self, &touch, op);
+        ret = na_sm_rma_map(&touch, op);
         if (ret == NA_OPNOTSUPPORT)
-            ret = na_sm_rma_work(self, &touch, op);
+            ret = na_sm_rma_work(&touch, op);
     }
-    na_sm_rma_unpin(self, &touch);
+    atomic_store_explicit(
+        &na_sm_ours(addr)->hazard[word], 0, memory_order_release);
+    addr->copies &= ~(1u << word);
     return ret;
 }
 
@@ -15950,19 +14741,18 @@ static bool na_sm_rma_is_direct(
 {
     const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    uint64_t owner =
-        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+    uint64_t owner = atomic_load(&addr->incarnation);
 
     /* Of an address that was never connected nothing is known yet. */
-    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
-        (mem->owner == owner || owner == 0);
+    return self->rma_mode != NA_SM_RMA_COPY && !addr->base.self &&
+        mem->slot < NA_SM_SLOTS && (mem->owner == owner || owner == 0);
 }
 
 /* The emulation moves the rest. */
 static na_return_t na_sm_rma_hand_over(
     struct na_sm_class *self, struct na_op *op)
 {
-    if (self->rma_mode == NA_SM_RMA_VM) {
+    if (self->rma_mode == NA_SM_RMA_VM && !op->addr->self) {
         hg_log_error("sm",
             "HG_SM_RMA=vm, but the memory of %s cannot be reached so",
             op->addr->name != NULL ? op->addr->name : "a peer");
@@ -15971,200 +14761,143 @@ static na_return_t na_sm_rma_hand_over(
     return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
 }
 
-/* Have it wait, for its turn or for what comes before; the class lock is held,
- * so that nobody who ends that wait is missed. */
-static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
+/* Go on with an operation after a piece of it. An error: it could not be handed
+ * over, and is not completed. */
+static na_return_t na_sm_rma_settle(
+    struct na_sm_class *self, struct na_op *op, na_return_t ret)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool asked = na_sm_peer_state(addr) == NA_SM_DIALLING ||
-        (na_sm_peer_state(addr) == NA_SM_READY &&
-            (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
-                na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits)));
 
-    na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
-    if (!asked)
-        atomic_store_explicit(&self->moves, true, memory_order_relaxed);
-}
-
-static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
-{
-    na_sm_enter(self);
-    na_sm_rma_enlist(self, op);
-    na_sm_peer_unlock(self);
+    if (ret == NA_AGAIN && addr->state == NA_SM_READY) {
+        na_sm_op_push(&self->transfers, op);
+        return NA_SUCCESS;
+    }
+    if (ret == NA_AGAIN &&
+        na_sm_flow_queue(self, addr, op) == NA_AGAIN) /* for a connection */
+        return NA_SUCCESS;
+    if (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT)
+        return na_sm_rma_hand_over(self, op);
+    self->base.core->complete(op, ret);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
+    bool inside = hg_is_inside(na_sm_lock(self));
     na_return_t ret = NA_AGAIN;
 
     if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return na_sm_peer_forked(self);
-    if (!na_sm_rma_is_direct(self, op))
-        return na_sm_rma_hand_over(self, op);
-    na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
-    na_sm_op_of(op)->aimed = false;
-    na_sm_op_of(op)->awaits = 0;
-    if (op->size <= NA_SM_RMA_AT_ONCE)
-        ret = na_sm_rma_piece(self, op);
-    if (ret == NA_OPNOTSUPPORT)
-        return na_sm_rma_hand_over(self, op);
-    if (ret == NA_AGAIN)
-        na_sm_rma_queue(self, op);
-    else
-        self->base.core->complete(op, ret);
-    return NA_SUCCESS;
+    na_sm_enter(self);
+    if (na_sm_rma_is_direct(self, op)) {
+        na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
+        na_sm_op_of(op)->aimed = false;
+        if (op->size <= NA_SM_RMA_AT_ONCE)
+            ret = na_sm_rma_piece(self, op, !inside);
+    } else {
+        ret = NA_OPNOTSUPPORT;
+    }
+    ret = na_sm_rma_settle(self, op, ret);
+    na_sm_leave(self);
+    return ret;
 }
 
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
+    bool inside = hg_is_inside(na_sm_lock(self));
     struct na_sm_op rma;
-    na_return_t ret;
+    na_return_t ret = NA_AGAIN;
 
-    if (op->size > NA_SM_RMA_AT_ONCE || !na_sm_rma_is_direct(self, op) ||
+    if (op->size > NA_SM_RMA_AT_ONCE ||
         HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return NA_AGAIN;
-    rma.base = *op;
-    rma.held = false;
-    rma.aimed = false;
-    rma.awaits = 0;
-    na_cursor_init(&rma.local, op->local, op->local_offset);
-    ret = na_sm_rma_piece(self, &rma.base);
+    na_sm_enter(self);
+    if (na_sm_rma_is_direct(self, op)) {
+        rma.base = *op;
+        rma.held = false;
+        rma.aimed = false;
+        na_cursor_init(&rma.local, op->local, op->local_offset);
+        ret = na_sm_rma_piece(self, &rma.base, !inside);
+    }
+    na_sm_leave(self);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
 
 HG_PRIVATE bool na_sm_rma_cancel_running(
-    struct na_sm_class *self, uint64_t op_id)
+    struct na_sm_class *self, const struct na_op *op, uint64_t op_id)
 {
-    if (self->moving == NULL || self->moving_id != op_id)
+    if (self->moving != op || self->base.core->op_id(op) != op_id)
         return false;
     self->moving_canceled = true;
     return true;
 }
 
-/* The operation whose turn it is, which runs from here on, or NULL. */
-static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
-{
-    struct na_op *op;
-
-    /* Who raises the mark wakes whoever sleeps, or polls itself. */
-    if (!atomic_load_explicit(&self->moves, memory_order_relaxed))
-        return NULL;
-    na_sm_enter(self);
-    assert(self->moving == NULL);
-    op = na_sm_op_pop(&self->transfers);
-    if (op != NULL) {
-        self->moving = op;
-        self->moving_id = *id_p = self->base.core->op_id(op);
-        self->moving_canceled = false;
-    }
-    atomic_store_explicit(&self->moves, !hg_list_is_empty(&self->transfers),
-        memory_order_relaxed);
-    na_sm_leave(self);
-    return op;
-}
-
-/* It runs no more; unless it is `gone` it waits for its next turn. Whether it
- * was to be canceled meanwhile, and so does not. */
-static bool na_sm_rma_pause(
-    struct na_sm_class *self, struct na_op *op, bool gone)
-{
-    bool canceled;
-
-    na_sm_enter(self);
-    canceled = self->moving_canceled;
-    if (!gone && !canceled)
-        na_sm_rma_enlist(self, op);
-    self->moving = NULL;
-    pthread_cond_broadcast(&self->moved);
-    na_sm_leave(self);
-    return canceled;
-}
-
 HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 {
-    uint64_t id = 0;
-    struct na_op *op = na_sm_rma_next(self, &id);
-    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
-    unsigned depth;
-    bool handed = false;
+    struct na_op *op;
     na_return_t ret;
 
-    if (op == NULL)
+    if (hg_list_is_empty(&self->transfers))
         return 0;
-    depth = hg_leave_all(lock); /* others need not wait for the copy */
-    ret = na_sm_rma_piece(self, op);
-    hg_enter_again(lock, depth);
+    op = HG_CONTAINER_OF(self->transfers.next, struct na_op, link);
+    na_sm_op_remove(op);
+    self->moving = op;
+    self->moving_canceled = false;
+    ret = na_sm_rma_piece(self, op, true);
+    self->moving = NULL;
     if (ret == NA_SUCCESS && op->size > 0)
         ret = NA_AGAIN;
-    /* It runs until the emulation has it: whoever looks for it now waits, and
-     * finds it there. */
-    if (ret == NA_OPNOTSUPPORT) {
-        ret = na_sm_rma_hand_over(self, op);
-        handed = ret == NA_SUCCESS;
-    }
-    if (!na_sm_rma_pause(self, op, ret != NA_AGAIN)) {
-        if (ret != NA_AGAIN && !handed)
-            self->base.core->complete(op, ret);
-    } else if (handed) {
-        (void) na_emul_cancel(op, id);
-    } else {
-        self->base.core->complete(op, ret == NA_AGAIN ? NA_CANCELED : ret);
-    }
+    if (self->moving_canceled && (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT))
+        ret = NA_CANCELED;
+    ret = na_sm_rma_settle(self, op, ret);
+    if (ret != NA_SUCCESS)
+        self->base.core->complete(op, ret);
     return 1;
 }
 
 /* ---- Ends from outside ---- */
 
-/* Whether an operation has that context, or that local memory; either may be
- * NULL. */
-static bool na_sm_rma_is_of(const struct na_op *op,
-    const struct na_context *context, const struct na_mem_handle *mem)
-{
-    return op->context == context || op->local == mem;
-}
-
-/* Move what is theirs from one list to another; the class lock is held. */
-static void na_sm_rma_take(struct na_link *to, struct na_link *from,
+/* End those of a list with NA_CANCELED that have that context, or that local
+ * memory. */
+static void na_sm_rma_cancel(struct na_sm_class *self, struct na_link *list,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
     struct na_link *link, *next;
 
-    for (link = from->next; link != from; link = next) {
+    for (link = list->next; link != list; link = next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
         next = link->next;
-        if (na_sm_rma_is_of(op, context, mem)) {
-            hg_list_remove(link);
-            na_sm_op_of(op)->held = false;
-            hg_list_push(to, link);
+        if ((op->type == NA_CB_PUT || op->type == NA_CB_GET) &&
+            (op->context == context || op->local == mem)) {
+            na_sm_op_remove(op);
+            self->base.core->complete(op, NA_CANCELED);
         }
     }
 }
 
-/* End what is queued of them with NA_CANCELED, and wait for the piece under
- * way, after which it ends so, too. */
+/* End what waits of them, and wait for the piece under way, after which it ends
+ * so, too. Either may be NULL. */
 static void na_sm_rma_end(struct na_sm_class *self,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
-    struct na_link canceled;
+    struct na_link *link;
 
-    hg_list_init(&canceled);
     na_sm_enter(self);
-    if (self->moving != NULL && na_sm_rma_is_of(self->moving, context, mem)) {
-        const struct na_op *op = self->moving;
-
+    while (self->moving != NULL &&
+        (self->moving->context == context || self->moving->local == mem)) {
         self->moving_canceled = true;
-        while (self->moving == op)
-            (void) hg_monitor_wait_until(na_class_core_of(&self->base)->lock,
-                &self->moved, HG_CLOCK_NEVER);
+        na_sm_nap(self);
     }
-    na_sm_rma_take(&canceled, &self->transfers, context, mem);
-    na_sm_rma_take(&canceled, &self->unmet, context, mem);
+    na_sm_rma_cancel(self, &self->transfers, context, mem);
+    for (link = self->addrs.next; link != &self->addrs; link = link->next)
+        na_sm_rma_cancel(self,
+            &HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends, context,
+            mem);
     na_sm_leave(self);
-    na_sm_peer_complete(self, &canceled, NA_CANCELED);
 }
 
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
@@ -16188,14 +14921,12 @@ HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
  * sm: the transport between the processes of one node, through shared memory.
  *
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
- * processes that share a folder but no network namespace. Rooms: sm_ring (the
- * records of one direction), sm_page (memory that is shared, and what every
- * class shows), sm_arena (memory for peers to map), sm_window (theirs, mapped
- * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
- * life), sm_mem (registered memory), sm_reach (how leave to touch it, and
- * arenas, are asked for), sm_flow (what passes between two), sm_rma (how memory
- * is moved), sm_door (how it begins), and this one: the class, its wheel and
- * its sleep, and the table of slots.
+ * processes that share a folder but no network namespace. Modules: ring (the
+ * records of one direction), memory (what processes share, and how it is
+ * allocated), meet (names, sockets, credentials), peer (addresses, and how a
+ * connection begins and ends), flow (what passes between two), rma (registered
+ * memory, and how it is moved), and this one: the class, its progress and its
+ * sleep, and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and
@@ -16237,7 +14968,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
  * sm: see sm.h.
  *
  * Locking: na_sm_live_lock, outside every other one, guards the list of the
- * process's classes; see sm_peer.h for the rest.
+ * process's classes; see peer.h for the rest.
  */
 /* #include "sm/sm.h" */
 
@@ -16332,7 +15063,6 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
         na_sm_close_fd(&self->bell_fd);
-        na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
@@ -16384,7 +15114,6 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     self->epoll_fd = -1;
     self->timer_fd = -1;
     self->bell_fd = -1;
-    self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
@@ -16400,16 +15129,15 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     return na_loop_init(&self->loop);
 }
 
-/* Memory and descriptors. The class lock is held, so that a child of fork finds
- * them. */
+/* Memory and descriptors. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
     void *hints = NULL;
     na_return_t ret;
 
-    self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
-        NA_SM_PEERS, sizeof(*self->slots));
+    self->slots =
+        (struct na_sm_addr **) hg_mem_calloc(NA_SM_PEERS, sizeof(*self->slots));
     if (self->slots == NULL) {
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
@@ -16456,9 +15184,7 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    na_sm_enter(self);
     self->listen_fd = na_sm_socket();
-    na_sm_leave(self);
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
     ret =
@@ -16516,14 +15242,15 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
+    /* With the lock held, so that a child of fork finds the descriptors. */
     na_sm_enter(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
-    na_sm_leave(self);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
         na_sm_caller_name(name);
+    hg_leave(na_sm_lock(self));
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -16549,8 +15276,8 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
 
     (void) linger_ms;
-    na_sm_door_close(self);
     na_sm_enter(self);
+    na_sm_door_close(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -16558,13 +15285,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         assert(hg_list_is_empty(&addr->sends));
         assert(hg_list_is_empty(&addr->lookups));
         na_sm_peer_part(self, addr);
-        na_sm_peer_move(addr, NA_SM_DEAD);
+        addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_sm_leave(self);
         na_class->core->addr_unref(&addr->base);
-        na_sm_enter(self);
     }
-    na_sm_leave(self);
+    hg_leave(na_sm_lock(self));
     na_sm_shut(self);
 }
 
@@ -16584,14 +15309,14 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 }
 
 /* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory. With `ask` a connection is asked whether it has ended.
- * The class lock is held; *unused_p is to be unreferenced without it. */
+ * NULL: out of memory. With `ask` a connection is asked whether it has
+ * ended. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
-    const struct na_sm_name *where, bool ask, struct na_sm_addr **unused_p)
+    const struct na_sm_name *where, bool ask)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
 
-    if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+    if (ask && addr != NULL && addr->state == NA_SM_READY &&
         na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         na_addr_unref(&addr->base); /* the class has another reference */
@@ -16605,19 +15330,8 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     addr->from_peer = true;
     if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    *unused_p = addr;
+    na_addr_unref(&addr->base);
     return NULL;
-}
-
-/* Have a lookup wait until an address is connected. The class lock is held. */
-static void na_sm_join(
-    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
-{
-    na_sm_op_push(&addr->lookups, op);
-    if (na_sm_peer_state(addr) == NA_SM_IDLE)
-        na_sm_peer_dial(self, addr);
-    else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-        na_sm_peer_await_end(self, addr);
 }
 
 /* The address of a class that does not listen: it must have connected to this
@@ -16636,15 +15350,14 @@ static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
     na_sm_enter(self);
     addr = na_sm_peer_find(self, name);
     connected = addr != NULL &&
-        (na_sm_peer_state(addr) == NA_SM_DIALLING ||
-            na_sm_peer_state(addr) == NA_SM_READY);
+        (addr->state == NA_SM_DIALLING || addr->state == NA_SM_READY);
+    if (addr != NULL && !connected)
+        na_addr_unref(&addr->base);
     na_sm_leave(self);
     if (connected) {
         *addr_p = &addr->base;
         return NA_SUCCESS;
     }
-    if (addr != NULL)
-        na_addr_unref(&addr->base);
     HG_LOG_AT(na_addr_name_level(from_peer), "sm",
         "%s does not listen and is not connected to this class: its process "
         "must look up %s first",
@@ -16661,10 +15374,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    struct na_sm_addr *unused = NULL;
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    bool joins = false;
     na_return_t ret;
 
     if (na_sm_is_forked(self))
@@ -16681,21 +15392,22 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, &where, !from_peer, &unused);
-    if (addr != NULL && !from_peer)
-        addr->from_peer = false;
-    if (addr != NULL)
-        joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
-    if (joins)
-        na_sm_join(self, addr, op);
-    na_sm_peer_unlock(self);
-    if (unused != NULL)
-        na_addr_unref(&unused->base);
-    if (joins) /* the class has its own reference */
-        na_addr_unref(&addr->base);
-    else if (addr != NULL)
-        *addr_p = &addr->base;
-    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
+    addr = na_sm_find(self, name, &where, !from_peer);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        addr->from_peer = addr->from_peer && from_peer;
+        if (op != NULL && addr->state != NA_SM_READY) {
+            na_sm_op_push(&addr->lookups, op);
+            if (addr->state == NA_SM_IDLE)
+                na_sm_peer_dial(self, addr);
+            na_addr_unref(&addr->base); /* the class has its own reference */
+        } else {
+            *addr_p = &addr->base;
+        }
+    }
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
@@ -16721,8 +15433,10 @@ static na_return_t na_sm_lookup(struct na_op *op)
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
-    uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
+    uint64_t one = atomic_load_explicit(
+        &na_sm_addr_of(base1)->incarnation, memory_order_relaxed);
+    uint64_t two = atomic_load_explicit(
+        &na_sm_addr_of(base2)->incarnation, memory_order_relaxed);
 
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
@@ -16735,10 +15449,14 @@ static const char *na_sm_addr_identity(const struct na_addr *addr)
 static na_return_t na_sm_terminate(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
-    return na_sm_flow_terminate(self, op);
+    na_sm_enter(self);
+    ret = na_sm_flow_terminate(self, op);
+    na_sm_leave(self);
+    return ret;
 }
 
 static void na_sm_abandon(struct na_addr *base)
@@ -16747,9 +15465,9 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     na_sm_enter(self);
-    if (na_sm_peer_state(addr) != NA_SM_DIALLING)
+    if (addr->state != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr);
-    na_sm_peer_unlock(self);
+    na_sm_leave(self);
 }
 
 /* ---- Messages ---- */
@@ -16758,12 +15476,16 @@ static na_return_t na_sm_send(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (msg->addr->self)
         return na_loop_send(&self->loop, &self->base, msg, op);
-    return na_sm_flow_send(self, msg, op);
+    na_sm_enter(self);
+    ret = na_sm_flow_send(self, msg, op);
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
@@ -16771,14 +15493,18 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
     void (*release)(void *arg), void *arg)
 {
     struct na_sm_class *self = na_sm_of(addr->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (addr->self)
         return na_loop_frame_send(
             &self->loop, addr, header, header_size, data, size, release, arg);
-    return na_sm_flow_frame_send(
+    na_sm_enter(self);
+    ret = na_sm_flow_frame_send(
         na_sm_addr_of(addr), header, header_size, data, size, release, arg);
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
@@ -16786,22 +15512,19 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     bool found;
-    bool running;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
     found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
     if (found) {
-        na_sm_op_of(op)->held = false;
-        hg_list_remove(&op->link);
+        na_sm_op_remove(op);
+        core->complete(op, NA_CANCELED);
+    } else {
+        found = na_sm_rma_cancel_running(self, op, op_id);
     }
-    running = !found && na_sm_rma_cancel_running(self, op_id);
     na_sm_leave(self);
-    if (!found)
-        return running ? NA_SUCCESS : NA_NOENTRY;
-    core->complete(op, NA_CANCELED);
-    return NA_SUCCESS;
+    return found ? NA_SUCCESS : NA_NOENTRY;
 }
 
 /* ---- Memory ---- */
@@ -16816,45 +15539,28 @@ static na_return_t na_sm_mem_alloc(
         : na_sm_arena_alloc(self->arenas, flags, block);
 }
 
-/* ---- The wheel ---- */
+/* ---- Progress ---- */
 
-/* Take one thing from the socket of a peer that has answered: a packet, or the
- * end. A byte that was sent to wake this process is neither. The number of
- * things done. */
-static unsigned na_sm_hear_packet(
+/* A peer's socket is readable: an answer, its end, or a byte that was sent to
+ * wake this process. Nothing else comes. */
+static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
 
+    if (addr->state == NA_SM_DIALLING)
+        return na_sm_door_answer(self, addr);
+    if (addr->fd < 0 || addr->state >= NA_SM_DYING)
+        return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
-    if (ret == NA_OVERFLOW)
-        (void) na_sm_packet_no_fd("the memory of a peer");
-    /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
-    if (ret == NA_SUCCESS || ret == NA_OVERFLOW) {
-        na_sm_reach_hear(self, addr, &packet);
-        na_sm_packet_close(&packet);
-        atomic_store(&self->rung, true); /* there may be more */
-        return 1;
-    }
     na_sm_packet_close(&packet);
+    self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_enter(self);
+    na_sm_flow_drain(self, addr); /* it may have closed the connection */
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    na_sm_leave(self);
     return 1;
-}
-
-/* A peer's socket is readable. */
-static unsigned na_sm_hear_peer(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
-        return na_sm_door_answer(self, addr);
-    return addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING
-        ? na_sm_hear_packet(self, addr)
-        : 0;
 }
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
@@ -16871,16 +15577,6 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
     }
 }
 
-/* Say that whoever sleeps does so anew: of the bell that we ate, and of those
- * that we eat from here on, each was for a sleep before. */
-static void na_sm_sleep_anew(struct na_sm_class *self)
-{
-    na_sm_enter(self);
-    if (self->sleepers > 0)
-        atomic_store(&self->public_page->asleep, ++self->sleep);
-    na_sm_leave(self);
-}
-
 /* Ask the sockets, and do what time demands. */
 static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
 {
@@ -16890,43 +15586,24 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     int i;
 
     self->look_at = now + NA_SM_LOOK_NS;
-    atomic_store(&self->rung, false);
-    atomic_store(&self->woken, false);
+    self->look = false;
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
-    if (count > 0)
-        na_sm_sleep_anew(self);
+    /* A thread that sleeps does so anew: of the bells that we ate, each was for
+     * a sleep before. */
+    if (count > 0 && self->sleepers > 0)
+        atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
         n += na_sm_hear(self, events[i].data.ptr);
     if (count == NA_SM_EVENTS)
-        atomic_store(&self->rung, true); /* there are more */
+        self->look = true; /* there are more */
     if (now >= self->scan_at) {
         n += na_sm_flow_visit_all(self);
         self->scan_at = now + NA_SM_SCAN_NS;
     }
+    n += na_sm_flow_close_all(self, now);
     n += na_sm_door_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
-}
-
-/* Deliver what the dying left, and bury them. */
-static unsigned na_sm_bury(struct na_sm_class *self)
-{
-    unsigned n;
-
-    for (n = 0;; n++) {
-        struct na_sm_addr *addr = NULL;
-
-        na_sm_enter(self);
-        if (!hg_list_is_empty(&self->dying))
-            addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
-        else
-            atomic_store(&self->mourning, false);
-        na_sm_leave(self);
-        if (addr == NULL)
-            return n;
-        na_sm_flow_drain(self, addr);
-        na_sm_peer_bury(self, addr);
-    }
 }
 
 static unsigned na_sm_poll(struct na_context *context)
@@ -16936,6 +15613,7 @@ static unsigned na_sm_poll(struct na_context *context)
 
     if (na_sm_is_forked(self))
         return 0;
+    assert(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
@@ -16944,15 +15622,20 @@ static unsigned na_sm_poll(struct na_context *context)
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
-        if (now >= self->look_at || atomic_load(&self->rung) ||
-            atomic_load(&self->woken))
+        if (now >= self->look_at || self->look)
             n += na_sm_look(self, now);
     }
-    if (HG_UNLIKELY(atomic_load(&self->mourning)))
-        n += na_sm_bury(self);
+    while (HG_UNLIKELY(!hg_list_is_empty(&self->dying))) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
+
+        na_sm_flow_drain(self, addr);
+        na_sm_peer_end(self, addr);
+        n++;
+    }
     /* Whoever sleeps was woken for this by a bell that is eaten now, and who
      * polls may not come back soon. */
-    if (HG_UNLIKELY(self->more) && atomic_load(&self->sleepers) > 0)
+    if (HG_UNLIKELY(self->more) && self->sleepers > 0)
         self->base.core->wake(&self->base);
     self->more = false;
     return n;
@@ -16994,16 +15677,15 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
-    busy = atomic_load(&self->rung) || atomic_load(&self->woken) ||
-        na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
-        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
+    busy = self->look || na_sm_flow_has_work(self) ||
+        !hg_list_is_empty(&self->transfers) ||
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now() ||
+        na_loop_has_work(&self->loop);
     if (!busy)
         na_sm_set_timer(self);
-    na_sm_leave(self);
-    if (busy || na_loop_has_work(&self->loop))
-        return NA_FALSE;
-    context->slept = true;
-    return NA_TRUE;
+    context->slept = context->slept || !busy;
+    hg_leave(na_sm_lock(self));
+    return busy ? NA_FALSE : NA_TRUE;
 }
 
 static void na_sm_wait_end(struct na_context *base)
@@ -17015,12 +15697,11 @@ static void na_sm_wait_end(struct na_context *base)
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    na_sm_leave(self);
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
-    if (context->slept)
-        atomic_store(&self->woken, true);
+    self->look = self->look || context->slept;
     context->slept = false;
+    hg_leave(na_sm_lock(self));
 }
 
 static void na_sm_context_destroy(struct na_context *context)

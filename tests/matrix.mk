@@ -39,8 +39,7 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
-           $(if $(SM),$(COPIES:%=%@sm-copy) \
-               $(BUILD)/tests/conform/test_bulk@sm-map)
+           $(if $(SM),$(COPIES:%=%@sm-copy))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
 
@@ -79,7 +78,7 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,zmq+tcp,$(call conform,cb_drain cb_ends cb_restart cb_watch \
         rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)) \
     $(call on,mux,$(MUXED_ASAN)) \
-    $(call on,self-emul sm-copy,$(COPIES)) $(call on,sm-map,$(CONFORM))
+    $(call on,self-emul sm-copy,$(COPIES))
 
 # Optimized, as users have it: all of conformance on self and zmq+tcp. On sm, on
 # the other transports of ZeroMQ and on mux, what is theirs and not above NA. Of

@@ -83,13 +83,12 @@
  * as NA_Addr_self writes them, and is not in the string. Two addresses of one
  * peer by different protocols do not compare as equal.
  *
- * Over sm:// peers map memory that the library allocates for bulk handles, many
+ * Over sm:// peers map memory that the library allocates for bulk handles, all
  * blocks at a time: READ_ONLY ones to read, the others to write, too. The
  * application's own they copy by the kernel's process_vm_readv and writev.
- * Where Yama (ptrace_scope 1) lets only ancestors do that, a process that a
- * peer first asks for memory lets in all processes of its user
- * (PR_SET_PTRACER), and an info line tells; HG_SM_RMA=copy in the environment
- * keeps it from that.
+ * Where Yama (ptrace_scope 1) lets only ancestors do that, a process with
+ * HG_SM_RMA=vm in its environment lets in all processes of its user
+ * (PR_SET_PTRACER) when it opens a class, and an info line tells.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.

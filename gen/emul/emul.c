@@ -25,7 +25,7 @@
 #define NA_EMUL_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_HANDLE_VERSION 1u
 
-#define NA_EMUL_KEEP 256 /* free objects of each kind, at most */
+#define NA_EMUL_KEEP 256 /* free transfers, at most */
 
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
@@ -33,10 +33,9 @@
  * is to be freed. */
 #define NA_EMUL_RECALL_MS 1000u
 
-/* Between two looks: at frames that ended transfers wait for, at transfers that
- * the transport took no frame of, and at memory that the transport moves. */
-#define NA_EMUL_RETURN_MS 1
-#define NA_EMUL_STALL_MS 10
+/* How often progress looks for what nothing wakes it for: frames that the
+ * transport returns, and memory that it has moved. */
+#define NA_EMUL_LOOK_MS 2
 
 static const char *na_emul_name(const struct na_addr *addr)
 {
@@ -82,38 +81,39 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     emul->na_class = na_class;
     emul->frame_size = frame;
     emul->window = window;
-    hg_list_init(&emul->xfers);
     hg_list_init(&emul->ready);
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
-    hg_map_init(&emul->targets);
-    hg_slots_init(&emul->origins);
-    hg_pool_init(&emul->xfer_pool, sizeof(struct na_emul_xfer),
+    hg_map_init(&emul->xfers);
+    hg_pool_init(&emul->spare, sizeof(struct na_emul_xfer),
         offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
-    hg_pool_init(&emul->frame_pool, sizeof(struct na_emul_frame),
-        offsetof(struct na_emul_frame, next), NA_EMUL_KEEP, NULL);
     return emul;
 }
 
-/* Ask the transport whether it still moves pieces of withdrawn memory; with
- * `closed` it does not. */
+/* The next transfer, which may be freed before the one after it is asked for;
+ * *cursor is 0 at first. NULL at the end. */
+static struct na_emul_xfer *na_emul_next(
+    const struct na_emul *emul, size_t *cursor)
+{
+    uint64_t key;
+
+    return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
+}
+
+/* Free withdrawn memory of which the transport moves no pieces any more; with
+ * `closed` it moves none. */
 static void na_emul_untouch(struct na_emul *emul, bool closed)
 {
     struct na_link *link = emul->touched.next;
-    struct na_link *next;
 
-    if (hg_list_is_empty(&emul->touched) ||
-        (!closed && hg_clock_now() < emul->touched_at))
-        return;
-    emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
-    for (; link != &emul->touched; link = next) {
+    while (link != &emul->touched) {
         struct na_emul_reg *reg =
             HG_CONTAINER_OF(link, struct na_emul_reg, link);
 
-        next = link->next;
+        link = link->next;
         if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
-            hg_list_remove(link);
+            hg_list_remove(&reg->link);
             na_emul_xfer_unref_reg(reg);
         }
     }
@@ -121,23 +121,21 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
 
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
     size_t cursor = 0;
     uint64_t key;
 
-    (void) na_emul_xfer_collect(emul);
     na_emul_untouch(emul, true);
-    while ((link = emul->xfers.next) != &emul->xfers)
-        na_emul_xfer_drop(
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul), NA_CANCELED);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL)
+        na_emul_xfer_drop(xfer, NA_CANCELED);
+    assert(emul->xfers.count == 0);
+    cursor = 0;
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL)
         na_emul_xfer_unref_reg(reg);
-    hg_pool_fini(&emul->xfer_pool);
-    hg_pool_fini(&emul->frame_pool);
-    hg_slots_fini(&emul->origins);
-    hg_map_fini(&emul->targets);
+    hg_pool_fini(&emul->spare);
+    hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);
 }
@@ -166,68 +164,64 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
     return xfer->reg != NULL && xfer->reg->mem == mem;
 }
 
-/* End the connections of peers that keep frames of such transfers. One that is
- * being made is left alone. */
-static void na_emul_abandon(struct na_emul *emul,
-    const struct na_context *context, const struct na_mem_handle *mem)
+/* A peer keeps frames of a transfer: end its connection, once. */
+static void na_emul_abandon(struct na_emul_xfer *xfer)
 {
-    struct na_link *link = emul->xfers.next;
+    struct na_addr *addr = xfer->peer->addr;
 
-    while (link != &emul->xfers) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-        struct na_addr *addr = xfer->peer->addr;
-
-        link = link->next;
-        if (xfer->pins == 0 || xfer->abandoned ||
-            !na_emul_uses(xfer, context, mem))
-            continue;
-        xfer->abandoned = true;
-        if (!na_addr_is_dead(addr))
-            hg_log_warning("rma",
-                "%s does not read its data; closing the connection, because "
-                "the memory is being withdrawn",
-                na_emul_name(addr));
-        emul->na_class->core->addr_ref(addr);
-        na_addr_abandon(addr);
-        emul->na_class->core->addr_unref(addr);
-        link = emul->xfers.next; /* any transfer may be gone */
-    }
+    xfer->abandoned = true;
+    if (!na_addr_is_dead(addr))
+        hg_log_warning("rma",
+            "%s does not read its data; closing the connection, because the "
+            "memory is being withdrawn",
+            na_emul_name(addr));
+    na_addr_ref(addr);
+    na_addr_abandon(addr);
+    na_addr_unref(addr);
 }
 
-/* End such transfers with `status`, and wait until none of them uses memory. A
- * frame of them may be with the transport, and perhaps nobody polls, so the
- * transport is asked to free frames. */
+/* End such transfers with `status`; whether one of them uses memory still. If
+ * it is `late`, the peer of that one loses its connection. */
+static bool na_emul_end_some(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    na_return_t status, bool late)
+{
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
+    bool used = false;
+
+    (void) na_emul_xfer_collect(emul);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
+        if (!na_emul_uses(xfer, context, mem))
+            continue;
+        if (atomic_load(&xfer->pins) == 0) {
+            na_emul_xfer_fail(xfer, status);
+            continue;
+        }
+        used = true;
+        na_emul_xfer_fail(xfer, status);
+        if (!late || xfer->abandoned)
+            continue;
+        na_emul_abandon(xfer);
+        cursor = 0; /* any transfer may be gone */
+    }
+    return used;
+}
+
+/* End such transfers, and wait until none of them uses memory. A frame of them
+ * may be with the transport, and perhaps nobody polls, so the transport is
+ * asked to free frames. */
 static void na_emul_end_users(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status)
 {
+    uint64_t deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
     struct timespec nap = {0, 50000};
-    uint64_t deadline = 0;
 
-    for (;;) {
-        struct na_link *link = emul->xfers.next;
-        bool used = false;
-        unsigned depth;
+    while (na_emul_end_some(
+        emul, context, mem, status, hg_clock_is_past(deadline))) {
+        unsigned depth = hg_leave_all(na_emul_lock(emul));
 
-        (void) na_emul_xfer_collect(emul);
-        for (link = emul->xfers.next; link != &emul->xfers;) {
-            struct na_emul_xfer *xfer =
-                HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-            link = link->next;
-            if (!na_emul_uses(xfer, context, mem))
-                continue;
-            used = used || xfer->pins > 0;
-            na_emul_xfer_fail(xfer, status);
-        }
-        if (!used)
-            return;
-        if (deadline == 0)
-            deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
-        else if (hg_clock_is_past(deadline))
-            na_emul_abandon(emul, context, mem);
-        depth = hg_leave_all(na_emul_lock(emul));
         (void) nanosleep(&nap, NULL);
         na_class_ops(emul->na_class)->reclaim(emul->na_class);
         hg_enter_again(na_emul_lock(emul), depth);
@@ -286,8 +280,9 @@ HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_xfer *xfer;
     struct na_emul_reg *reg;
-    struct na_link *link;
+    size_t cursor = 0;
     bool touched;
     bool used;
 
@@ -302,11 +297,7 @@ HG_PRIVATE bool na_emul_withdraw(
     hg_enter(na_emul_lock(emul));
     reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
     assert(reg != NULL && reg->mem == mem);
-    for (link = emul->xfers.next; reg->refs > 1 && link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while (reg->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->reg == reg)
             na_emul_xfer_fail(xfer, NA_NOENTRY);
     }
@@ -319,7 +310,6 @@ HG_PRIVATE bool na_emul_withdraw(
     }
     if (touched) {
         hg_list_push(&emul->touched, &reg->link);
-        emul->touched_at = hg_clock_after_ms(NA_EMUL_STALL_MS);
         emul->na_class->core->count(emul->na_class, "rma_touched", 1);
     } else {
         na_emul_xfer_unref_reg(reg);
@@ -399,10 +389,12 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         ret = NA_NOMEM;
         goto leave;
     }
+    assert(op->local_offset <= op->local->size &&
+        op->size <= op->local->size - op->local_offset);
     xfer->op = op;
     xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
-    na_emul_xfer_start(xfer);
+    (void) na_emul_xfer_send(xfer);
 
 leave:
     na_emul_leave(emul);
@@ -422,14 +414,12 @@ HG_PRIVATE na_return_t na_emul_get(struct na_op *op)
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
+    struct na_emul_xfer *xfer;
     na_return_t ret = NA_NOENTRY;
-    struct na_link *link;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_xfer_fail(xfer, NA_CANCELED);
             ret = NA_SUCCESS;
@@ -469,14 +459,11 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_emul *emul = na_class_emul(addr->na_class);
-    struct na_link *link;
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
 
     hg_enter(na_emul_lock(emul));
-    for (link = emul->xfers.next; link != &emul->xfers;) {
-        struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        link = link->next;
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->peer->addr == addr)
             na_emul_xfer_drop(xfer, ret);
     }
@@ -608,16 +595,17 @@ static const char *na_emul_done_arrived(
 static const char *na_emul_refuse(
     struct na_addr *addr, uint64_t id, na_return_t ret)
 {
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_wire wire;
 
     memset(&wire, 0, sizeof(wire));
     wire.type = NA_EMUL_WIRE_DONE;
     wire.id = id;
     wire.status = (uint16_t) ret;
+    na_emul_wire_encode(&wire, header);
     if (na_class_ops(addr->na_class)
-            ->frame_send(addr, header, na_emul_wire_encode(&wire, header), NULL,
-                0, hg_mem_free, NULL) == NA_SUCCESS)
+            ->frame_send(addr, header, sizeof(header), NULL, 0, hg_mem_free,
+                NULL) == NA_SUCCESS)
         return "rma_refused";
     hg_log_warning("rma",
         "closing the connection to %s: a transfer of its cannot be refused "
@@ -654,7 +642,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const struct na_emul_peer *peer = na_emul_xfer_peer(source);
+    struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
     struct na_emul_reg *reg = NULL;
     struct na_emul_xfer *xfer;
@@ -662,7 +650,7 @@ static const char *na_emul_requested(struct na_emul *emul,
 
     if (na_addr_state(source) != NA_SUCCESS)
         return "rma_stale"; /* it died on the way here */
-    if (na_emul_xfer_find_target(emul, source, wire->id) != NULL)
+    if (na_emul_xfer_find(emul, source, false, wire->id) != NULL)
         return "rma_malformed";
     if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
         return na_emul_refuse(source, wire->id, NA_AGAIN);
@@ -680,8 +668,8 @@ static const char *na_emul_requested(struct na_emul *emul,
     reg->refs++;
     na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    if (wire->window < xfer->window)
-        xfer->window = wire->window;
+    if (wire->window < xfer->peer->window)
+        xfer->peer->window = wire->window;
     if (!sends)
         return na_emul_receive(xfer, wire, data, size);
     if (wire->length == 0)
@@ -691,39 +679,29 @@ static const char *na_emul_requested(struct na_emul *emul,
     return NULL;
 }
 
-/* The transfer that a frame of `source` is about. NULL: *wrong_p says why not.
- */
+/* The transfer that a frame is about; NULL: there is none, or the peer guesses
+ * its id. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
-    const struct na_addr *source, const struct na_emul_wire *wire,
-    const char **wrong_p)
+    const struct na_addr *source, const struct na_emul_wire *wire)
 {
-    struct na_emul_xfer *xfer;
+    struct na_emul_xfer *xfer = na_emul_xfer_find(
+        emul, source, wire->type >= NA_EMUL_WIRE_GET_DATA, wire->id);
 
-    *wrong_p = "rma_stale";
-    if (wire->type < NA_EMUL_WIRE_GET_DATA)
-        return na_emul_xfer_find_target(emul, source, wire->id);
-    xfer = (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
-    if (xfer != NULL &&
-        (xfer->peer->addr != source || !na_emul_xfer_is_known(xfer))) {
-        *wrong_p = "rma_malformed"; /* the peer guesses */
-        return NULL;
-    }
-    return xfer;
+    return xfer != NULL && na_emul_xfer_is_known(xfer) ? xfer : NULL;
 }
 
 static const char *na_emul_judge_frame(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data,
     size_t size)
 {
-    const char *wrong;
     struct na_emul_xfer *xfer;
 
     if (wire->type == NA_EMUL_WIRE_GET_REQ ||
         wire->type == NA_EMUL_WIRE_PUT_REQ)
         return na_emul_requested(emul, source, wire, data, size);
-    xfer = na_emul_find(emul, source, wire, &wrong);
+    xfer = na_emul_find(emul, source, wire);
     if (xfer == NULL)
-        return wrong;
+        return "rma_stale";
     switch (wire->type) {
     case NA_EMUL_WIRE_GET_DATA:
     case NA_EMUL_WIRE_PUT_DATA:
@@ -760,47 +738,47 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     void **place_p)
 {
     struct na_emul *emul = na_class_emul(na_class);
-    struct na_emul_frame *frame = NULL;
-    struct na_emul_xfer *xfer = NULL;
+    struct na_emul_xfer *xfer;
     struct na_emul_wire wire;
-    const char *wrong;
-    char *memory = NULL;
-    na_size_t run = 0;
+    na_size_t run;
+    char *memory;
 
     if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
-        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS ||
+        (wire.type != NA_EMUL_WIRE_GET_DATA &&
+            wire.type != NA_EMUL_WIRE_PUT_DATA))
         return NULL;
-    if (wire.type == NA_EMUL_WIRE_GET_DATA ||
-        wire.type == NA_EMUL_WIRE_PUT_DATA)
-        xfer = na_emul_find(emul, source, &wire, &wrong);
-    if (xfer != NULL && xfer->placed <= xfer->moved) {
+    xfer = na_emul_find(emul, source, &wire);
+    if (xfer == NULL || xfer->sends)
+        return NULL;
+    if (xfer->placed <= xfer->moved) {
         xfer->placed = xfer->moved;
         xfer->ahead = xfer->cursor;
     }
-    if (xfer != NULL && !xfer->sends && wire.offset == xfer->placed &&
-        size <= xfer->length - xfer->placed)
-        memory = na_cursor_run(&xfer->ahead, size, &run);
-    if (run == size)
-        frame = na_emul_xfer_get_frame(xfer);
-    if (frame != NULL) {
-        na_cursor_advance(&xfer->ahead, run);
-        xfer->placed += run;
-        *place_p = frame;
-    }
-    return frame != NULL ? memory : NULL;
+    if (wire.offset != xfer->placed || size > xfer->length - xfer->placed)
+        return NULL;
+    assert(xfer->placed < xfer->length);
+    memory = na_cursor_run(&xfer->ahead, size, &run);
+    if (run < size)
+        return NULL;
+    na_cursor_advance(&xfer->ahead, run);
+    xfer->placed += run;
+    atomic_fetch_add(&xfer->pins, 1);
+    *place_p = xfer;
+    return memory;
 }
 
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 {
     (void) na_class;
-    na_emul_xfer_return(place);
+    na_emul_xfer_unpin(place);
 }
 
 /* ---- Progress ---- */
 
 static bool na_emul_is_idle(const struct na_emul *emul)
 {
-    return hg_list_is_empty(&emul->xfers) && hg_list_is_empty(&emul->touched);
+    return emul->xfers.count == 0 && hg_list_is_empty(&emul->touched);
 }
 
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
@@ -811,37 +789,25 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     assert(hg_is_inside(na_emul_lock(emul)));
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
+    emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);
     n = na_emul_xfer_collect(emul);
     na_emul_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
-    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL)
-        n += na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link))
-            ? 1
-            : 0;
+    while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
+        if (na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link)))
+            n++;
+    }
     return n;
 }
 
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul)
 {
-    return !hg_list_is_empty(&emul->ready) ||
-        atomic_load_explicit(&emul->returned, memory_order_relaxed) != NULL ||
-        hg_clock_now() >= na_emul_due(emul);
+    return !na_emul_is_idle(emul) &&
+        (!hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned) ||
+            emul->look_at <= hg_clock_now());
 }
 
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 {
-    struct na_link *link;
-
-    for (link = emul->xfers.next; link != &emul->xfers; link = link->next) {
-        const struct na_emul_xfer *xfer =
-            HG_CONTAINER_OF(link, struct na_emul_xfer, in_emul);
-
-        if (xfer->ended && xfer->pins > 0)
-            return hg_clock_after_ms(NA_EMUL_RETURN_MS);
-    }
-    if (!hg_list_is_empty(&emul->touched))
-        return emul->touched_at;
-    return hg_list_is_empty(&emul->stalled)
-        ? HG_CLOCK_NEVER
-        : hg_clock_after_ms(NA_EMUL_STALL_MS);
+    return na_emul_is_idle(emul) ? HG_CLOCK_NEVER : emul->look_at;
 }

@@ -121,10 +121,10 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
 /* Whether poll has something to do. Asked by progress once it has armed its
  * waker, before it sleeps: whatever adds work later wakes it. */
-HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul);
 
-/* When poll has something to do though nothing wakes progress, such as to take
- * frames back that the transport returns; HG_CLOCK_NEVER. */
+/* When to poll though nothing wakes progress: soon, while there are transfers,
+ * for frames that the transport returns. HG_CLOCK_NEVER: nothing is left. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 #endif

@@ -12,28 +12,10 @@
 
 /* ---- Frames as bytes ---- */
 
-/* What a frame of a type has behind its first 16 bytes. */
-enum {
-    NA_EMUL_WIRE_HAS_OFFSET = 0x01,
-    NA_EMUL_WIRE_HAS_REQUEST = 0x02, /* key, length and window */
-    NA_EMUL_WIRE_HAS_DATA = 0x04
-};
-
-static unsigned na_emul_wire_parts(uint8_t type)
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
 {
-    static const uint8_t parts[] = {0, /* GET_REQ */ 3, /* PUT_REQ */ 7,
-        /* PUT_DATA */ 5, /* GET_ACK */ 1, /* ABORT */ 0, /* GET_DATA */ 5,
-        /* PUT_ACK */ 1, /* DONE */ 0};
-
-    assert(type > 0 && type < sizeof(parts));
-    return parts[type];
-}
-
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX])
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_MAX);
-    unsigned parts = na_emul_wire_parts(frame->type);
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
 
     hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
     hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
@@ -42,57 +24,39 @@ HG_PRIVATE size_t na_emul_wire_encode(
     hg_wire_put8(&wire, 0);
     hg_wire_put16(&wire, frame->status);
     hg_wire_put64(&wire, frame->id);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        hg_wire_put64(&wire, frame->key);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        hg_wire_put64(&wire, frame->offset);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        hg_wire_put64(&wire, frame->length);
-        hg_wire_put64(&wire, frame->window);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame->flags & NA_EMUL_WIRE_SUM) != 0)
-        hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed);
-    return NA_EMUL_WIRE_MAX - hg_wire_left(&wire);
+    hg_wire_put64(&wire, frame->key);
+    hg_wire_put64(&wire, frame->offset);
+    hg_wire_put64(&wire, frame->length);
+    hg_wire_put64(&wire, frame->window);
+    hg_wire_put64(&wire, frame->sum);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p)
 {
     struct hg_wire wire = hg_wire_reader(header, header_size);
-    struct na_emul_wire frame;
     uint16_t magic = hg_wire_get16(&wire);
     uint8_t version = hg_wire_get8(&wire);
-    unsigned parts;
+    uint8_t type = hg_wire_get8(&wire);
 
-    memset(&frame, 0, sizeof(frame));
-    frame.type = hg_wire_get8(&wire);
-    frame.flags = hg_wire_get8(&wire);
+    frame_p->type = type;
+    frame_p->flags = hg_wire_get8(&wire);
     hg_wire_skip(&wire, 1);
-    frame.status = hg_wire_get16(&wire);
-    frame.id = hg_wire_get64(&wire);
-    /* If the header is too short, what is missing reads as 0. */
-    if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
-        frame.type == 0 || frame.type > NA_EMUL_WIRE_DONE)
+    frame_p->status = hg_wire_get16(&wire);
+    frame_p->id = hg_wire_get64(&wire);
+    frame_p->key = hg_wire_get64(&wire);
+    frame_p->offset = hg_wire_get64(&wire);
+    frame_p->length = hg_wire_get64(&wire);
+    frame_p->window = hg_wire_get64(&wire);
+    frame_p->sum = hg_wire_get64(&wire);
+    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
+        version != NA_EMUL_WIRE_VERSION || type == 0 ||
+        type > NA_EMUL_WIRE_DONE)
         return NA_PROTOCOL_ERROR;
-    parts = na_emul_wire_parts(frame.type);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0)
-        frame.key = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_OFFSET) != 0)
-        frame.offset = hg_wire_get64(&wire);
-    if ((parts & NA_EMUL_WIRE_HAS_REQUEST) != 0) {
-        frame.length = hg_wire_get64(&wire);
-        frame.window = hg_wire_get64(&wire);
-    }
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) == 0 && data_size > 0)
+    if (data_size > 0 && type != NA_EMUL_WIRE_PUT_REQ &&
+        type != NA_EMUL_WIRE_PUT_DATA && type != NA_EMUL_WIRE_GET_DATA)
         return NA_PROTOCOL_ERROR;
-    if ((parts & NA_EMUL_WIRE_HAS_DATA) != 0 &&
-        (frame.flags & NA_EMUL_WIRE_SUM) != 0)
-        frame.sum = hg_wire_get64(&wire);
-    if (wire.failed)
-        return NA_PROTOCOL_ERROR;
-    *frame_p = frame;
     return NA_SUCCESS;
 }
 
@@ -111,22 +75,24 @@ static struct na_emul_peer *na_emul_xfer_make_peer(struct na_addr *addr)
         return NULL;
     peer->addr = addr;
     peer->salt = hg_clock_random();
+    peer->window = na_class_emul(addr->na_class)->window;
     hg_list_init(&peer->parked);
-    hg_list_init(&peer->waiting);
     na_addr_core_of(addr)->emul_peer = peer;
     return peer;
 }
 
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id)
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id)
 {
     const struct na_emul_peer *peer = na_emul_xfer_peer(addr);
-    struct na_emul_xfer *xfer;
+    uint64_t key = origin || peer == NULL ? id : peer->salt + id;
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_map_get(&emul->xfers, key);
 
-    if (peer == NULL)
-        return NULL;
-    xfer = (struct na_emul_xfer *) hg_map_get(&emul->targets, peer->salt + id);
-    return xfer != NULL && xfer->peer == peer ? xfer : NULL;
+    return xfer != NULL && xfer->peer == peer && xfer->origin == origin &&
+            !xfer->ended
+        ? xfer
+        : NULL;
 }
 
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
@@ -136,31 +102,31 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_emul_peer *peer = na_emul_xfer_make_peer(addr);
     struct na_emul_xfer *xfer;
     hg_return_t ret;
+    uint64_t key;
     bool fresh;
 
     if (peer == NULL)
         return NULL;
-    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->xfer_pool, &fresh);
+    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->spare, &fresh);
     if (xfer == NULL)
         return NULL;
+    key = peer->salt + id;
     if (origin)
-        ret = hg_slots_add(&emul->origins, xfer, &id);
-    else if (hg_map_get(&emul->targets, peer->salt + id) != NULL)
-        ret = HG_EXIST; /* another peer's, by an unlikely chance */
+        ret = hg_map_add(&emul->xfers, xfer, &key);
+    else if (hg_map_get(&emul->xfers, key) != NULL)
+        ret = HG_EXIST; /* the key of another, by an unlikely chance */
     else
-        ret = hg_map_put(&emul->targets, peer->salt + id, xfer);
+        ret = hg_map_put(&emul->xfers, key, xfer);
     if (ret != HG_SUCCESS) {
-        hg_pool_put(&emul->xfer_pool, xfer);
+        hg_pool_put(&emul->spare, xfer);
         return NULL;
     }
     memset(xfer, 0, sizeof(*xfer));
     hg_list_init(&xfer->link);
-    hg_list_init(&xfer->in_emul);
     xfer->emul = emul;
     xfer->peer = peer;
-    xfer->id = id;
+    xfer->key = key;
     xfer->length = length;
-    xfer->window = emul->window;
     xfer->origin = origin;
     xfer->sends = sends;
     if (origin)
@@ -168,45 +134,58 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     else
         peer->target_count++;
     emul->na_class->core->addr_ref(addr);
-    hg_list_push(&emul->xfers, &xfer->in_emul);
     return xfer;
-}
-
-static void na_emul_xfer_free(struct na_emul_xfer *xfer)
-{
-    struct na_addr *addr = xfer->peer->addr;
-    const struct na_core *core = xfer->emul->na_class->core;
-
-    hg_list_remove(&xfer->link);
-    hg_list_remove(&xfer->in_emul);
-    if (!xfer->origin)
-        xfer->peer->target_count--;
-    hg_pool_put(&xfer->emul->xfer_pool, xfer);
-    core->addr_unref(addr);
 }
 
 /* Release what an ended transfer does not need any more. */
 static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
-    struct na_op *op = xfer->op;
+    const struct na_core *core = xfer->emul->na_class->core;
+    struct na_addr *addr = xfer->peer->addr;
 
-    if (!xfer->ended || xfer->pins > 0)
+    if (!xfer->ended || atomic_load(&xfer->pins) > 0)
         return;
     if (xfer->reg != NULL)
         na_emul_xfer_unref_reg(xfer->reg);
+    if (xfer->op != NULL)
+        core->complete(xfer->op, xfer->status);
     xfer->reg = NULL;
     xfer->op = NULL;
-    if (op != NULL)
-        xfer->emul->na_class->core->complete(op, xfer->status);
-    if (xfer->control == 0)
-        na_emul_xfer_free(xfer);
+    if (xfer->control != 0)
+        return;
+    assert(hg_list_is_empty(&xfer->link));
+    assert(xfer->origin || xfer->peer->target_count > 0);
+    if (!xfer->origin)
+        xfer->peer->target_count--;
+    (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
+    hg_pool_put(&xfer->emul->spare, xfer);
+    core->addr_unref(addr);
 }
 
-static void na_emul_xfer_unpin(struct na_emul_xfer *xfer)
+HG_PRIVATE void na_emul_xfer_unpin(void *arg)
 {
-    assert(xfer->pins > 0);
-    xfer->pins--;
-    na_emul_xfer_check(xfer);
+    struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
+    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+
+    assert(atomic_load(&xfer->pins) > 0);
+    if (atomic_fetch_sub(&xfer->pins, 1) == 1)
+        atomic_store(&emul->unpinned, true);
+}
+
+HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
+{
+    struct na_emul_xfer *xfer;
+    size_t before = emul->xfers.count;
+    size_t cursor = 0;
+    uint64_t key;
+
+    if (!atomic_load(&emul->unpinned))
+        return 0;
+    atomic_store(&emul->unpinned, false);
+    while ((xfer = (struct na_emul_xfer *) hg_map_next(
+                &emul->xfers, &cursor, &key)) != NULL)
+        na_emul_xfer_check(xfer);
+    return (unsigned) (before - emul->xfers.count);
 }
 
 static bool na_emul_xfer_has_frame(const struct na_emul_xfer *xfer)
@@ -221,13 +200,11 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* Give back bytes of the window. */
-static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
+/* The window of a peer opened, or an operation with it ended. */
+static void na_emul_xfer_unpark(struct na_emul_peer *peer)
 {
     struct na_link *link;
 
-    assert(peer->outstanding >= size);
-    peer->outstanding -= size;
     while ((link = hg_list_pop(&peer->parked)) != NULL)
         na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
@@ -235,32 +212,16 @@ static void na_emul_xfer_give_window(struct na_emul_peer *peer, na_size_t size)
 HG_PRIVATE void na_emul_xfer_acknowledge(
     struct na_emul_xfer *xfer, na_size_t acked)
 {
-    na_size_t size = acked - xfer->acked;
-
     assert(acked >= xfer->acked && acked <= xfer->moved);
+    assert(xfer->peer->outstanding >= acked - xfer->acked);
+    xfer->peer->outstanding -= acked - xfer->acked;
     xfer->acked = acked;
-    na_emul_xfer_give_window(xfer->peer, size);
-}
-
-/* A started operation ended: the next one may start. */
-static void na_emul_xfer_start_next(struct na_emul_peer *peer)
-{
-    struct na_link *link = hg_list_pop(&peer->waiting);
-    struct na_emul_xfer *next =
-        HG_CONTAINER_OF(link, struct na_emul_xfer, link);
-
-    if (link == NULL) {
-        peer->origin_count--;
-        return;
-    }
-    next->started = true;
-    na_emul_xfer_kick(next);
+    na_emul_xfer_unpark(xfer->peer);
 }
 
 HG_PRIVATE void na_emul_xfer_end(
     struct na_emul_xfer *xfer, na_return_t status, uint8_t control)
 {
-    struct na_emul *emul = xfer->emul;
     struct na_emul_peer *peer = xfer->peer;
 
     if (xfer->ended)
@@ -271,12 +232,11 @@ HG_PRIVATE void na_emul_xfer_end(
     hg_list_remove(&xfer->link);
     if (xfer->sends && na_emul_xfer_is_windowed(xfer))
         na_emul_xfer_acknowledge(xfer, xfer->moved);
-    if (!xfer->origin)
-        (void) hg_map_remove(&emul->targets, peer->salt + xfer->id);
-    else
-        (void) hg_slots_remove(&emul->origins, xfer->id);
-    if (xfer->started)
-        na_emul_xfer_start_next(peer);
+    if (xfer->started) {
+        assert(xfer->origin && peer->origin_count > 0);
+        peer->origin_count--;
+        na_emul_xfer_unpark(peer);
+    }
     na_emul_xfer_kick(xfer);
     na_emul_xfer_check(xfer);
 }
@@ -290,11 +250,12 @@ HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    xfer->pins++; /* it stays until the end of this */
-    na_emul_xfer_end(xfer, ret, 0);
     xfer->control = 0;
     hg_list_remove(&xfer->link);
-    na_emul_xfer_unpin(xfer);
+    if (xfer->ended)
+        na_emul_xfer_check(xfer);
+    else
+        na_emul_xfer_end(xfer, ret, 0);
 }
 
 HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
@@ -313,62 +274,6 @@ HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
     hg_mem_free(reg);
 }
 
-/* ---- Frames in the transport's hands ---- */
-
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer)
-{
-    bool fresh;
-    struct na_emul_frame *frame =
-        (struct na_emul_frame *) hg_pool_get(&xfer->emul->frame_pool, &fresh);
-
-    if (frame == NULL)
-        return NULL;
-    frame->xfer = xfer;
-    xfer->pins++;
-    return frame;
-}
-
-/* Put back a frame, which the transport does not have. */
-static void na_emul_xfer_put_frame(struct na_emul_frame *frame)
-{
-    struct na_emul_xfer *xfer = frame->xfer;
-
-    hg_pool_put(&xfer->emul->frame_pool, frame);
-    na_emul_xfer_unpin(xfer);
-}
-
-HG_PRIVATE void na_emul_xfer_return(void *arg)
-{
-    struct na_emul_frame *frame = (struct na_emul_frame *) arg;
-    _Atomic(struct na_emul_frame *) *returned = &frame->xfer->emul->returned;
-    struct na_emul_frame *head =
-        atomic_load_explicit(returned, memory_order_relaxed);
-
-    do
-        frame->next = head;
-    while (!atomic_compare_exchange_weak_explicit(
-        returned, &head, frame, memory_order_release, memory_order_relaxed));
-}
-
-HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
-{
-    struct na_emul_frame *frame;
-    unsigned n = 0;
-
-    if (atomic_load_explicit(&emul->returned, memory_order_relaxed) == NULL)
-        return 0;
-    frame =
-        atomic_exchange_explicit(&emul->returned, NULL, memory_order_acquire);
-    for (; frame != NULL; n++) {
-        struct na_emul_frame *next = frame->next;
-
-        na_emul_xfer_put_frame(frame);
-        frame = next;
-    }
-    return n;
-}
-
 /* ---- Sending ---- */
 
 /* A frame that is being made. */
@@ -384,21 +289,16 @@ struct na_emul_xfer_plan {
 /* Bytes of data that may leave now; 0: none. */
 static na_size_t na_emul_xfer_allowance(const struct na_emul_xfer *xfer)
 {
-    const struct na_emul *emul = xfer->emul;
+    const struct na_emul_peer *peer = xfer->peer;
     na_size_t size = xfer->length - xfer->moved;
 
-    if (size > emul->frame_size)
-        size = emul->frame_size;
+    if (size > xfer->emul->frame_size)
+        size = xfer->emul->frame_size;
     if (!na_emul_xfer_is_windowed(xfer))
         return size;
-    if (size > xfer->window)
-        size = xfer->window;
-    assert(xfer->moved - xfer->acked <= xfer->window);
-    assert(xfer->peer->outstanding <= emul->window);
-    if (size > xfer->window - (xfer->moved - xfer->acked) ||
-        size > emul->window - xfer->peer->outstanding)
-        return 0;
-    return size;
+    if (size > peer->window)
+        size = peer->window;
+    return peer->outstanding + size <= peer->window ? size : 0;
 }
 
 /* Put up to `size` bytes of data into the plan. A run that is long, or all
@@ -412,10 +312,9 @@ static na_return_t na_emul_xfer_load(
 
     (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
     if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->moved) {
-        plan->arg = na_emul_xfer_get_frame(xfer);
-        if (plan->arg == NULL)
-            return NA_NOMEM;
-        plan->release = na_emul_xfer_return;
+        atomic_fetch_add(&xfer->pins, 1);
+        plan->arg = xfer;
+        plan->release = na_emul_xfer_unpin;
         plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
         na_cursor_advance(&plan->cursor, plan->size);
     } else {
@@ -445,7 +344,7 @@ static bool na_emul_xfer_fill(
     const struct na_emul_xfer *xfer, struct na_emul_wire *wire)
 {
     wire->type = xfer->control;
-    wire->id = xfer->id;
+    wire->id = xfer->origin ? xfer->key : xfer->key - xfer->peer->salt;
     wire->offset = xfer->moved;
     switch (xfer->control) {
     case 0:
@@ -498,10 +397,7 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
 {
     bool fails = xfer->control == 0 || !na_emul_xfer_is_known(xfer);
 
-    if (plan->release == na_emul_xfer_return)
-        na_emul_xfer_put_frame((struct na_emul_frame *) plan->arg);
-    else
-        hg_mem_free(plan->arg);
+    plan->release(plan->arg);
     if (ret != NA_AGAIN && ret != NA_NOMEM)
         na_emul_xfer_drop(xfer, ret);
     else if (ret == NA_NOMEM && fails)
@@ -512,52 +408,53 @@ static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
     return false;
 }
 
+/* Whether its next frame may be sent; an initiator's transfer starts with the
+ * first one. */
+static bool na_emul_xfer_may_send(struct na_emul_xfer *xfer)
+{
+    if (xfer->control == 0)
+        return na_emul_xfer_allowance(xfer) > 0;
+    if (na_emul_xfer_is_known(xfer) || xfer->started)
+        return true;
+    if (xfer->peer->origin_count >= NA_EMUL_ORIGINS_MAX)
+        return false;
+    xfer->peer->origin_count++;
+    xfer->started = true;
+    return true;
+}
+
 HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     struct na_emul_xfer_plan plan;
     na_return_t ret = NA_SUCCESS;
     bool changed = true;
+    na_size_t size;
 
     assert(na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    if (!na_emul_xfer_may_send(xfer)) {
+        hg_list_push(&xfer->peer->parked, &xfer->link);
+        return false;
+    }
     memset(&plan, 0, sizeof(plan));
     plan.release = hg_mem_free; /* without data it has nothing to do */
     plan.cursor = xfer->cursor;
-    if (na_emul_xfer_fill(xfer, &plan.wire)) {
-        na_size_t size = na_emul_xfer_allowance(xfer);
-
-        if (size == 0 && xfer->control == 0) {
-            hg_list_push(&xfer->peer->parked, &xfer->link);
-            return false;
-        }
-        if (size > 0)
-            ret = na_emul_xfer_load(xfer, &plan, size);
-    }
-    xfer->pins++; /* the transport may end it meanwhile */
+    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    if (na_emul_xfer_fill(xfer, &plan.wire) &&
+        (size = na_emul_xfer_allowance(xfer)) > 0)
+        ret = na_emul_xfer_load(xfer, &plan, size);
+    na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
-        ret = ops->frame_send(xfer->peer->addr, header,
-            na_emul_wire_encode(&plan.wire, header), plan.data,
-            (size_t) plan.size, plan.release, plan.arg);
+        ret = ops->frame_send(xfer->peer->addr, header, sizeof(header),
+            plan.data, (size_t) plan.size, plan.release, plan.arg);
     if (ret == NA_SUCCESS) {
         na_emul_xfer_sent(xfer, &plan);
         na_emul_xfer_kick(xfer);
     } else {
         changed = na_emul_xfer_unsent(xfer, &plan, ret);
     }
-    na_emul_xfer_unpin(xfer);
+    atomic_fetch_sub(&xfer->pins, 1);
+    na_emul_xfer_check(xfer);
     return changed;
-}
-
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer)
-{
-    struct na_emul_peer *peer = xfer->peer;
-
-    if (peer->origin_count >= NA_EMUL_ORIGINS_MAX) {
-        hg_list_push(&peer->waiting, &xfer->link);
-        return;
-    }
-    peer->origin_count++;
-    xfer->started = true;
-    (void) na_emul_xfer_send(xfer);
 }

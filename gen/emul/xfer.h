@@ -19,15 +19,15 @@
  *
  *     emul->ready     has a frame to send
  *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    has data to send, but the window is full
- *     peer->waiting   waits until earlier operations with the peer have ended
+ *     peer->parked    the window of the peer is full, or too many operations
+ *                     with it are under way
  *
  * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
  * acknowledgement. Flag SUM of a request asks for sums; of a frame
  * with data it says that there is one.
  *
  * Locking: the lock of the class guards everything here and is held in every
- * function, also around the transport's frame_send. `returned` is atomic: the
+ * function, also around the transport's frame_send. Pins are atomic: the
  * transport gives frames back in any thread, with any lock held.
  */
 #ifndef HG_GEN_EMUL_XFER_H
@@ -58,7 +58,7 @@
 
 /* ---- Frames as bytes ---- */
 
-#define NA_EMUL_WIRE_MAX 56 /* the longest header written */
+#define NA_EMUL_WIRE_SIZE 56 /* of a header */
 
 enum na_emul_wire_type {
     NA_EMUL_WIRE_GET_REQ = 1,
@@ -73,10 +73,11 @@ enum na_emul_wire_type {
 
 enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
 
+/* What a type does not use is 0 when written, and ignored when read. */
 struct na_emul_wire {
     uint8_t type;
     uint8_t flags;
-    uint16_t status;
+    uint16_t status; /* DONE */
     uint64_t id;
     uint64_t key;    /* requests */
     uint64_t offset; /* requests: in the memory; data: position; acks:
@@ -86,13 +87,13 @@ struct na_emul_wire {
     uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
-/* Write a header; its size. */
-HG_PRIVATE size_t na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_MAX]);
+/* Write a header. */
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
 
-/* Read a header (borrowed) that came with `data_size` bytes of data; only the
- * members that its type has are meaningful. NA_PROTOCOL_ERROR: no header of
- * this version, too short, or data where none belongs. */
+/* Read a header (borrowed) that came with `data_size` bytes of data.
+ * NA_PROTOCOL_ERROR: no header of this version, too short, or data where none
+ * belongs. */
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
 
@@ -100,21 +101,18 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
 
 struct na_emul {
     struct na_class *na_class;
-    size_t frame_size;       /* constant: data of a frame, at most */
-    uint64_t window;         /* constant: unacknowledged bytes to a peer */
-    bool sums;               /* operations started here have sums */
-    struct hg_map regs;      /* by key */
-    struct hg_slots origins; /* transfers of operations, until ended */
-    struct hg_map targets;   /* transfers of peers, until ended */
-    struct na_link xfers;    /* all */
+    size_t frame_size;    /* constant: data of a frame, at most */
+    uint64_t window;      /* constant: unacknowledged bytes to a peer */
+    bool sums;            /* operations started here have sums */
+    struct hg_map regs;   /* registrations, by the key of the memory */
+    struct hg_map xfers;  /* by their keys */
+    struct hg_pool spare; /* struct na_emul_xfer */
     struct na_link ready;
     struct na_link stalled;
     struct na_link touched; /* withdrawn registrations, of which the transport
                                itself still moves pieces */
-    uint64_t touched_at;    /* when to ask it again */
-    struct hg_pool xfer_pool;
-    struct hg_pool frame_pool;
-    _Atomic(struct na_emul_frame *) returned; /* by the transport */
+    uint64_t look_at;       /* when to poll though nothing wakes progress */
+    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
 };
 
 /* Memory that peers may reach. */
@@ -130,30 +128,28 @@ struct na_emul_reg {
 struct na_emul_peer {
     struct na_addr *addr;
     struct na_link parked;
-    struct na_link waiting;
-    uint64_t salt;         /* random: where its ids begin in emul->targets */
+    uint64_t salt;         /* random: its id 0 is this key of emul->xfers */
     uint32_t origin_count; /* operations started and not ended */
     uint32_t target_count; /* transfers of the peer's that exist */
-    uint64_t outstanding;  /* bytes sent under the window, not acknowledged */
+    uint64_t window;       /* ours, or less, as the peer asks for */
+    uint64_t outstanding;  /* bytes sent under it, not acknowledged */
 };
 
 struct na_emul_xfer {
-    struct na_link link;    /* ready, stalled, parked or waiting */
-    struct na_link in_emul; /* emul->xfers */
+    struct na_link link; /* ready, stalled or parked */
     struct na_emul *emul;
     struct na_emul_peer *peer; /* with a reference of its address */
     struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
     struct na_op *op;          /* initiator; NULL: completed */
-    uint64_t id;
+    uint64_t key;              /* of the initiator: its id, too */
     struct na_cursor cursor;
     na_size_t length;
     na_size_t moved;  /* bytes sent, or received */
     na_size_t acked;  /* of those sent */
-    na_size_t window; /* unacknowledged bytes of this transfer, at most */
     na_size_t placed; /* past `moved`: up to there the transport receives in
                          the memory itself; else it has no meaning */
     struct na_cursor ahead; /* at `placed` */
-    uint32_t pins;          /* frames that use the memory */
+    _Atomic uint32_t pins;  /* frames that use the memory */
     uint8_t control;        /* type of the control frame to send; 0: none */
     na_return_t status;
     bool origin;
@@ -162,12 +158,6 @@ struct na_emul_xfer {
     bool started; /* origin: counted in origin_count */
     bool ended;
     bool abandoned; /* its connection is being ended */
-};
-
-/* A frame in the transport's hands that uses its transfer's memory. */
-struct na_emul_frame {
-    struct na_emul_frame *next; /* emul->returned */
-    struct na_emul_xfer *xfer;
 };
 
 static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
@@ -189,19 +179,16 @@ static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
     return na_addr_core_of(addr)->emul_peer;
 }
 
-/* The moving transfer that a peer started here under `id`, or NULL. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find_target(
-    const struct na_emul *emul, const struct na_addr *addr, uint64_t id);
+/* The transfer with `addr` of this id, which has not ended; started here, or by
+ * the peer. NULL: there is none. */
+HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
+    const struct na_addr *addr, bool origin, uint64_t id);
 
 /* A transfer with `addr` that is on no list of work yet. The id of an
  * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id);
-
-/* Start an initiator's transfer, or have it wait for others. What fits in the
- * transport leaves at once. */
-HG_PRIVATE void na_emul_xfer_start(struct na_emul_xfer *xfer);
 
 /* Put a transfer that has a frame to send on the ready list. */
 HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
@@ -223,15 +210,12 @@ HG_PRIVATE void na_emul_xfer_fail(
 /* End with `ret`, or be ended already: nothing is sent any more. */
 HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
 
-/* A frame that pins the transfer's memory. NULL: out of memory. */
-HG_PRIVATE struct na_emul_frame *na_emul_xfer_get_frame(
-    struct na_emul_xfer *xfer);
+/* The transport is done with a frame of the transfer `xfer`. Any thread, any
+ * lock held: what ends by that is found by na_emul_xfer_collect. */
+HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
 
-/* The transport is done with a frame. Any thread, any lock held: it is put on
- * a list, for na_emul_xfer_collect. */
-HG_PRIVATE void na_emul_xfer_return(void *frame);
-
-/* Unpin what was returned; the number of frames. */
+/* Release the memory of ended transfers that lost their last pin; their
+ * number. */
 HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
 
 /* Drop a reference of a registration. With the last one it is freed, and, if

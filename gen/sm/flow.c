@@ -4,7 +4,7 @@
 
 #if HG_ENABLE_SM
 
-#include "base/lock.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
@@ -14,8 +14,7 @@
 /* ---- Out ---- */
 
 /* Wake the peer if it sleeps, once for each sleep: until it has eaten that
- * bell, which it does under another number, it cannot sleep on. The address
- * lock is held. */
+ * bell, which it does under another number, it cannot sleep on. */
 static void na_sm_flow_ring(struct na_sm_addr *addr)
 {
     uint64_t asleep = atomic_load(&addr->peer_public->asleep);
@@ -23,23 +22,23 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
-    /* No room means that bells enough are there; a dead peer is noticed by
-     * who polls. */
+    /* No room means that bells enough are there; the polling thread notices
+     * that a peer is dead. */
     if (HG_LIKELY(addr->peer_bell >= 0))
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Something was published for the peer; the lock is held. */
+/* Something was published for the peer. */
 static void na_sm_flow_tell(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of its extra bytes and segments. The address
- * lock is held, and the state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+/* Write a record that consists of its extra bytes and segments. NA_AGAIN: there
+ * is no room, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
@@ -50,8 +49,10 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
 
     assert(addr->shared != NULL);
     ret = na_sm_out_reserve(&addr->out, record->size, &at);
-    if (ret != NA_SUCCESS)
+    if (ret != NA_SUCCESS) {
+        addr->full = true;
         return ret;
+    }
     if (record->extra > 0)
         memcpy(at, extra, record->extra);
     at += record->extra;
@@ -80,141 +81,62 @@ static na_return_t na_sm_flow_write_msg(
         addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
-static na_return_t na_sm_flow_write_word(
-    struct na_sm_addr *addr, enum na_sm_kind kind)
-{
-    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0};
-
-    return na_sm_flow_write(addr, &record, NULL, NULL, 0);
-}
-
-/* The peer wrote nonsense. The connection that it was in may be gone by now,
- * and another begun. */
+/* The peer wrote what cannot be. */
 static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_READY || state == NA_SM_CLOSING ||
-        state == NA_SM_LEAVING) {
-        self->base.core->count(&self->base, "sm_broken", 1);
-        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-    }
-    na_sm_peer_unlock(self);
+    addr->open = false;
+    if (addr->state != NA_SM_READY && addr->state != NA_SM_CLOSING)
+        return;
+    self->base.core->count(&self->base, "sm_broken", 1);
+    hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
+        (long) addr->pid);
+    addr->state = NA_SM_READY; /* this is no end in order */
+    na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
 }
 
-/* Send what is queued, in order: sends, then the words of a goodbye. Both
- * locks are held. Sends that left are moved to `sent`. */
-static na_return_t na_sm_flow_flush(
-    struct na_sm_addr *addr, struct na_link *sent, unsigned *n_p)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    while (ret == NA_SUCCESS && !hg_list_is_empty(&addr->sends)) {
-        struct na_op *op =
-            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
-
-        ret = na_sm_flow_write_msg(addr, &op->msg);
-        if (ret == NA_SUCCESS) {
-            (void) na_sm_op_pop(&addr->sends);
-            hg_list_push(sent, &op->link);
-            ++*n_p;
-        }
-    }
-    /* A goodbye is a promise to touch none of the peer's memory any more. */
-    if (ret == NA_SUCCESS && atomic_load(&addr->touching) != 0 &&
-        (addr->owes_ack || addr->owes_bye))
-        ret = NA_AGAIN;
-    if (ret == NA_SUCCESS && addr->owes_ack) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
-        addr->owes_ack = ret != NA_SUCCESS;
-    }
-    if (ret == NA_SUCCESS && addr->owes_bye) {
-        ret = na_sm_flow_write_word(addr, NA_SM_BYE);
-        addr->owes_bye = ret != NA_SUCCESS;
-    }
-    atomic_store(&addr->waiting, ret == NA_AGAIN);
-    return ret == NA_AGAIN ? NA_SUCCESS : ret;
-}
-
-/* Whether what is queued may leave now: after BYE or BYE_ACK nothing may. Both
- * locks are held. */
-static bool na_sm_flow_may_flush(const struct na_sm_addr *addr)
-{
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    return state == NA_SM_READY || (state == NA_SM_CLOSING && addr->owes_bye) ||
-        ((state == NA_SM_LEAVING || state == NA_SM_CLOSING) && addr->owes_ack);
-}
-
-/* Send what is queued now. Without a lock; the number of things done. */
-static unsigned na_sm_flow_push(
+/* Send what is queued, in order; the number of things done. Puts and gets only
+ * waited for the connection. */
+static unsigned na_sm_flow_flush(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_link sent;
     unsigned n = 0;
-    bool relieved;
-    na_return_t ret = NA_SUCCESS;
 
-    hg_list_init(&sent);
-    na_sm_enter(self);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_flow_may_flush(addr))
-        ret = na_sm_flow_flush(addr, &sent, &n);
-    /* A frame that was to wait behind the queue; nobody else tells of this. */
-    relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
-        atomic_exchange(&addr->stalled, false);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    na_sm_leave(self);
-    na_sm_peer_complete(self, &sent, NA_SUCCESS);
-    if (relieved)
-        self->base.core->wake(&self->base);
-    if (ret != NA_SUCCESS)
-        na_sm_flow_broken(self, addr);
+    addr->full = false;
+    while (!hg_list_is_empty(&addr->sends)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
+        na_return_t ret = NA_SUCCESS;
+
+        if (op->type == NA_CB_PUT || op->type == NA_CB_GET) {
+            na_sm_op_remove(op);
+            na_sm_op_push(&self->transfers, op);
+            n++;
+            continue;
+        }
+        ret = na_sm_flow_write_msg(addr, &op->msg);
+        if (ret == NA_PROTOCOL_ERROR)
+            na_sm_flow_broken(self, addr);
+        if (ret != NA_SUCCESS)
+            break;
+        na_sm_op_remove(op);
+        self->base.core->complete(op, NA_SUCCESS);
+        n++;
+    }
     return n;
 }
 
-/* A message that cannot leave at once. With an operation it waits for room, or
- * for the connection. */
-static na_return_t na_sm_flow_queue(
+HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
-    na_return_t ret = NA_AGAIN;
-    bool ready;
-
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
-    case NA_SM_DIALLING:
-    case NA_SM_READY: break;
-    case NA_SM_CLOSING:
-    case NA_SM_LEAVING:
-        if (!addr->dialled)
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DYING:
-        if (!na_sm_peer_lives(addr))
-            ret = NA_DISCONNECT;
-        break;
-    case NA_SM_DEAD: ret = NA_DISCONNECT; break;
-    }
-    ready = na_sm_peer_state(addr) == NA_SM_READY;
-    if (ret == NA_AGAIN && op != NULL) {
+    if (addr->state == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    if (addr->state == NA_SM_DEAD ||
+        (addr->state == NA_SM_DYING && !na_sm_peer_lives(addr)) ||
+        (addr->state == NA_SM_CLOSING && !addr->dialled))
+        return NA_DISCONNECT;
+    if (op != NULL)
         na_sm_op_push(&addr->sends, op);
-        if (ready)
-            atomic_store(&addr->waiting, true);
-        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-            na_sm_peer_await_end(self, addr);
-        ret = NA_SUCCESS;
-    }
-    na_sm_peer_unlock(self);
-    /* Room may have come before the message was queued. */
-    if (ret == NA_SUCCESS && ready)
-        (void) na_sm_flow_push(self, addr);
-    return ret;
+    return NA_AGAIN;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_send(
@@ -223,20 +145,22 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
-        !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->full || addr->state != NA_SM_READY ||
+        hg_list_is_empty(&addr->sends));
+    if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
         ret = na_sm_flow_write_msg(addr, msg);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+    if (HG_LIKELY(ret == NA_SUCCESS)) {
+        if (op != NULL)
+            self->base.core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    if (ret == NA_PROTOCOL_ERROR) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
     }
-    if (ret == NA_AGAIN)
-        return na_sm_flow_queue(self, addr, op);
-    if (op != NULL)
-        self->base.core->complete(op, NA_SUCCESS);
-    return ret;
+    ret = na_sm_flow_queue(self, addr, op);
+    return ret == NA_AGAIN && op != NULL ? NA_SUCCESS : ret;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
@@ -250,96 +174,112 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (na_sm_peer_state(addr) == NA_SM_READY) {
-        bool queued =
-            atomic_load_explicit(&addr->waiting, memory_order_relaxed);
-
-        ret = queued ? NA_AGAIN
-                     : na_sm_flow_write(addr, &record, header, &segment, 1);
-        if (ret == NA_AGAIN)
-            atomic_store(&addr->stalled, true);
-        /* Whoever polls may have heard of room before it could see that
-         * somebody waits for it: look again. */
-        if (ret == NA_AGAIN && !queued)
-            ret = na_sm_flow_write(addr, &record, header, &segment, 1);
-    } else {
-        ret = NA_DISCONNECT;
-    }
-    na_sm_leave(na_sm_of(addr->base.na_class));
+    if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
+        return na_sm_flow_queue(self, addr, NULL);
+    if (addr->full)
+        return NA_AGAIN;
+    ret = na_sm_flow_write(addr, &record, header, &segment, 1);
     if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
         na_sm_flow_broken(self, addr);
         return NA_DISCONNECT;
     }
-    if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
-        return na_sm_flow_queue(self, addr, NULL);
-    if (ret == NA_SUCCESS && size > 0)
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (size > 0)
         self->base.core->count(&self->base, "sm_rma_copied", size);
-    if (ret == NA_SUCCESS && release != NULL)
+    if (release != NULL)
         release(arg);
-    return ret;
+    return NA_SUCCESS;
+}
+
+/* ---- The end ---- */
+
+/* Send what is queued, then BYE. It is tried again later where the ring is full
+ * or a copy is under way. */
+static void na_sm_flow_close(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
+
+    assert(addr->state == NA_SM_CLOSING && addr->open);
+    (void) na_sm_flow_flush(self, addr);
+    if (addr->full || addr->state != NA_SM_CLOSING)
+        return;
+    atomic_store(&na_sm_ours(addr)->over, 1);
+    if (addr->copies != 0 || na_sm_peer_copies(addr, 0))
+        return;
+    if (na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS)
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+}
+
+/* A connection could not be closed in order in time. It is over; or, if the
+ * peer copies, it stays for as long as that takes, and nobody waits for it any
+ * more. */
+static void na_sm_flow_close_late(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_log_info("sm", "process %ld does not let its connection be closed%s",
+        (long) addr->pid,
+        na_sm_peer_copies(addr, 0) ? ": it stopped in the middle of a copy"
+                                   : "");
+    atomic_store(&na_sm_ours(addr)->over, 1);
+    if (!na_sm_peer_copies(addr, 0)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    addr->deadline = NA_SM_NEVER;
+    na_sm_peer_complete(self, &addr->lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(self, &addr->sends, NA_DISCONNECT);
+    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+}
+
+HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
+{
+    struct na_link *link, *next;
+    unsigned n = 0;
+
+    for (link = self->closing.next; link != &self->closing; link = next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
+
+        next = link->next;
+        na_sm_flow_close(self, addr);
+        if (addr->state == NA_SM_CLOSING && now >= addr->deadline)
+            na_sm_flow_close_late(self, addr);
+        n += addr->state != NA_SM_CLOSING;
+    }
+    return n;
 }
 
 HG_PRIVATE na_return_t na_sm_flow_terminate(
     struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool closed;
-    bool flush = false;
 
-    na_sm_enter(self);
-    switch (na_sm_peer_state(addr)) {
-    case NA_SM_IDLE:
-    case NA_SM_DEAD: closed = true; break;
-    default: closed = addr->base.self != NA_FALSE; break;
-    }
-    if (!closed) {
-        na_sm_op_push(&addr->closers, op);
-        flush = na_sm_peer_state(addr) == NA_SM_READY;
-    }
-    if (flush) {
-        na_sm_peer_move(addr, NA_SM_CLOSING);
-        addr->owes_bye = true;
-        atomic_store(&addr->waiting, true);
-    }
-    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
-        na_sm_peer_await_end(self, addr);
-    na_sm_peer_unlock(self);
-    if (flush)
-        (void) na_sm_flow_push(self, addr);
-    if (closed)
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
+        addr->base.self) {
         self->base.core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    na_sm_op_push(&addr->closers, op);
+    if (addr->state == NA_SM_READY ||
+        (addr->state == NA_SM_CLOSING && addr->deadline == NA_SM_NEVER)) {
+        na_sm_peer_close(self, addr);
+        na_sm_flow_close(self, addr);
+    }
     return NA_SUCCESS;
 }
 
-/* ---- In ---- */
-
-/* The peer says BYE, or answers ours. False: it had no reason to. */
-static bool na_sm_flow_hear_word(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned kind)
+/* The peer has closed the connection: what it did not read goes by the next
+ * one. */
+static void na_sm_flow_hear_bye(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state;
-    bool good = true;
-
-    na_sm_enter(self);
-    state = na_sm_peer_state(addr);
-    if (state == NA_SM_DYING) {
-        /* Its end was seen before its words were read. */
-    } else if (kind == NA_SM_BYE) {
-        if (state == NA_SM_READY)
-            na_sm_peer_move(addr, NA_SM_LEAVING);
-        addr->owes_ack = true;
-        atomic_store(&addr->waiting, true);
-    } else if (state == NA_SM_CLOSING && !addr->owes_bye) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    } else {
-        good = false;
-    }
-    na_sm_peer_unlock(self);
-    if (good && kind == NA_SM_BYE)
-        (void) na_sm_flow_push(self, addr);
-    return good;
+    if (addr->state == NA_SM_READY)
+        addr->state = NA_SM_CLOSING;
+    na_sm_peer_lose(self, addr, NA_DISCONNECT);
 }
+
+/* ---- In ---- */
 
 /* Hand a record on. NA_AGAIN: the core has no room for it. */
 static na_return_t na_sm_flow_hear(struct na_sm_class *self,
@@ -372,22 +312,9 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         core->frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
-    case NA_SM_BYE:
-    case NA_SM_BYE_ACK:
-        return na_sm_flow_hear_word(self, addr, record->kind)
-            ? NA_SUCCESS
-            : NA_PROTOCOL_ERROR;
+    case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;
     default: return NA_PROTOCOL_ERROR;
     }
-}
-
-/* There is room again in the peer's ring, and it waits for that. */
-static void na_sm_flow_relieve(struct na_sm_addr *addr)
-{
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    if (addr->shared != NULL)
-        na_sm_flow_tell(addr);
-    na_sm_leave(na_sm_of(addr->base.na_class));
 }
 
 /* Deliver up to `max` records; the number delivered. */
@@ -399,58 +326,50 @@ static unsigned na_sm_flow_deliver(
     unsigned n = 0;
     na_return_t ret = NA_SUCCESS;
 
-    while (n < max) {
+    while (n < max && addr->open) {
         ret = na_sm_in_peek(&addr->in, &record, &payload);
         if (ret == NA_AGAIN)
             break;
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
-        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
-            addr->dropped++; /* a dead peer cannot be held back */
+        if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
+            /* A dead peer cannot be held back. */
+            self->base.core->count(&self->base, "msg_dropped", 1);
+            hg_log_warning("sm",
+                "dropped a message that process %ld left: no room",
+                (long) addr->pid);
             ret = NA_SUCCESS;
         }
-        atomic_store_explicit(
-            &addr->held, ret == NA_AGAIN, memory_order_relaxed);
+        addr->held = ret == NA_AGAIN;
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_relieve(addr);
+            na_sm_flow_tell(addr); /* there is room again in its ring */
         n++;
     }
-    if (ret == NA_PROTOCOL_ERROR) {
-        atomic_store(&addr->open, false);
+    if (ret == NA_PROTOCOL_ERROR)
         na_sm_flow_broken(self, addr);
-    }
     return n;
 }
 
 HG_PRIVATE unsigned na_sm_flow_visit(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned n;
+    unsigned n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
 
-    if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
-        return 0;
-    n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
-    if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
-        n += na_sm_flow_push(self, addr);
-    if (atomic_load_explicit(&addr->stalled, memory_order_relaxed) &&
-        atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
-            0) {
-        /* The emulation offers its frames after each poll. */
-        atomic_store(&addr->stalled, false);
-        n++;
-    }
+    /* There is room: the emulation offers its frames after each poll. */
+    if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
+        atomic_load(&na_sm_ours(addr)->starved) == 0)
+        n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
 
 /* Visit a peer whose hint is up, and lower it after enough for nothing. */
 static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 {
-    struct na_sm_addr *addr =
-        atomic_load_explicit(&self->slots[slot], memory_order_acquire);
+    struct na_sm_addr *addr = self->slots[slot];
     unsigned n;
 
     if (addr == NULL) { /* gone, or somebody spoils hints */
@@ -458,13 +377,13 @@ static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
         return 0;
     }
     n = na_sm_flow_visit(self, addr);
-    if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed)) {
+    if (n > 0 || addr->held) {
         addr->idle = 0;
     } else if (++addr->idle >= NA_SM_FLOW_IDLE) {
         addr->idle = 0;
         na_sm_hint_clear(self->hints, slot);
         n = na_sm_flow_visit(self, addr);
-        if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed))
+        if (n > 0 || addr->held)
             na_sm_hint_set(self->hints, slot);
     }
     return n;
@@ -473,46 +392,38 @@ static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
 {
     unsigned n = 0;
-    uint32_t i;
+    uint32_t w;
 
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        uint64_t words = na_sm_hint_words(self->hints, i);
+    for (w = 0; w * 64 < self->slots_end; w++) {
+        uint64_t bits =
+            atomic_load_explicit(&self->hints->bits[w], memory_order_acquire);
 
-        for (; words != 0; words &= words - 1) {
-            uint32_t w = i * 64 + (uint32_t) __builtin_ctzll(words);
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
-
-            for (; bits != 0; bits &= bits - 1)
-                n += na_sm_flow_visit_one(
-                    self, w * 64 + (uint32_t) __builtin_ctzll(bits));
-        }
+        for (; bits != 0; bits &= bits - 1)
+            n += na_sm_flow_visit_one(
+                self, w * 64 + (uint32_t) __builtin_ctzll(bits));
     }
     return n;
 }
 
-/* Nothing came from a peer, and nothing is queued for it: there are thousands
- * of these, so that this is all that is done for one. */
-static bool na_sm_flow_is_silent(const struct na_sm_addr *addr)
+/* Whether a visit of a peer would find something. */
+static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
 {
-    return !atomic_load_explicit(&addr->open, memory_order_relaxed) ||
-        (!na_sm_in_has(&addr->in) &&
-            !atomic_load_explicit(&addr->waiting, memory_order_relaxed) &&
-            !atomic_load_explicit(&addr->stalled, memory_order_relaxed));
+    if (!addr->open)
+        return false;
+    return (!addr->held && na_sm_in_has(&addr->in)) ||
+        (addr->full && addr->state == NA_SM_READY &&
+            atomic_load(&na_sm_ours(addr)->starved) == 0);
 }
 
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
 {
-    uint32_t left = self->pairs;
     unsigned n = 0;
     uint32_t i;
 
-    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
-        struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+    for (i = 0; i < self->slots_end; i++) {
+        struct na_sm_addr *addr = self->slots[i];
 
-        if (addr == NULL)
-            continue;
-        left--;
-        if (!na_sm_flow_is_silent(addr))
+        if (addr != NULL && (addr->held || na_sm_flow_peer_has_work(addr)))
             n += na_sm_flow_visit(self, addr);
     }
     return n;
@@ -521,55 +432,22 @@ HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned left = NA_SM_FLOW_LAST;
-
-    while (left > 0 && atomic_load(&addr->open)) {
-        unsigned n = na_sm_flow_deliver(self, addr, left);
-
-        if (n == 0)
-            break;
-        left -= n;
-    }
-    if (addr->dropped == 0)
-        return;
-    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
-    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
-        addr->dropped, (long) addr->pid);
-    addr->dropped = 0;
+    (void) na_sm_flow_deliver(self, addr, NA_SM_FLOW_LAST);
 }
 
-/* ---- Before sleeping ---- */
-
-static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
+HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
 {
-    const struct na_sm_control *out =
-        &addr->shared->control[addr->dialled ? 0 : 1];
-
-    if (!atomic_load(&addr->held) && na_sm_in_has(&addr->in))
-        return true;
-    return (atomic_load(&addr->waiting) || atomic_load(&addr->stalled)) &&
-        atomic_load(&out->starved) == 0;
-}
-
-HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
-{
-    uint32_t i;
     uint32_t w;
 
-    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
-        if (atomic_load(&self->hints->summary[i]) == 0)
-            continue;
-        for (w = i * 64; w < i * 64 + 64; w++) {
-            uint64_t bits = atomic_load(&self->hints->bits[w]);
+    for (w = 0; w * 64 < self->slots_end; w++) {
+        uint64_t bits = atomic_load(&self->hints->bits[w]);
 
-            for (; bits != 0; bits &= bits - 1) {
-                const struct na_sm_addr *addr = atomic_load(
-                    &self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)]);
+        for (; bits != 0; bits &= bits - 1) {
+            const struct na_sm_addr *addr =
+                self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)];
 
-                if (addr != NULL && atomic_load(&addr->open) &&
-                    na_sm_flow_peer_has_work(addr))
-                    return true;
-            }
+            if (addr != NULL && na_sm_flow_peer_has_work(addr))
+                return true;
         }
     }
     return false;

@@ -400,6 +400,7 @@ static size_t na_sm_packet_encode(
     hg_wire_store32(bytes, NA_SM_MAGIC);
     hg_wire_store16(bytes + 4, packet->version);
     bytes[6] = packet->kind;
+    bytes[7] = packet->what;
     hg_wire_store64(bytes + 8, packet->incarnation);
     hg_wire_store32(bytes + 16, packet->slot);
     hg_wire_store32(bytes + 20, packet->reason);
@@ -423,6 +424,7 @@ static na_return_t na_sm_packet_decode(
         return NA_SUCCESS;
     if (size < NA_SM_PACKET_HEAD)
         return NA_PROTOCOL_ERROR;
+    packet->what = bytes[7];
     packet->incarnation = hg_wire_load64(bytes + 8);
     packet->slot = hg_wire_load32(bytes + 16);
     packet->reason = hg_wire_load32(bytes + 20);
@@ -445,35 +447,57 @@ static na_return_t na_sm_packet_decode(
 /* Room for a control message with descriptors, aligned as it must be. */
 union na_sm_packet_control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(NA_SM_FDS * sizeof(int))];
+    char bytes[CMSG_SPACE(NA_SM_FD_MAX * sizeof(int))];
 };
 
-HG_PRIVATE na_return_t na_sm_packet_send(
-    int fd, const struct na_sm_packet *packet, unsigned count)
+HG_PRIVATE void na_sm_packet_init(
+    struct na_sm_packet *packet, enum na_sm_packet_kind kind)
 {
+    unsigned i;
+
+    memset(packet, 0, sizeof(*packet));
+    packet->version = NA_SM_VERSION;
+    packet->kind = (uint8_t) kind;
+    for (i = 0; i < NA_SM_FD_MAX; i++)
+        packet->fds[i] = -1;
+}
+
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet)
+{
+    struct na_sm_packet copy = *packet;
     unsigned char bytes[NA_SM_PACKET_MAX];
     union na_sm_packet_control control;
+    int fds[NA_SM_FD_MAX];
+    size_t size = 0;
     struct iovec part;
     struct msghdr message;
     ssize_t sent;
+    unsigned i;
 
-    assert(count <= NA_SM_FDS);
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        if (packet->fds[i] < 0)
+            continue;
+        copy.what = (uint8_t) (copy.what | 1u << i);
+        fds[size / sizeof(int)] = packet->fds[i];
+        size += sizeof(int);
+    }
     memset(&message, 0, sizeof(message));
     memset(&control, 0, sizeof(control));
     part.iov_base = bytes;
-    part.iov_len = na_sm_packet_encode(packet, bytes);
+    part.iov_len = na_sm_packet_encode(&copy, bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    if (count > 0) {
+    if (size > 0) {
         struct cmsghdr *header;
 
         message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        message.msg_controllen = CMSG_SPACE(size);
         header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
+        header->cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(header), fds, size);
     }
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -483,34 +507,52 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* Take the descriptors of a message. The kernel delivers all of them in one
- * control message, drops those that do not fit, and adds no other control
- * message because the socket has no option that asks for one. */
-static void na_sm_packet_take_fds(
-    struct msghdr *message, struct na_sm_packet *packet)
+/* The descriptors of a message, and how many. The kernel delivers all of them
+ * in one control message, drops those that do not fit, and adds no other
+ * control message because the socket has no option that asks for one. */
+static unsigned na_sm_packet_fds(struct msghdr *message, int fds[NA_SM_FD_MAX])
 {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     size_t size;
 
     if (header == NULL)
-        return;
+        return 0;
     size = header->cmsg_len - CMSG_LEN(0);
-    assert(header->cmsg_type == SCM_RIGHTS && size <= sizeof(packet->fds));
-    memcpy(packet->fds, CMSG_DATA(header), size);
-    packet->fd_count = (unsigned) (size / sizeof(int));
+    assert(
+        header->cmsg_type == SCM_RIGHTS && size <= NA_SM_FD_MAX * sizeof(int));
+    memcpy(fds, CMSG_DATA(header), size);
+    return (unsigned) (size / sizeof(int));
+}
+
+/* Put descriptors where `what` says they belong. */
+static na_return_t na_sm_packet_sort(
+    struct na_sm_packet *packet, const int fds[NA_SM_FD_MAX], unsigned count)
+{
+    unsigned i, n = 0;
+
+    if (count != (unsigned) __builtin_popcount(packet->what) ||
+        packet->what >> NA_SM_FD_MAX != 0)
+        return NA_PROTOCOL_ERROR;
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        if ((packet->what >> i & 1) != 0)
+            packet->fds[i] = fds[n++];
+    }
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
 {
     unsigned char bytes[NA_SM_PACKET_MAX];
     union na_sm_packet_control control;
+    int fds[NA_SM_FD_MAX];
     struct iovec part;
     struct msghdr message;
-    unsigned resets = 0;
+    unsigned resets = 0, count;
     ssize_t got;
     na_return_t ret;
 
-    memset(packet_p, 0, sizeof(*packet_p));
+    na_sm_packet_init(packet_p, NA_SM_REFUSE);
+    packet_p->version = 0;
     memset(&message, 0, sizeof(message));
     part.iov_base = bytes;
     part.iov_len = sizeof(bytes);
@@ -518,7 +560,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    /* Whoever closed without reading what we said has reset the connection,
+    /* A peer that closed without reading what we said has reset the connection,
      * which is told once and first; then comes what it had said. */
     do
         got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -526,37 +568,43 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    /* Also from a packet of no bytes, which looks like the end. */
-    na_sm_packet_take_fds(&message, packet_p);
+    count = na_sm_packet_fds(&message, fds);
     ret = got == 0 ? NA_DISCONNECT
                    : na_sm_packet_decode(bytes, (size_t) got, packet_p);
     /* Fewer than there was room for: the process had none left. */
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
-        packet_p->fd_count < NA_SM_FDS)
+        count < NA_SM_FD_MAX)
         ret = NA_OVERFLOW;
     else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
         ret = NA_PROTOCOL_ERROR;
-    if (ret != NA_SUCCESS)
-        na_sm_packet_close(packet_p);
+    else if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
+        ret = na_sm_packet_sort(packet_p, fds, count);
+    if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
+        return NA_SUCCESS;
+    while (count > 0)
+        (void) close(fds[--count]);
     return ret;
 }
 
-HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
+HG_PRIVATE int na_sm_packet_take(
+    struct na_sm_packet *packet, enum na_sm_fd which)
 {
-    errno = EMFILE; /* which the system did not say */
-    return hg_log_no_fd("sm", what);
-}
+    int fd = packet->fds[which];
 
-HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet)
-{
-    assert(packet->fd_count > 0);
-    return packet->fds[--packet->fd_count];
+    packet->fds[which] = -1;
+    return fd;
 }
 
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 {
-    while (packet->fd_count > 0)
-        (void) close(packet->fds[--packet->fd_count]);
+    unsigned i;
+
+    for (i = 0; i < NA_SM_FD_MAX; i++) {
+        int fd = na_sm_packet_take(packet, (enum na_sm_fd) i);
+
+        if (fd >= 0)
+            (void) close(fd);
+    }
 }
 
 #endif

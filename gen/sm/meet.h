@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_bell: the doorbell of a class: an eventfd that its peers write to.
+ * bell: the doorbell of a class: an eventfd that its peers write to.
  *
  * A byte on the pair's socket would do, and does for peers of other users. But
  * the kernel takes who writes to a socket for somebody about to sleep, and has
@@ -21,7 +21,7 @@
  * Locking: none.
  */
 /*
- * sm_meet: how two processes find each other and agree: names, sockets,
+ * meet: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
  *
  * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
@@ -31,8 +31,8 @@
  *
  *     dialler                                        acceptor
  *       connect; looks at the acceptor's credentials
- *       HELLO + public page, hint page, pair, bell --->  looks at its own
- *       <------------ WELCOME + public page, hint page, bell
+ *       HELLO + descriptors ------------------->  looks at the dialler's
+ *       <------------------- WELCOME + descriptors
  *     or
  *       <------------ REFUSE: why
  *
@@ -40,19 +40,20 @@
  *
  *     0       4         6      7      8             16       20       24
  *     +-------+---------+------+------+-------------+--------+--------+
- *     | magic | version | kind | 0    | incarnation | slot   | reason |
+ *     | magic | version | kind | what | incarnation | slot   | reason |
  *     +-------+---------+------+------+-------------+--------+--------+
  *     24           28          32        34
  *     +------------+-----------+---------+---------+
  *     | ring size  | reserved  | length  | name    |
  *     +------------+-----------+---------+---------+
  *
- * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, is the dialler's own address, also of one that does not listen: the
- * acceptor finds the connection by it. The bell (see sm_bell.h) comes
- * from processes of the same user alone; who has none rings by one byte on the
- * socket. Besides, that carries what is said about memory (see sm_reach.h), and
- * the news of its end.
+ * `what` tells the descriptors that come with the packet, a bit for each of
+ * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
+ * `name`, of HELLO, is the dialler's own address, also of one that does not
+ * listen: the acceptor finds the connection by it. A process gives its bell to
+ * processes of its own user alone; a peer without it sends one byte on the
+ * socket instead. After WELCOME nothing else passes on the socket. Its end is
+ * the news of the peer's death.
  *
  * Sockets are their owners', who make and close each under a lock that fork
  * takes: a child that kept one would hide the end of its parent.
@@ -66,8 +67,6 @@
 
 #if HG_ENABLE_SM
 
-/* ==== bell ==== */
-
 /* A fresh bell, or -1 with errno. */
 HG_PRIVATE int na_sm_bell_open(void);
 
@@ -80,37 +79,33 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd);
 
 HG_PRIVATE void na_sm_bell_ring(int bell);
 
-/* ==== meet ==== */
-
-#define NA_SM_VERSION 4
-#define NA_SM_FDS 4       /* descriptors that a packet can carry */
+#define NA_SM_VERSION 5
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind {
-    NA_SM_HELLO = 1,
-    NA_SM_WELCOME,
-    NA_SM_REFUSE,
-    NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */
-    NA_SM_GRANT
-};
+enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
 
-/* Where they stand. The bell is the last one, if there is one. */
-enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
-#define NA_SM_FDS_HELLO 3u /* without it */
-#define NA_SM_FDS_WELCOME 2u
+/* The descriptors of a packet, in this order: a bit in `what` for each. */
+enum na_sm_fd {
+    NA_SM_FD_PUBLIC,
+    NA_SM_FD_HINTS,
+    NA_SM_FD_PAIR,  /* of HELLO */
+    NA_SM_FD_ARENA, /* two: see memory.h; either may be missing */
+    NA_SM_FD_BELL = NA_SM_FD_ARENA + NA_SM_ARENAS, /* may be missing */
+    NA_SM_FD_MAX
+};
 
 struct na_sm_packet {
     uint16_t version;
     uint8_t kind;
+    uint8_t what; /* set by na_sm_packet_send: the descriptors */
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
     uint32_t ring_size;
     char name[NA_MAX_ADDR_LEN];
-    /* Receiving: owned by the packet until na_sm_packet_close. */
-    int fds[NA_SM_FDS];
-    unsigned fd_count;
+    /* -1: none. Received, they are the packet's until na_sm_packet_close. */
+    int fds[NA_SM_FD_MAX];
 };
 
 /* A name as the system wants it. */
@@ -180,21 +175,24 @@ HG_PRIVATE void na_sm_unlisten(
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
-/* Send a packet with `count` of its descriptors, which stay the caller's.
- * NA_AGAIN: the user has as many descriptors under way as may be, try later;
+/* A packet of that kind without descriptors. */
+HG_PRIVATE void na_sm_packet_init(
+    struct na_sm_packet *packet, enum na_sm_packet_kind kind);
+
+/* Send a packet with its descriptors, which stay the caller's. NA_AGAIN: the
+ * user has as many descriptors in flight as may be, try later;
  * NA_DISCONNECT. */
 HG_PRIVATE na_return_t na_sm_packet_send(
-    int fd, const struct na_sm_packet *packet, unsigned count);
+    int fd, const struct na_sm_packet *packet);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: nonsense; NA_OVERFLOW: our descriptors ran out, which
- * na_sm_packet_no_fd logs, and gives its code, NA_AGAIN. A packet of another
- * version has nothing but that. */
+ * NA_PROTOCOL_ERROR: malformed; NA_OVERFLOW: this process has no descriptor
+ * left. A packet of another version has nothing but that. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
-HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
-/* Take the last descriptor of a packet, which is the caller's then. */
-HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet);
+/* Take a descriptor of a packet, which is the caller's then; or -1. */
+HG_PRIVATE int na_sm_packet_take(
+    struct na_sm_packet *packet, enum na_sm_fd which);
 
 /* Close the descriptors that came with a packet, and were not taken. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);

@@ -99,7 +99,7 @@ HG_PRIVATE bool na_sm_page_is_safe(int fd)
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
-    int fd, size_t size, bool read_only, void **memory_p)
+    int fd, size_t size, int protection, void **memory_p)
 {
     struct stat stat;
     void *memory;
@@ -107,8 +107,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
     if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 ||
         (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
-    memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
-        MAP_SHARED, fd, 0);
+    memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED && (errno == EPERM || errno == EACCES))
         return NA_PROTOCOL_ERROR; /* it cannot be written */
     if (memory == MAP_FAILED) {
@@ -118,6 +117,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
             size, strerror(errno));
         return NA_NOMEM;
     }
+    (void) madvise(memory, size, MADV_DONTDUMP); /* it is the peer's */
     *memory_p = memory;
     return NA_SUCCESS;
 }
@@ -191,58 +191,70 @@ HG_PRIVATE void na_sm_slot_fill(
     atomic_store(&slot->mark, mark);
 }
 
-HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
-{
-    uint64_t words = atomic_load(&hints->summary[n]);
-    uint64_t left;
-
-    for (left = words; left != 0; left &= left - 1) {
-        unsigned w = (unsigned) __builtin_ctzll(left);
-        uint64_t bit = UINT64_C(1) << w;
-
-        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
-            continue;
-        /* A peer sets its bit first, then looks at the summary: one of us
-         * sees the other. */
-        atomic_fetch_and(&hints->summary[n], ~bit);
-        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
-            atomic_fetch_or(&hints->summary[n], bit);
-        else
-            words &= ~bit;
-    }
-    return words;
-}
-
 /* ==== arena ==== */
 
+#define NA_SM_ARENA_PAGES (NA_SM_ARENA_SIZE / NA_SM_ARENA_PAGE)
+
 struct na_sm_arena {
-    unsigned char *base;
-    uint64_t pages; /* a multiple of 64 */
-    uint64_t unused;
-    uint64_t low;   /* no page before this one is free */
-    uint64_t *used; /* a bit for each page, then those of dirty */
-    _Atomic uint64_t *dirty;
+    unsigned char *base; /* NULL: there is none */
+    unsigned char *used; /* a byte for each page; NULL: none was ever used */
+    size_t fresh;        /* pages from here on were never used */
+    size_t open;         /* bytes that are accessible */
     int fd;
-    bool read_only;
 };
 
 struct na_sm_arenas {
     pthread_mutex_t lock;
-    unsigned count;
     uint64_t blocks;
-    uint64_t next[2]; /* sizes of the next arenas: of writable, of read-only */
-    pid_t pid;        /* whose they are */
+    pid_t pid; /* whose they are */
     bool closed;
-    bool told; /* that there was no memory */
     struct na_sm_arena arena[NA_SM_ARENAS];
 };
 
 /* ---- Sets ---- */
 
+HG_PRIVATE bool na_sm_arena_is_mappable(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+static void na_sm_arena_make(struct na_sm_arena *arena, bool read_only)
+{
+    void *base = NULL;
+
+    arena->fd = -1;
+    if (!na_sm_arena_is_mappable())
+        return;
+    if (na_sm_page_make(
+            "hg-arena", NA_SM_ARENA_SIZE, read_only, &base, &arena->fd)) {
+        arena->base = (unsigned char *) base;
+        (void) mprotect(base, NA_SM_ARENA_SIZE, PROT_NONE);
+        (void) madvise(base, NA_SM_ARENA_SIZE, MADV_DONTDUMP);
+    } else {
+        hg_log_info(
+            "sm", "no arena, so bulk memory is ordinary: %s", strerror(errno));
+    }
+}
+
+HG_PRIVATE bool na_sm_arena_open(
+    unsigned char *base, size_t *open_p, size_t end, int protection)
+{
+    if (HG_LIKELY(end <= *open_p))
+        return true;
+    end = (end + NA_SM_ARENA_STEP - 1) & ~(NA_SM_ARENA_STEP - 1);
+    if (mprotect(base, end, protection) != 0)
+        return false;
+    *open_p = end;
+    return true;
+}
+
 HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
 {
     struct na_sm_arenas *arenas =
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
+    unsigned i;
 
     if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
         if (arenas == NULL)
@@ -250,8 +262,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         hg_mem_free(arenas);
         return NULL;
     }
-    arenas->next[false] = NA_SM_ARENA_UNIT;
-    arenas->next[true] = NA_SM_ARENA_UNIT;
+    for (i = 0; i < NA_SM_ARENAS; i++)
+        na_sm_arena_make(&arenas->arena[i], i == NA_SM_ARENA_READ_ONLY);
     arenas->pid = getpid();
     return arenas;
 }
@@ -265,22 +277,19 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     hg_unlock(&arenas->lock);
     if (!last)
         return;
-    for (i = 0; i < arenas->count; i++) {
-        struct na_sm_arena *arena = &arenas->arena[i];
-
-        na_sm_page_unmap(
-            arena->base, (size_t) (arena->pages * NA_SM_ARENA_PAGE));
-        hg_mem_free(arena->used);
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
+        hg_mem_free(arenas->arena[i].used);
     }
     pthread_mutex_destroy(&arenas->lock);
     hg_mem_free(arenas);
 }
 
-static void na_sm_arenas_close_fds(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
 {
     unsigned i;
 
-    for (i = 0; i < arenas->count; i++) {
+    for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
         arenas->arena[i].fd = -1;
@@ -293,7 +302,7 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
         return;
     hg_lock(&arenas->lock);
     assert(!arenas->closed);
-    na_sm_arenas_close_fds(arenas);
+    na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
 }
@@ -308,210 +317,93 @@ HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas)
     hg_unlock(&arenas->lock);
 }
 
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
-{
-    na_sm_arenas_close_fds(arenas);
-}
-
 /* ---- Pages ---- */
 
-/* Of pages [first, first + count), those of a word, whose number in the arena
- * goes up; *first and *count become what is left. */
-static uint64_t na_sm_arena_step(
-    uint64_t *first, uint64_t *count, uint64_t *word_p)
-{
-    uint64_t bit = *first % 64;
-    uint64_t n = 64 - bit < *count ? 64 - bit : *count;
-    uint64_t ones = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-
-    *word_p = *first / 64;
-    *first += n;
-    *count -= n;
-    return ones << bit;
-}
-
-/* The first run of `count` free pages. */
+/* The first run of `count` free pages; the lock is held. */
 static bool na_sm_arena_search(
-    const struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+    const struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
-    uint64_t page = arena->low;
-    uint64_t run = 0;
+    size_t first = 0;
 
-    while (page < arena->pages) {
-        uint64_t left = 64 - page % 64; /* in this word */
-        uint64_t word = arena->used[page / 64] >> page % 64;
-        bool taken = (word & 1) != 0;
-        uint64_t same = taken ? ~word : word; /* 0: all that is left */
-        uint64_t n = same == 0 ? left : (uint64_t) __builtin_ctzll(same);
+    while (first + count <= NA_SM_ARENA_PAGES) {
+        const unsigned char *at = arena->used + first;
+        const unsigned char *end = (const unsigned char *) memchr(at, 1, count);
 
-        n = n < left ? n : left;
-        page += n;
-        run = taken ? 0 : run + n;
-        if (run >= count) {
-            *first_p = page - run;
+        if (end == NULL) {
+            *first_p = first;
             return true;
         }
+        first = (size_t) (end - arena->used);
+        at = (const unsigned char *) memchr(end, 0, NA_SM_ARENA_PAGES - first);
+        if (at == NULL)
+            return false;
+        first = (size_t) (at - arena->used);
     }
     return false;
 }
 
-/* Take pages; the lock is held. */
+/* Take them, and make them accessible. */
 static bool na_sm_arena_take(
-    struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+    struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
-    uint64_t first, word;
+    size_t before = arena->open;
 
-    if (arena->unused < count || !na_sm_arena_search(arena, count, &first))
+    if (!na_sm_arena_search(arena, count, first_p) ||
+        !na_sm_arena_open(arena->base, &arena->open,
+            (*first_p + count) * NA_SM_ARENA_PAGE, PROT_READ | PROT_WRITE))
         return false;
-    *first_p = first;
-    arena->unused -= count;
-    if (first == arena->low)
-        arena->low = first + count;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        assert((arena->used[word] & mask) == 0);
-        arena->used[word] |= mask;
-    }
+    if (arena->open > before)
+        (void) madvise(arena->base, arena->open, MADV_DODUMP);
+    memset(arena->used + *first_p, 1, count);
     return true;
 }
 
-static void na_sm_arena_give(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
+/* Give the memory of pages back to the system, if it takes it: they read as
+ * zeros then. */
+static bool na_sm_arena_punch(unsigned char *at, size_t size)
 {
-    uint64_t word;
-
-    arena->unused += count;
-    if (first < arena->low)
-        arena->low = first;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        assert((arena->used[word] & mask) == mask);
-        arena->used[word] &= ~mask;
-    }
+    return size >= NA_SM_ARENA_HOLE && madvise(at, size, MADV_REMOVE) == 0;
 }
 
-/* Zero what is dirty of pages just taken, and note that they will be. */
-static void na_sm_arena_clean(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
-{
-    uint64_t word;
+/* ---- Blocks ---- */
 
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-        uint64_t was = atomic_fetch_or(&arena->dirty[word], mask) & mask;
-
-        for (; was != 0; was &= was - 1) {
-            uint64_t page = word * 64 + (uint64_t) __builtin_ctzll(was);
-
-            memset(arena->base + page * NA_SM_ARENA_PAGE, 0,
-                (size_t) NA_SM_ARENA_PAGE);
-        }
-    }
-}
-
-/* Give the memory of pages still taken back to the system, if it takes it:
- * they read as zeros then. */
-static void na_sm_arena_punch(
-    struct na_sm_arena *arena, uint64_t first, uint64_t count)
-{
-    uint64_t word;
-
-    if (madvise(arena->base + first * NA_SM_ARENA_PAGE,
-            (size_t) (count * NA_SM_ARENA_PAGE), MADV_REMOVE) != 0)
-        return;
-    while (count > 0) {
-        uint64_t mask = na_sm_arena_step(&first, &count, &word);
-
-        atomic_fetch_and(&arena->dirty[word], ~mask);
-    }
-}
-
-/* ---- Arenas ---- */
-
-/* Make an arena with room for `need` bytes; the lock is held. NULL: nothing
- * was made, which is logged once. */
-static struct na_sm_arena *na_sm_arena_grow(
-    struct na_sm_arenas *arenas, bool read_only, uint64_t need)
-{
-    struct na_sm_arena *arena = &arenas->arena[arenas->count];
-    uint64_t size = arenas->next[read_only];
-    void *base = NULL;
-    uint64_t words;
-
-    if (arenas->count == NA_SM_ARENAS || need > NA_SM_ARENA_MAX)
-        return NULL;
-    if (size < need)
-        size =
-            (need + NA_SM_ARENA_UNIT - 1) / NA_SM_ARENA_UNIT * NA_SM_ARENA_UNIT;
-    words = size / NA_SM_ARENA_PAGE / 64;
-    arena->used = (uint64_t *) hg_mem_calloc(2 * (size_t) words, 8);
-    if (arena->used == NULL)
-        return NULL;
-    if (!na_sm_page_make(
-            "hg-arena", (size_t) size, read_only, &base, &arena->fd)) {
-        if (!arenas->told)
-            hg_log_info("sm",
-                "no memory for an arena, so bulk memory is ordinary: %s",
-                strerror(errno));
-        arenas->told = true;
-        hg_mem_free(arena->used);
-        return NULL;
-    }
-    arena->dirty = (_Atomic uint64_t *) (void *) (arena->used + words);
-    arena->base = (unsigned char *) base;
-    arena->pages = words * 64;
-    arena->unused = arena->pages;
-    arena->low = 0;
-    arena->read_only = read_only;
-    arenas->count++;
-    arenas->next[read_only] =
-        size < NA_SM_ARENA_LARGE / 2 ? 2 * size : NA_SM_ARENA_LARGE;
-    return arena;
-}
-
-/* The arena that an address lies in; the lock is held. */
+/* The arena that an address lies in. */
 static struct na_sm_arena *na_sm_arena_of(
     struct na_sm_arenas *arenas, const void *address)
 {
     unsigned i;
 
-    for (i = 0; i < arenas->count; i++) {
+    for (i = 0; i < NA_SM_ARENAS; i++) {
         struct na_sm_arena *arena = &arenas->arena[i];
 
-        if ((uintptr_t) address - (uintptr_t) arena->base <
-            arena->pages * NA_SM_ARENA_PAGE)
+        if (arena->base != NULL &&
+            (uintptr_t) address - (uintptr_t) arena->base < NA_SM_ARENA_SIZE)
             return arena;
     }
     return NULL;
 }
 
-static uint64_t na_sm_arena_count(na_size_t size)
+static size_t na_sm_arena_count(na_size_t size)
 {
-    return (size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
+    return ((size_t) size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
 }
 
 /* Take a block back. */
 static void na_sm_arena_release(struct na_mem_block *block)
 {
     struct na_sm_arenas *arenas = (struct na_sm_arenas *) block->owner;
-    struct na_sm_arena *arena;
-    uint64_t count = na_sm_arena_count(block->size);
-    uint64_t first;
+    unsigned char *at = (unsigned char *) block->memory;
+    struct na_sm_arena *arena = na_sm_arena_of(arenas, at);
+    size_t count = na_sm_arena_count(block->size);
 
     if (getpid() != arenas->pid)
         return;
-    hg_lock(&arenas->lock);
-    arena = na_sm_arena_of(arenas, block->memory);
     assert(arena != NULL && arenas->blocks > 0);
-    hg_unlock(&arenas->lock);
-    first = (uint64_t) ((unsigned char *) block->memory - arena->base) /
-        NA_SM_ARENA_PAGE;
-    if (count * NA_SM_ARENA_PAGE >= NA_SM_ARENA_HOLE)
-        na_sm_arena_punch(arena, first, count);
+    (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
     hg_lock(&arenas->lock);
-    na_sm_arena_give(arena, first, count);
+    assert(arena->used != NULL && arena->fresh >= count);
+    memset(
+        arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
     arenas->blocks--;
     na_sm_arenas_leave(arenas);
 }
@@ -519,128 +411,69 @@ static void na_sm_arena_release(struct na_mem_block *block)
 HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     unsigned long flags, struct na_mem_block *block)
 {
-    bool read_only = flags == NA_MEM_READ_ONLY;
-    struct na_sm_arena *arena = NULL;
-    uint64_t count;
-    uint64_t first = 0;
-    unsigned i;
+    struct na_sm_arena *arena =
+        &arenas->arena[flags == NA_MEM_READ_ONLY ? NA_SM_ARENA_READ_ONLY
+                                                 : NA_SM_ARENA_READ_WRITE];
+    size_t count, first, size;
+    size_t fresh = 0;
+    unsigned char *at;
+    bool found;
 
-    if (block->size == 0 || block->size > NA_SM_ARENA_MAX)
+    if (arena->base == NULL || block->size == 0 ||
+        block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
     hg_lock(&arenas->lock);
-    for (i = 0; i < arenas->count && arena == NULL; i++) {
-        if (arenas->arena[i].read_only == read_only &&
-            na_sm_arena_take(&arenas->arena[i], count, &first))
-            arena = &arenas->arena[i];
-    }
-    if (arena == NULL) {
-        arena = na_sm_arena_grow(arenas, read_only, count * NA_SM_ARENA_PAGE);
-        if (arena != NULL)
-            (void) na_sm_arena_take(arena, count, &first);
-    }
-    if (arena != NULL)
+    if (arena->used == NULL)
+        arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
+    found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
+    if (found) {
         arenas->blocks++;
+        fresh = arena->fresh;
+        if (first + count > fresh)
+            arena->fresh = first + count;
+    }
     hg_unlock(&arenas->lock);
-    if (arena == NULL)
+    if (!found)
         return NA_NOMEM;
-    na_sm_arena_clean(arena, first, count);
-    block->memory = arena->base + first * NA_SM_ARENA_PAGE;
+    at = arena->base + first * NA_SM_ARENA_PAGE;
+    if (first < fresh) {
+        size =
+            (first + count < fresh ? count : fresh - first) * NA_SM_ARENA_PAGE;
+        if (!na_sm_arena_punch(at, size))
+            memset(at, 0, size);
+    }
+    block->memory = at;
     block->owner = arenas;
     block->release = na_sm_arena_release;
     return NA_SUCCESS;
 }
 
-HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+HG_PRIVATE unsigned na_sm_arena_find(struct na_sm_arenas *arenas,
     const struct na_segment *segments, na_size_t count, uint64_t *offset_p)
 {
-    const struct na_sm_arena *arena;
-    uintptr_t start, end;
-    uint32_t id = 0;
+    const struct na_sm_arena *arena =
+        na_sm_arena_of(arenas, segments[0].address);
+    uintptr_t left, end = (uintptr_t) segments[0].address;
     na_size_t i;
 
-    assert(count > 0);
-    start = (uintptr_t) segments[0].address;
-    end = start;
+    if (arena == NULL)
+        return NA_SM_ARENAS;
+    *offset_p = end - (uintptr_t) arena->base;
+    left = NA_SM_ARENA_SIZE - (uintptr_t) *offset_p;
     for (i = 0; i < count; i++) {
-        if ((uintptr_t) segments[i].address != end ||
-            segments[i].size > UINTPTR_MAX - end)
-            return 0;
+        if ((uintptr_t) segments[i].address != end || segments[i].size > left)
+            return NA_SM_ARENAS;
         end += (uintptr_t) segments[i].size;
+        left -= (uintptr_t) segments[i].size;
     }
-    hg_lock(&arenas->lock);
-    arena = na_sm_arena_of(arenas, segments[0].address);
-    if (arena != NULL &&
-        end - (uintptr_t) arena->base <= arena->pages * NA_SM_ARENA_PAGE) {
-        id = (uint32_t) (arena - arenas->arena) + 1;
-        *offset_p = start - (uintptr_t) arena->base;
-    }
-    hg_unlock(&arenas->lock);
-    return id;
+    return (unsigned) (arena - arenas->arena);
 }
 
-HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
+HG_PRIVATE int na_sm_arena_fd(
+    const struct na_sm_arenas *arenas, unsigned number)
 {
-    int fd = -1;
-
-    hg_lock(&arenas->lock);
-    if (id >= 1 && id <= arenas->count)
-        fd = arenas->arena[id - 1].fd;
-    hg_unlock(&arenas->lock);
-    return fd;
-}
-
-/* ==== window ==== */
-
-HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
-{
-    struct stat there;
-    void *base;
-
-    assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
-    window->state = NA_SM_WINDOW_SHUT;
-    if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
-        there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
-        (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
-        hg_log_warning("sm", "a peer sent what is no arena");
-        return NA_PROTOCOL_ERROR;
-    }
-    window->writable = true;
-    base = mmap(NULL, (size_t) there.st_size, PROT_READ | PROT_WRITE,
-        MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED && (errno == EPERM || errno == EACCES)) {
-        window->writable = false;
-        base = mmap(NULL, (size_t) there.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    }
-    if (base == MAP_FAILED) {
-        hg_log_info("sm", "cannot map %" PRIu64 " bytes of a peer's: %s",
-            (uint64_t) there.st_size, strerror(errno));
-        return NA_NOMEM;
-    }
-    window->base = (unsigned char *) base;
-    window->size = (uint64_t) there.st_size;
-    window->state = NA_SM_WINDOW_OPEN;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
-    uint64_t offset, uint64_t size, bool write)
-{
-    assert(window->state == NA_SM_WINDOW_OPEN);
-    if (offset > window->size || size > window->size - offset ||
-        (write && !window->writable))
-        return NULL;
-    return window->base + offset;
-}
-
-HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
-{
-    unsigned i;
-
-    for (i = 0; windows != NULL && i < NA_SM_ARENAS; i++)
-        na_sm_page_unmap(
-            windows->window[i].base, (size_t) windows->window[i].size);
-    hg_mem_free(windows);
+    return arenas->arena[number].fd;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_page: the memory that peers share: made, sealed, checked, mapped; and
+ * page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
  *
  * Shared memory is a memfd of normal pages, sealed against shrinking and
@@ -17,7 +17,7 @@
  *                makes work for the owner rings its bell once for each number:
  *                a sleeper that eats a bell changes the number first.
  *     witness    where the owner has its incarnation, in its own memory
- *     slots      what is registered; the RMA room keeps them
+ *     slots      the registered memory that peers were told of; see rma.h
  *
  * A slot tells what a peer needs to copy to or from registered memory by
  * itself, and whose it is: `mark`, 0 while it is free. That is made of the key
@@ -31,63 +31,38 @@
  *     +------+-------+------+--------------+-------+-------+-------+-------+
  *
  * `place`: of the one segment, or, if `count` is not 1, of the array of them;
- * `width`: the size of a pointer; `arena`, 0: it lies in none.
+ * `width`: the size of a pointer; `arena`: its number, NA_SM_ARENAS: none.
  *
  * The hint page is everybody's to write: one bit for each peer, that peer's
- * "I have something for you", and a summary with one bit for each word of
- * those. It is only a hint. Any peer can spoil it, which costs a delay until
- * the owner next looks at all rings, and never a message.
+ * "I have something for you". It is only a hint. Any peer can spoil it, which
+ * costs a delay until the owner next looks at all rings, and never a message.
  *
- *     summary  |0|1|0| ...    bit w: word w may have a bit
- *     bits     |0000|0100|0000| ...
- *
- * Locking: none; words are atomics. Bits of hints are cleared by the owner's
- * polling thread alone.
+ * Locking: none; words are atomics.
  */
 /*
- * sm_arena: memory that the library allocates for the application's bulk data,
- * such that peers can map it and copy it directly.
+ * arena: memory that the library allocates for the application's bulk data, so
+ * that peers can map it and copy it by themselves.
  *
- * An arena is a memfd with an allocator of pages. A class makes them as they
- * are needed, from 4 MiB up, each twice as large as the one before it, and
- * keeps them until it is closed; a page takes memory when it is first touched.
- * There are two sorts: of READ_ONLY memory, which peers can only map read-only
- * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
+ * A class has two arenas: one of READ_ONLY memory, which peers can only map
+ * read-only, and one of the rest. Each is a sparse memfd of NA_SM_ARENA_SIZE
+ * bytes, which peers map when they connect. A page takes memory when it is
+ * first touched. Each side can access its mapping only as far as it was used:
+ * debuggers and leak checkers would touch it all, and core dumps would have it
+ * all. Where the system refuses an arena, or the address space is limited
+ * (RLIMIT_AS), bulk memory is ordinary. A peer that maps an arena can reach all
  * of it, also what lies there for others: see na.h.
  *
- *     arena   |block|block|      free      |block|      never used      |
- *     used     11111 11111 0000000000000000 11111 0000000000000000000000
- *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
- *                          ^ left as it was ^ a hole was punched
+ * A block consists of whole pages. The map of used pages lies in private
+ * memory; nothing that is read from the shared pages is believed. Blocks are
+ * zeroed when they are handed out. From 1 MiB up a block that is given back
+ * returns its memory to the system, if the seals allow that: of READ_ONLY
+ * memory they do not.
  *
- * What is known about an arena lies in private memory; nothing that is read
- * from the shared pages is believed. A block consists of whole pages. It is
- * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
- * that comes back gives its memory to the system by a hole, if the seals allow
- * that: of READ_ONLY memory they do not, which stays as large as it ever was.
- * (A peer that maps an arena writable may spoil zeros, as everything there.)
+ * A block may outlive its class; the arenas are freed with the last of both. In
+ * the child of a fork blocks are shared with the parent, and nothing is given
+ * back.
  *
- * A block may outlive its class; the set of arenas goes with the last of both.
- * In the child of a fork blocks are the parent's, shared: nothing is given
- * back there.
- *
- * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
- * belong to whoever has the page. Must not know: peers, transfers.
- */
-/*
- * sm_window: a peer's arenas as this process maps them, by their ids.
- *
- *     unknown --asked--> asked --opened--> open
- *        ^                 |  \
- *        +-----again-------+   +--refused--> shut
- *
- * A descriptor is checked before it is mapped: it is a memfd of normal pages,
- * sealed against shrinking and growing, and of a size that an arena can have.
- * So no access in the mapping can fault. It is mapped writable if the
- * descriptor allows that.
- *
- * Locking: its user's; for a pair, the class's lock. Must not know: peers, and
- * how descriptors come.
+ * Locking: one mutex, with no lock inside it. Must not know: peers, transfers.
  */
 #ifndef HG_GEN_SM_MEMORY_H
 #define HG_GEN_SM_MEMORY_H
@@ -130,7 +105,6 @@ struct na_sm_public {
 };
 
 struct na_sm_hints {
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t summary[NA_SM_PEERS / 64 / 64];
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t bits[NA_SM_PEERS / 64];
 };
 
@@ -157,7 +131,7 @@ HG_PRIVATE bool na_sm_page_is_safe(int fd);
  * it is not of that size, not safe, or cannot be mapped as it must; NA_NOMEM,
  * logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
-    int fd, size_t size, bool read_only, void **memory_p);
+    int fd, size_t size, int protection, void **memory_p);
 
 /* NULL is allowed. */
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
@@ -202,16 +176,10 @@ static inline bool na_sm_slot_read(
 static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
 {
     _Atomic uint64_t *word = &hints->bits[slot / 64];
-    _Atomic uint64_t *sum = &hints->summary[slot / 4096];
     uint64_t bit = UINT64_C(1) << (slot % 64);
-    uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
-    if ((atomic_load(word) & bit) == 0) {
+    if ((atomic_load(word) & bit) == 0)
         atomic_fetch_or(word, bit);
-    }
-    if ((atomic_load(sum) & sum_bit) == 0) {
-        atomic_fetch_or(sum, sum_bit);
-    }
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
@@ -221,80 +189,51 @@ static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
 }
 
-/* The words that may have a bit, of the `n`th 64: clears the bits of those
- * that have none, looking again, and returns the rest. */
-HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
-
 /* ==== arena ==== */
 
-#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
-#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
-#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
-#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
-#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
-#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
+enum { NA_SM_ARENA_READ_WRITE, NA_SM_ARENA_READ_ONLY, NA_SM_ARENAS };
+
+#define NA_SM_ARENA_PAGE ((size_t) 4096)
+#define NA_SM_ARENA_SIZE ((size_t) 1 << (sizeof(void *) > 4 ? 32 : 26))
+#define NA_SM_ARENA_STEP ((size_t) 4 << 20) /* of what is accessible */
+#define NA_SM_ARENA_HOLE ((size_t) 1 << 20) /* blocks that leave one */
 
 struct na_sm_arenas;
 
-/* An empty set. NULL: out of memory (logged). */
+/* Arenas for a class. NULL: out of memory (logged). */
 HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
 
 /* The class is closing: descriptors are closed, and the memory goes once no
  * block is left. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
 
-/* Around fork: so that the child finds the set whole, and in the child, where
+/* Around fork: so that the child finds the map whole, and in the child, where
  * descriptors are closed. */
 HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
 HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
 HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
 
 /* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
- * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
+ * NA_NOMEM, not logged: there is no arena, or it is full. */
 HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     unsigned long flags, struct na_mem_block *block);
 
-/* The arena that memory lies in, and where: its id, or 0 if the segments are
- * not one run in one arena. */
-HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+/* The arena that memory lies in, and where: its number, or NA_SM_ARENAS if the
+ * segments are not one run in one arena. */
+HG_PRIVATE unsigned na_sm_arena_find(struct na_sm_arenas *arenas,
     const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
 
 /* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
  * there is no such arena. */
-HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
+HG_PRIVATE int na_sm_arena_fd(
+    const struct na_sm_arenas *arenas, unsigned number);
 
-/* ==== window ==== */
+/* Make a mapping of an arena accessible up to `end`; *open_p: how far it is. */
+HG_PRIVATE bool na_sm_arena_open(
+    unsigned char *base, size_t *open_p, size_t end, int protection);
 
-enum na_sm_window_state {
-    NA_SM_WINDOW_UNKNOWN,
-    NA_SM_WINDOW_ASKED,
-    NA_SM_WINDOW_OPEN,
-    NA_SM_WINDOW_SHUT /* it cannot be had */
-};
-
-struct na_sm_window {
-    unsigned char *base;
-    uint64_t size;
-    bool writable;
-    uint8_t state; /* enum na_sm_window_state */
-};
-
-struct na_sm_windows {
-    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
-};
-
-/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
- * system does not map it. Logged; the window is shut then. The descriptor stays
- * the caller's. */
-HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
-
-/* Where a range of an open window is. NULL: past its end, or to be written
- * where that cannot be. */
-HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
-    uint64_t offset, uint64_t size, bool write);
-
-/* Unmap everything, and free the table. NULL is allowed. */
-HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
+/* Whether this process may map arenas: not if its address space is limited. */
+HG_PRIVATE bool na_sm_arena_is_mappable(void);
 
 #endif
 #endif

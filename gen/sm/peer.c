@@ -11,26 +11,21 @@
 #include "base/mem.h"
 #include "na/addr.h"
 
-/* ==== peer ==== */
-
-HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
+HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
 {
-    na_sm_enter(self);
-    if (*fd >= 0)
-        (void) close(*fd);
-    *fd = -1;
-    na_sm_leave(self);
+    if (self->sleepers > 0 &&
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
+            !hg_list_is_empty(&self->transfers)))
+        self->base.core->wake(&self->base);
+    hg_leave(na_sm_lock(self));
 }
 
-HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
+HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
 {
-    bool wake = self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
-            !hg_list_is_empty(&self->transfers));
+    unsigned depth = hg_leave_all(na_sm_lock(self));
 
-    na_sm_leave(self);
-    if (wake)
-        self->base.core->wake(&self->base);
+    (void) sched_yield();
+    hg_enter_again(na_sm_lock(self), depth);
 }
 
 HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
@@ -57,7 +52,6 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
-    hg_list_init(&addr->mover);
     hg_list_init(&addr->lookups);
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
@@ -98,11 +92,11 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
-    if (addr->named && !self->closed) {
-        na_sm_enter(self);
-        na_sm_peer_forget(self, addr);
-        na_sm_leave(self);
-    }
+    if (self->closed)
+        return;
+    na_sm_enter(self);
+    na_sm_peer_forget(self, addr);
+    na_sm_leave(self);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -135,149 +129,133 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return NA_SUCCESS;
 }
 
-HG_PRIVATE na_return_t na_sm_peer_take_slot(
+/* The first free slot for a pair. NA_AGAIN: all are taken. */
+static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    uint32_t i;
+    uint32_t slot = 0;
 
-    for (i = 0; i < NA_SM_PEERS; i++) {
-        uint32_t slot = (self->slot_hint + i) % NA_SM_PEERS;
+    assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
+    if (self->pairs == NA_SM_PEERS)
+        return NA_AGAIN;
+    while (self->slots[slot] != NULL)
+        slot++;
+    if (slot >= self->slots_end)
+        self->slots_end = slot + 1;
+    self->pairs++;
+    self->slots[slot] = addr;
+    addr->slot = slot;
+    return NA_SUCCESS;
+}
 
-        if (atomic_load(&self->slots[slot]) != NULL)
-            continue;
-        self->slot_hint = slot + 1;
-        self->pairs++;
-        addr->slot = slot;
-        atomic_store(&self->slots[slot], addr);
-        return NA_SUCCESS;
-    }
-    return NA_AGAIN;
+static void na_sm_peer_give_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    if (addr->slot == NA_SM_PEERS)
+        return;
+    self->slots[addr->slot] = NULL;
+    na_sm_hint_clear(self->hints, addr->slot);
+    addr->slot = NA_SM_PEERS;
+    self->pairs--;
+    while (self->slots_end > 0 && self->slots[self->slots_end - 1] == NULL)
+        self->slots_end--;
 }
 
 /* ---- States ---- */
 
-HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
+/* The class has a reference of an address that it works for. */
+static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    na_sm_enter(na_sm_of(addr->base.na_class));
-    atomic_store(&addr->state, state);
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    na_sm_peer_resume(na_sm_of(addr->base.na_class));
+    if (!hg_list_is_empty(&addr->link))
+        return;
+    self->base.core->addr_ref(&addr->base);
+    hg_list_push(&self->addrs, &addr->link);
 }
 
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
+    assert(addr->state == NA_SM_IDLE && addr->dialled);
     assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
-    if (hg_list_is_empty(&addr->link)) {
-        self->base.core->addr_ref(&addr->base);
-        hg_list_push(&self->addrs, &addr->link);
-    }
-    na_sm_peer_move(addr, NA_SM_DIALLING);
+    na_sm_peer_hold(self, addr);
+    addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
     hg_list_push(&self->dialling, &addr->turn);
     self->tick = 0;
-    atomic_store(&self->rung, true);
+    self->look = true;
 }
 
-HG_PRIVATE void na_sm_peer_await_end(
+HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(na_sm_peer_state(addr) == NA_SM_CLOSING ||
-        na_sm_peer_state(addr) == NA_SM_LEAVING);
-    if (!hg_list_is_empty(&addr->turn)) /* somebody else does so already */
-        return;
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->shared != NULL && addr->state < NA_SM_DYING);
+    addr->state = NA_SM_CLOSING;
     addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
+    hg_list_remove(&addr->turn);
     hg_list_push(&self->closing, &addr->turn);
-    if (addr->deadline < self->tick)
-        self->tick = addr->deadline;
+    self->tick = 0;
+    self->look = true;
 }
 
-HG_PRIVATE bool na_sm_peer_open(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    na_sm_enter(self);
-    if (na_sm_peer_state(addr) >= NA_SM_DYING) {
-        na_sm_leave(self);
-        return false;
-    }
-    na_sm_enter(na_sm_of(addr->base.na_class));
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(addr->state == NA_SM_DIALLING && addr->shared != NULL);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
         addr->shared->rings[1 - ours], NA_SM_RING);
     addr->rung = 0;
     addr->reached = true;
-    /* Somebody may have asked for the end of it before it began. */
-    addr->owes_bye = !hg_list_is_empty(&addr->closers);
-    atomic_store(
-        &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
-    atomic_store(&addr->open, true);
-    atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
-    na_sm_leave(na_sm_of(addr->base.na_class));
+    addr->open = true;
+    addr->full = !hg_list_is_empty(&addr->sends);
+    addr->state = NA_SM_READY;
     hg_list_remove(&addr->turn);
-    if (addr->owes_bye)
-        na_sm_peer_await_end(self, addr);
-    na_sm_peer_resume(self); /* transfers waited for the connection */
+    /* Somebody may have asked for the end of it before it began. */
+    if (!hg_list_is_empty(&addr->closers))
+        na_sm_peer_close(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
-    na_sm_peer_unlock(self);
-    return true;
 }
 
-/* Let it be buried. The class lock is held. */
-static void na_sm_peer_mourn(struct na_sm_class *self, struct na_sm_addr *addr)
+/* Have the polling thread end it. */
+static void na_sm_peer_doom(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
+    assert(hg_is_inside(na_sm_lock(self)));
+    assert(!hg_list_is_empty(&addr->link));
+    addr->fate = fate;
+    addr->state = NA_SM_DYING;
+    if (!na_sm_peer_lives(addr))
+        na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
-    atomic_store(&self->mourning, true);
 }
 
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    if (state == NA_SM_IDLE || state >= NA_SM_DYING)
+    if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
-    addr->failed = state == NA_SM_DIALLING && !addr->reached;
-    addr->fate = fate;
-    na_sm_peer_move(addr, NA_SM_DYING);
-    if (!na_sm_peer_lives(addr))
-        na_sm_peer_forget(self, addr);
-    na_sm_peer_mourn(self, addr);
-}
-
-/* One without a connection: the class has no reference of it. */
-static void na_sm_peer_lose_idle(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
-    self->base.core->addr_ref(&addr->base);
-    hg_list_push(&self->addrs, &addr->link);
-    addr->fate = NA_DISCONNECT;
-    na_sm_peer_move(addr, NA_SM_DYING);
-    na_sm_peer_mourn(self, addr);
+    addr->closing = addr->state == NA_SM_CLOSING;
+    addr->failed = addr->state == NA_SM_DIALLING && !addr->reached;
+    na_sm_peer_doom(self, addr, fate);
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    enum na_sm_state state = na_sm_peer_state(addr);
-
-    if (state == NA_SM_DEAD)
+    if (addr->state == NA_SM_DEAD)
         return;
-    if (state == NA_SM_IDLE)
-        na_sm_peer_lose_idle(self, addr);
-    else
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    na_sm_peer_hold(self, addr);
     addr->closing = false;
     addr->failed = false;
-    na_sm_peer_forget(self, addr);
+    na_sm_peer_doom(self, addr, NA_DISCONNECT);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -289,14 +267,15 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
+HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
 {
-    const struct na_sm_control *theirs =
-        &addr->shared->control[addr->dialled ? 1 : 0];
+    const struct na_sm_control *theirs = na_sm_theirs(addr);
     unsigned i;
 
     for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&theirs->hazard[i]) != 0)
+        uint64_t word = atomic_load(&theirs->hazard[i]);
+
+        if (word != 0 && (key == 0 || word == key))
             return !na_sm_peer_has_ended(addr);
     }
     return false;
@@ -305,25 +284,21 @@ HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct hg_monitor *lock = na_class_core_of(&self->base)->lock;
+    unsigned i;
 
-    na_sm_enter(self);
-    while (atomic_load(&addr->touching) != 0) {
-        unsigned depth = hg_leave_all(lock);
-
-        (void) sched_yield();
-        hg_enter_again(lock, depth);
-    }
-    atomic_store(&addr->open, false);
+    while (addr->copies != 0)
+        na_sm_nap(self);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
     na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
     addr->shared = NULL;
     addr->peer_public = NULL;
     addr->peer_hints = NULL;
-    na_sm_windows_free(addr->windows);
-    addr->windows = NULL;
-    addr->granted = 0;
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        na_sm_page_unmap(addr->peer_arena[i], NA_SM_ARENA_SIZE);
+        addr->peer_arena[i] = NULL;
+        addr->peer_open[i] = 0;
+    }
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         (void) close(addr->fd);
@@ -333,45 +308,28 @@ HG_PRIVATE void na_sm_peer_part(
         (void) close(addr->peer_bell);
     addr->peer_bell = -1;
     addr->pid = 0;
-    if (addr->slot < NA_SM_PEERS) {
-        atomic_store(&self->slots[addr->slot], NULL);
-        na_sm_hint_clear(self->hints, addr->slot);
-        addr->slot = NA_SM_PEERS;
-        self->pairs--;
-    }
-    na_sm_leave(na_sm_of(addr->base.na_class));
-    atomic_store(&addr->waiting, false);
-    atomic_store(&addr->stalled, false);
-    atomic_store(&addr->held, false);
-    atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
-    atomic_store(&addr->permit, NA_SM_PERMIT_NONE);
-    hg_list_remove(&addr->mover);
-    addr->owes_bye = false;
-    addr->owes_ack = false;
-}
-
-HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from)
-{
-    struct na_op *op;
-
-    while ((op = na_sm_op_pop(from)) != NULL)
-        hg_list_push(to, &op->link);
+    addr->open = false;
+    addr->full = false;
+    addr->held = false;
+    addr->vm = NA_SM_VM_UNTRIED;
+    na_sm_peer_give_slot(self, addr);
 }
 
 HG_PRIVATE void na_sm_peer_complete(
     struct na_sm_class *self, struct na_link *list, na_return_t ret)
 {
-    struct na_link *link;
+    while (!hg_list_is_empty(list)) {
+        struct na_op *op = HG_CONTAINER_OF(list->next, struct na_op, link);
 
-    while ((link = hg_list_pop(list)) != NULL)
-        self->base.core->complete(
-            HG_CONTAINER_OF(link, struct na_op, link), ret);
+        na_sm_op_remove(op);
+        self->base.core->complete(op, ret);
+    }
 }
 
 /* Log why an address is dead; the code that what waits for it ends with. That
  * it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
-    struct na_sm_class *self, const struct na_sm_addr *addr, bool from_peer)
+    struct na_sm_class *self, const struct na_sm_addr *addr)
 {
     const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
 
@@ -383,104 +341,56 @@ static na_return_t na_sm_peer_dead_code(
     }
     if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
         return addr->fate;
-    if (from_peer)
+    if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_addr_name_level(from_peer), "sm", "%s cannot be reached: %s",
-        name,
+    HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
+        "%s cannot be reached: %s", name,
         addr->why == 0                  ? "what listens there gives no answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
     return addr->fate;
 }
 
-/* Move the transfers that wait for an address to `to`; the class lock is held,
- * and no transfer is under way. */
-static void na_sm_peer_take_transfers(
-    struct na_link *to, struct na_link *from, const struct na_sm_addr *addr)
-{
-    struct na_link *link, *next;
-
-    for (link = from->next; link != from; link = next) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        next = link->next;
-        if (op->addr != &addr->base)
-            continue;
-        hg_list_remove(link);
-        na_sm_op_of(op)->held = false;
-        hg_list_push(to, link);
-    }
-}
-
-/* End what waits for an address that is dead, or was not connected. */
-static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
-    bool failed, bool from_peer, struct na_link *lookups, struct na_link *sends)
-{
-    const struct na_core *core = self->base.core;
-    na_return_t fate = addr->fate;
-    na_return_t ret = na_sm_peer_dead_code(self, addr, from_peer);
-
-    na_sm_peer_complete(self, lookups, fate);
-    na_sm_peer_complete(self, sends, ret);
-    if (failed)
-        core->addr_unreached(&addr->base, ret);
-    else
-        core->addr_dead(&addr->base, ret);
-}
-
-HG_PRIVATE void na_sm_peer_bury(
+HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups, sends, closers, transfers;
-    bool lives, failed, from_peer, again;
+    bool lives = na_sm_peer_lives(addr);
+    na_return_t ret;
 
-    hg_list_init(&lookups);
-    hg_list_init(&sends);
-    hg_list_init(&transfers);
-    hg_list_init(&closers);
-    na_sm_enter(self);
-    assert(na_sm_peer_state(addr) == NA_SM_DYING);
+    assert(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
-    na_sm_peer_take_ops(&closers, &addr->closers);
-    lives = na_sm_peer_lives(addr);
-    failed = lives && addr->failed;
-    from_peer = addr->from_peer;
-    again = lives && !failed &&
-        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
-    if (failed) { /* else the transfers would dial again, without end */
-        na_sm_peer_take_transfers(&transfers, &self->unmet, addr);
-        na_sm_peer_take_transfers(&transfers, &self->transfers, addr);
-        atomic_store(&addr->incarnation, 0);
-    }
-    na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
-    if (again) {
-        na_sm_peer_dial(self, addr);
-    } else {
-        if (!lives)
-            na_sm_peer_forget(self, addr);
-        hg_list_remove(&addr->link);
-        na_sm_peer_take_ops(&lookups, &addr->lookups);
-        na_sm_peer_take_ops(&sends, &addr->sends);
-    }
-    na_sm_peer_unlock(self);
-    na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    na_sm_peer_complete(self, &transfers, addr->fate);
-    if (failed || !lives)
-        na_sm_peer_fail(self, addr, failed, from_peer, &lookups, &sends);
-    else
+    addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
+    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    if (lives && !addr->failed) {
+        if (!hg_list_is_empty(&addr->lookups) ||
+            !hg_list_is_empty(&addr->sends))
+            na_sm_peer_dial(self, addr);
         core->addr_parted(&addr->base);
-    if (!again)
+    } else {
+        ret = na_sm_peer_dead_code(self, addr);
+        na_sm_peer_complete(self, &addr->lookups, addr->fate);
+        na_sm_peer_complete(self, &addr->sends, ret);
+        if (lives) {
+            atomic_store(&addr->incarnation, 0);
+            core->addr_unreached(&addr->base, ret);
+        } else {
+            na_sm_peer_forget(self, addr);
+            core->addr_dead(&addr->base, ret);
+        }
+    }
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
+        hg_list_remove(&addr->link);
         core->addr_unref(&addr->base);
+    }
 }
 
-/* ==== door ==== */
+/* ---- Connecting ---- */
 
 #define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
-#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
-#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
+#define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
+#define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
 
 /* Watch a socket; `what` begins with an enum na_sm_watch. */
 static na_return_t na_sm_door_watch(
@@ -500,32 +410,41 @@ static na_return_t na_sm_door_watch(
 static void na_sm_door_packet(const struct na_sm_class *self,
     enum na_sm_packet_kind kind, struct na_sm_packet *packet)
 {
-    memset(packet, 0, sizeof(*packet));
-    packet->version = NA_SM_VERSION;
-    packet->kind = (uint8_t) kind;
+    na_sm_packet_init(packet, kind);
     packet->incarnation = self->base.incarnation;
     packet->ring_size = NA_SM_RING;
-    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
-    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
 }
 
-/* Send a packet with its `count` descriptors, and our bell if the other end may
- * have that. */
-static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
-    struct na_sm_packet *packet, unsigned count, bool kin)
+/* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
+static na_return_t na_sm_door_send(const struct na_sm_class *self,
+    const struct na_sm_addr *addr, enum na_sm_packet_kind kind, int pair_fd)
 {
-    if (kin)
-        packet->fds[count++] = self->bell_fd;
-    return na_sm_packet_send(fd, packet, count);
+    struct na_sm_packet packet;
+    unsigned i;
+
+    na_sm_door_packet(self, kind, &packet);
+    packet.slot = addr->slot;
+    packet.fds[NA_SM_FD_PUBLIC] = self->public_fd;
+    packet.fds[NA_SM_FD_HINTS] = self->hints_fd;
+    packet.fds[NA_SM_FD_PAIR] = pair_fd;
+    for (i = 0; i < NA_SM_ARENAS; i++)
+        packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
+    packet.fds[NA_SM_FD_BELL] = addr->kin ? self->bell_fd : -1;
+    if (kind == NA_SM_HELLO)
+        (void) snprintf(
+            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
+/* Whether a packet has the descriptors that it must have. */
 static bool na_sm_door_is_whole(
-    const struct na_sm_packet *packet, unsigned count)
+    const struct na_sm_packet *packet, unsigned needed)
 {
-    return packet->fd_count == count ||
-        (packet->fd_count == count + 1 &&
-            na_sm_bell_is_one(packet->fds[count]));
+    int bell = packet->fds[NA_SM_FD_BELL];
+
+    needed |= 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    return (packet->what & needed) == needed &&
+        (bell < 0 || na_sm_bell_is_one(bell));
 }
 
 /* Tell a caller why it is sent away. */
@@ -536,35 +455,52 @@ static void na_sm_door_refuse(
 
     na_sm_door_packet(self, NA_SM_REFUSE, &packet);
     packet.reason = (uint32_t) reason;
-    (void) na_sm_packet_send(fd, &packet, 0);
+    (void) na_sm_packet_send(fd, &packet);
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
-/* Log that there is no descriptor for a caller, or for its memory; the code of
- * that. */
-static na_return_t na_sm_door_no_fd(int error)
+/* Log that there is no descriptor for a peer; the code of that. */
+static na_return_t na_sm_door_no_fd(int error, const char *what)
 {
     errno = error;
-    return hg_log_no_fd("sm", "a caller");
+    return hg_log_no_fd("sm", what);
 }
 
 /* ---- Dialling ---- */
 
-/* Map the two pages that the other side sent, and take its bell, if there is
- * one behind the `count` other descriptors, and it may be rung. */
+/* Map the arenas that the other side sent. One that cannot be mapped, or is
+ * none, costs speed only. */
+static void na_sm_door_map_arenas(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    void *arena;
+    unsigned i;
+
+    for (i = 0; i < NA_SM_ARENAS; i++) {
+        int fd = packet->fds[NA_SM_FD_ARENA + i];
+
+        if (fd >= 0 && na_sm_arena_is_mappable() &&
+            na_sm_page_map(fd, NA_SM_ARENA_SIZE, PROT_NONE, &arena) ==
+                NA_SUCCESS)
+            addr->peer_arena[i] = (unsigned char *) arena;
+    }
+}
+
+/* Map what the other side sent, and take its bell, if there is one and it may
+ * be rung. */
 static na_return_t na_sm_door_map_pages(
-    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
+    struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     void *pages = NULL;
     void *hints = NULL;
     na_return_t ret;
 
     ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
+        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, PROT_READ, &pages);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
+    ret = na_sm_page_map(packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE,
+        PROT_READ | PROT_WRITE, &hints);
     if (ret != NA_SUCCESS) {
         na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
         return ret;
@@ -572,8 +508,9 @@ static na_return_t na_sm_door_map_pages(
     addr->peer_public = (const struct na_sm_public *) pages;
     addr->peer_hints = (struct na_sm_hints *) hints;
     addr->peer_slot = packet->slot;
-    if (addr->kin && packet->fd_count > count)
-        addr->peer_bell = na_sm_packet_take(packet);
+    na_sm_door_map_arenas(addr, packet);
+    if (addr->kin)
+        addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -582,7 +519,6 @@ static na_return_t na_sm_door_map_pages(
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_sm_packet packet;
     void *shared = NULL;
     int fd = -1;
     na_return_t ret = na_sm_page_create(
@@ -591,12 +527,7 @@ static na_return_t na_sm_door_hello(
     if (ret != NA_SUCCESS)
         return ret;
     addr->shared = (struct na_sm_shared *) shared;
-    na_sm_door_packet(self, NA_SM_HELLO, &packet);
-    packet.slot = addr->slot;
-    packet.fds[NA_SM_FD_PAIR] = fd;
-    (void) snprintf(
-        packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
-    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
+    ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
@@ -620,7 +551,9 @@ static na_return_t na_sm_door_recognise(
     return NA_PERMISSION;
 }
 
-/* Connect to an address that is to be dialled, and greet it. */
+/* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
+ * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
+ * be. */
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -628,9 +561,7 @@ static na_return_t na_sm_door_call(
     const char *no;
     na_return_t ret;
 
-    na_sm_enter(self);
     addr->fd = na_sm_socket();
-    na_sm_leave(self);
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
@@ -651,9 +582,7 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
-    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
     if (ret == NA_SUCCESS)
         return na_sm_door_hello(self, addr);
     hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
@@ -661,43 +590,16 @@ static na_return_t na_sm_door_call(
     return ret;
 }
 
-/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
- * peers, or descriptors, as can be. */
-static na_return_t na_sm_door_dial(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    na_return_t ret = na_sm_door_call(self, addr);
-
-    if (ret == NA_BUSY) {
-        na_sm_enter(self);
-        na_sm_peer_part(self, addr);
-        na_sm_leave(self);
-    }
-    return ret;
-}
-
-static void na_sm_door_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
-{
-    na_sm_enter(self);
-    na_sm_peer_lose(self, addr, fate);
-    na_sm_leave(self);
-}
-
 /* The lookups of an address that is ready. */
 static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups;
-    struct na_link *link;
 
-    hg_list_init(&lookups);
-    na_sm_enter(self);
-    na_sm_peer_take_ops(&lookups, &addr->lookups);
-    na_sm_leave(self);
-    while ((link = hg_list_pop(&lookups)) != NULL) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+    while (!hg_list_is_empty(&addr->lookups)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->lookups.next, struct na_op, link);
 
+        na_sm_op_remove(op);
         core->addr_ref(&addr->base);
         op->result_addr = &addr->base;
         core->complete(op, NA_SUCCESS);
@@ -733,8 +635,7 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
     }
     if (packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME ||
-        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
+    if (packet->kind != NA_SM_WELCOME || !na_sm_door_is_whole(packet, 0))
         return NA_PROTOCOL_ERROR;
     /* Another process that claims to be this one. */
     return packet->incarnation != self->base.incarnation ? NA_SUCCESS
@@ -753,7 +654,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
     if (ret == NA_SUCCESS) {
         ret = na_sm_door_judge(self, addr, &packet);
         if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
+            ret = na_sm_door_map_pages(addr, &packet);
             if (ret == NA_PROTOCOL_ERROR)
                 hg_log_warning("sm",
                     "%s sent memory of another size, or unsealed",
@@ -762,14 +663,14 @@ HG_PRIVATE unsigned na_sm_door_answer(
         na_sm_packet_close(&packet);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_packet_no_fd("the memory of a peer");
+        ret = na_sm_door_no_fd(EMFILE, "the memory of a peer");
     if (ret != NA_SUCCESS) {
-        na_sm_door_give_up(
+        na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
         return 1;
     }
-    if (na_sm_peer_open(self, addr))
-        na_sm_door_found(self, addr);
+    na_sm_peer_open(self, addr);
+    na_sm_door_found(self, addr);
     return 1;
 }
 
@@ -777,13 +678,11 @@ HG_PRIVATE unsigned na_sm_door_answer(
 
 static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
-    na_sm_enter(self);
     hg_list_remove(&guest->link);
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
-    na_sm_leave(self);
     self->guest_count--;
     hg_mem_free(guest);
 }
@@ -804,16 +703,14 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
 {
     na_return_t ret = NA_SUCCESS;
 
-    na_sm_enter(self);
     if (na_sm_is_caller_name(addr->base.name))
         ret = na_sm_peer_enter(self, addr);
     if (ret == NA_SUCCESS) {
         addr->fd = guest->fd;
         guest->fd = -1;
         hg_list_push(&self->addrs, &addr->link);
-        na_sm_peer_move(addr, NA_SM_DIALLING);
+        addr->state = NA_SM_DIALLING;
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -822,7 +719,6 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_addr *addr;
-    struct na_sm_packet welcome;
     char name[NA_MAX_ADDR_LEN];
     void *shared = NULL;
     na_return_t ret;
@@ -834,18 +730,16 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NA_NOMEM;
-    na_sm_enter(self);
     ret = na_sm_peer_take_slot(self, addr);
-    na_sm_leave(self);
     if (ret != NA_SUCCESS) {
         na_sm_door_full(guest);
         goto part;
     }
     addr->kin = na_sm_policy_is_own(&guest->peer);
-    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
+    ret = na_sm_door_map_pages(addr, hello);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), false, &shared);
+            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
     if (ret != NA_SUCCESS)
         goto part;
     addr->shared = (struct na_sm_shared *) shared;
@@ -857,21 +751,15 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
         goto part;
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    welcome.slot = addr->slot;
-    ret =
-        na_sm_door_send(self, addr->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
-    if (ret == NA_SUCCESS)
-        (void) na_sm_peer_open(self, addr);
+    if (na_sm_door_send(self, addr, NA_SM_WELCOME, -1) == NA_SUCCESS)
+        na_sm_peer_open(self, addr);
     else
-        na_sm_door_give_up(self, addr, NA_DISCONNECT);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return NA_SUCCESS;
 
 part:
-    na_sm_enter(self);
     na_sm_peer_part(self, addr);
-    na_sm_peer_move(addr, NA_SM_DEAD);
-    na_sm_leave(self);
+    addr->state = NA_SM_DEAD;
     self->base.core->addr_unref(&addr->base);
     return ret;
 }
@@ -883,7 +771,7 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 {
     /* Of another version only the kind is decoded: ring_size is 0. */
     if (hello->kind != NA_SM_HELLO ||
-        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
+        !na_sm_door_is_whole(hello, 1u << NA_SM_FD_PAIR) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     return hello->incarnation != self->base.incarnation
@@ -919,7 +807,7 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE);
+        ret = na_sm_door_no_fd(EMFILE, "a caller");
     if (ret == NA_PROTOCOL_ERROR)
         na_sm_door_nonsense(guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
@@ -928,28 +816,18 @@ HG_PRIVATE unsigned na_sm_door_guest(
     return 1;
 }
 
-/* The next caller, with no name but self->caller_fd; false, and errno: none. A
- * child of fork finds it there. */
-static bool na_sm_door_next(struct na_sm_class *self)
+/* The next caller; -1, and errno: none. */
+static int na_sm_door_next(const struct na_sm_class *self)
 {
-    bool found;
-
-    na_sm_enter(self);
-    assert(self->caller_fd < 0);
-    self->caller_fd =
-        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    found = self->caller_fd >= 0;
-    na_sm_leave(self);
-    return found;
+    return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* Take in a caller. */
-static void na_sm_door_let_in(struct na_sm_class *self)
+static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
     struct na_sm_guest *guest;
     struct ucred peer;
-    const char *no =
-        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
+    const char *no = na_sm_policy_refuses(&self->policy, fd, &peer);
     na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
     if (no != NULL)
@@ -967,11 +845,8 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
-    na_sm_enter(self);
-    guest->fd = self->caller_fd;
-    self->caller_fd = -1;
+    guest->fd = fd;
     hg_list_push(&self->guests, &guest->link);
-    na_sm_leave(self);
     self->guest_count++;
     ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
@@ -983,8 +858,8 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     return;
 
 refuse:
-    na_sm_door_refuse(self, self->caller_fd, ret);
-    na_sm_peer_close(self, &self->caller_fd);
+    na_sm_door_refuse(self, fd, ret);
+    (void) close(fd);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -993,18 +868,17 @@ refuse:
 static bool na_sm_door_turn_away(struct na_sm_class *self)
 {
     int error = errno;
-    bool found;
+    int fd;
 
-    na_sm_peer_close(self, &self->spare_fd);
-    found = na_sm_door_next(self);
-    if (found) {
-        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
-        na_sm_peer_close(self, &self->caller_fd);
+    if (self->spare_fd >= 0)
+        (void) close(self->spare_fd);
+    fd = na_sm_door_next(self);
+    if (fd >= 0) {
+        na_sm_door_refuse(self, fd, na_sm_door_no_fd(error, "a caller"));
+        (void) close(fd);
     }
-    na_sm_enter(self);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    na_sm_leave(self);
-    return found;
+    return fd >= 0;
 }
 
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
@@ -1012,8 +886,10 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     unsigned n;
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        if (na_sm_door_next(self)) {
-            na_sm_door_let_in(self);
+        int fd = na_sm_door_next(self);
+
+        if (fd >= 0) {
+            na_sm_door_let_in(self, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))
                 break;
@@ -1040,16 +916,19 @@ static unsigned na_sm_door_try(
     na_return_t ret;
 
     if (now >= addr->deadline) {
-        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
+        na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
         return 1;
     }
     if (now < addr->retry)
         return 0;
-    ret = na_sm_door_dial(self, addr);
-    addr->retry =
-        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
-    if (ret != NA_SUCCESS && ret != NA_BUSY)
-        na_sm_door_give_up(self, addr, ret);
+    ret = na_sm_door_call(self, addr);
+    addr->retry = NA_SM_NEVER;
+    if (ret == NA_BUSY) {
+        na_sm_peer_part(self, addr);
+        addr->retry = now + NA_SM_RETRY;
+    } else if (ret != NA_SUCCESS) {
+        na_sm_peer_lose(self, addr, ret);
+    }
     return 1;
 }
 
@@ -1081,102 +960,27 @@ static unsigned na_sm_door_late_guests(
     return n;
 }
 
-/* What waits on an address whose goodbye was not answered. */
-struct na_sm_door_waiters {
-    struct na_link lookups;
-    struct na_link sends;
-    struct na_link closers;
-};
-
-/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
- * middle of a copy, stays for as long as that takes, and nobody waits for it
- * any more. The class lock is held. */
-static void na_sm_door_late_answer(struct na_sm_class *self,
-    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
-{
-    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
-    bool again = atomic_load(&ours->over) != 0;
-
-    /* Who names memory of ours after this looks here first. */
-    atomic_store(&ours->over, 1);
-    if (!na_sm_peer_is_touching(addr)) {
-        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        return;
-    }
-    if (!again)
-        hg_log_info("sm",
-            "process %ld does not answer a goodbye, and stopped in the middle "
-            "of a copy",
-            (long) addr->pid);
-    hg_list_remove(&addr->turn);
-    na_sm_peer_await_end(self, addr);
-    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
-    na_sm_peer_take_ops(&left->sends, &addr->sends);
-    na_sm_peer_take_ops(&left->closers, &addr->closers);
-}
-
-/* Those who did not. */
-static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
-{
-    struct na_sm_door_waiters left;
-    unsigned n = 0;
-
-    hg_list_init(&left.lookups);
-    hg_list_init(&left.sends);
-    hg_list_init(&left.closers);
-    na_sm_enter(self);
-    while (!hg_list_is_empty(&self->closing)) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
-
-        if (now < addr->deadline)
-            break;
-        na_sm_door_late_answer(self, addr, &left);
-        n++;
-    }
-    na_sm_leave(self);
-    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
-    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
-    return n;
-}
-
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 {
     uint64_t tick = NA_SM_NEVER;
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    n += na_sm_door_late_answers(self, now);
-    na_sm_enter(self);
-    for (link = self->dialling.next; link != &self->dialling;) {
+    for (link = self->dialling.next; link != &self->dialling; link = next) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
-        /* Others only append, or abandon it; we alone bury. */
-        na_sm_leave(self);
-        n += na_sm_door_try(self, addr, now);
-        na_sm_enter(self);
         next = link->next;
-        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
-            link = self->dialling.next; /* it left the list: begin anew */
-            continue;
-        }
-        tick = na_sm_door_sooner(
-            tick, na_sm_door_sooner(addr->deadline, addr->retry));
-        link = next;
+        n += na_sm_door_try(self, addr, now);
+        if (addr->state == NA_SM_DIALLING)
+            tick = na_sm_door_sooner(
+                tick, na_sm_door_sooner(addr->deadline, addr->retry));
     }
-    /* Others may have begun to wait for an end meanwhile. */
     if (!hg_list_is_empty(&self->closing))
-        tick = na_sm_door_sooner(tick,
-            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
-                ->deadline);
-    self->tick =
-        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
-    /* Another thread may sleep, until later than this. */
-    na_sm_peer_unlock(self);
+        tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);
+    if (self->pairs > 0)
+        tick = na_sm_door_sooner(tick, self->scan_at);
+    self->tick = tick;
     return n;
 }
 

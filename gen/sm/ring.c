@@ -124,16 +124,6 @@ HG_PRIVATE void na_sm_out_commit(
 
 /* ---- The consumer ---- */
 
-static uint64_t na_sm_in_at(const struct na_sm_in *in)
-{
-    return atomic_load_explicit(&in->head, memory_order_relaxed);
-}
-
-static void na_sm_in_move(struct na_sm_in *in, uint64_t head)
-{
-    atomic_store_explicit(&in->head, head, memory_order_relaxed);
-}
-
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     struct na_sm_control *control, const void *data, uint32_t size)
 {
@@ -142,7 +132,7 @@ HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     in->control = control;
     in->data = (const unsigned char *) data;
     in->size = size;
-    na_sm_in_move(in, 0);
+    in->head = 0;
     in->published = 0;
     in->tail = 0;
 }
@@ -152,9 +142,9 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
-    if (tail == na_sm_in_at(in))
+    if (tail == in->head)
         return NA_AGAIN;
-    if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
+    if (tail - in->head > in->size || tail % NA_SM_RING_HEADER != 0)
         return NA_PROTOCOL_ERROR;
     in->tail = tail;
     return NA_SUCCESS;
@@ -168,10 +158,10 @@ static bool na_sm_in_fits(
         return false;
     if (record->kind == NA_SM_SKIP) /* fills all that is left */
         return record->size == in->size - at - NA_SM_RING_HEADER &&
-            record->size < in->tail - na_sm_in_at(in);
+            record->size < in->tail - in->head;
     return record->size <= na_sm_ring_max(in->size) &&
         na_sm_ring_span(record->size) <= in->size - at &&
-        na_sm_ring_span(record->size) <= in->tail - na_sm_in_at(in);
+        na_sm_ring_span(record->size) <= in->tail - in->head;
 }
 
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
@@ -180,16 +170,15 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
     unsigned skips;
 
     for (skips = 0; skips < 2; skips++) {
-        uint64_t head = na_sm_in_at(in);
-        uint32_t at = (uint32_t) (head & (in->size - 1));
+        uint32_t at = (uint32_t) (in->head & (in->size - 1));
 
-        if (head == in->tail) {
+        if (in->head == in->tail) {
             na_return_t ret = na_sm_in_look(in);
 
             if (ret != NA_SUCCESS)
                 return ret;
         }
-        assert(in->tail - head >= NA_SM_RING_HEADER);
+        assert(in->tail - in->head >= NA_SM_RING_HEADER);
         na_sm_ring_read(in->data + at, record_p);
         if (!na_sm_in_fits(in, at, record_p))
             return NA_PROTOCOL_ERROR;
@@ -197,7 +186,7 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
             *payload_p = in->data + at + NA_SM_RING_HEADER;
             return NA_SUCCESS;
         }
-        na_sm_in_move(in, head + in->size - at);
+        in->head += in->size - at;
     }
     return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
 }
@@ -205,22 +194,19 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record)
 {
-    na_sm_in_move(in, na_sm_in_at(in) + na_sm_ring_span(record->size));
-    assert(in->tail - na_sm_in_at(in) <= in->size);
-    if (na_sm_in_at(in) - in->published < in->size / NA_SM_RING_LAZY)
+    in->head += na_sm_ring_span(record->size);
+    assert(in->tail - in->head <= in->size);
+    if (in->head - in->published < in->size / NA_SM_RING_LAZY)
         return false;
     return na_sm_in_publish(in);
 }
 
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 {
-    bool starved;
-
-    in->published = na_sm_in_at(in);
-    atomic_store(&in->control->head, na_sm_in_at(in));
-    starved = atomic_load(&in->control->starved) != 0 &&
+    in->published = in->head;
+    atomic_store(&in->control->head, in->head);
+    return atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
-    return starved;
 }
 
 #endif

@@ -59,8 +59,7 @@ enum na_sm_kind {
     NA_SM_SKIP = 0,
     NA_SM_MESSAGE, /* plane, target */
     NA_SM_FRAME,   /* of emulated RMA */
-    NA_SM_BYE,     /* "I close this connection" ... */
-    NA_SM_BYE_ACK,
+    NA_SM_BYE,     /* the last record: the producer has closed the connection */
     NA_SM_KIND_MAX
 };
 
@@ -69,11 +68,11 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side has stopped waiting for the answer to its BYE: it
-     * ignores hazards that the other side sets later. */
+    /* The producing side has left the connection: it ignores hazards that the
+     * other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
-     * copies to or from; 0: none. See sm_mem.h. */
+     * copies to or from; 0: none. See rma.h. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
@@ -99,9 +98,9 @@ struct na_sm_in {
     struct na_sm_control *control;
     const unsigned char *data;
     uint32_t size;
-    _Atomic uint64_t head; /* ours; other threads of this side may look */
-    uint64_t published;    /* what of it the producer knows */
-    uint64_t tail;         /* the producer's, as last seen */
+    uint64_t head;      /* ours */
+    uint64_t published; /* what of it the producer knows */
+    uint64_t tail;      /* the producer's, as last seen */
 };
 
 /* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
@@ -142,8 +141,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 /* Whether there is something to peek at, be it nonsense. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
-    return atomic_load(&in->control->tail) !=
-        atomic_load_explicit(&in->head, memory_order_relaxed);
+    return atomic_load(&in->control->tail) != in->head;
 }
 
 #endif

@@ -3,7 +3,7 @@
  * sm: see sm.h.
  *
  * Locking: na_sm_live_lock, outside every other one, guards the list of the
- * process's classes; see sm_peer.h for the rest.
+ * process's classes; see peer.h for the rest.
  */
 #include "sm/sm.h"
 
@@ -98,7 +98,6 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
         na_sm_close_fd(&self->bell_fd);
-        na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
@@ -150,7 +149,6 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     self->epoll_fd = -1;
     self->timer_fd = -1;
     self->bell_fd = -1;
-    self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
@@ -166,16 +164,15 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     return na_loop_init(&self->loop);
 }
 
-/* Memory and descriptors. The class lock is held, so that a child of fork finds
- * them. */
+/* Memory and descriptors. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
     void *hints = NULL;
     na_return_t ret;
 
-    self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
-        NA_SM_PEERS, sizeof(*self->slots));
+    self->slots =
+        (struct na_sm_addr **) hg_mem_calloc(NA_SM_PEERS, sizeof(*self->slots));
     if (self->slots == NULL) {
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
@@ -222,9 +219,7 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    na_sm_enter(self);
     self->listen_fd = na_sm_socket();
-    na_sm_leave(self);
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
     ret =
@@ -282,14 +277,15 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
+    /* With the lock held, so that a child of fork finds the descriptors. */
     na_sm_enter(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
-    na_sm_leave(self);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
         na_sm_caller_name(name);
+    hg_leave(na_sm_lock(self));
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -315,8 +311,8 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
 
     (void) linger_ms;
-    na_sm_door_close(self);
     na_sm_enter(self);
+    na_sm_door_close(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -324,13 +320,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         assert(hg_list_is_empty(&addr->sends));
         assert(hg_list_is_empty(&addr->lookups));
         na_sm_peer_part(self, addr);
-        na_sm_peer_move(addr, NA_SM_DEAD);
+        addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_sm_leave(self);
         na_class->core->addr_unref(&addr->base);
-        na_sm_enter(self);
     }
-    na_sm_leave(self);
+    hg_leave(na_sm_lock(self));
     na_sm_shut(self);
 }
 
@@ -350,14 +344,14 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 }
 
 /* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory. With `ask` a connection is asked whether it has ended.
- * The class lock is held; *unused_p is to be unreferenced without it. */
+ * NULL: out of memory. With `ask` a connection is asked whether it has
+ * ended. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
-    const struct na_sm_name *where, bool ask, struct na_sm_addr **unused_p)
+    const struct na_sm_name *where, bool ask)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
 
-    if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+    if (ask && addr != NULL && addr->state == NA_SM_READY &&
         na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         na_addr_unref(&addr->base); /* the class has another reference */
@@ -371,19 +365,8 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     addr->from_peer = true;
     if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    *unused_p = addr;
+    na_addr_unref(&addr->base);
     return NULL;
-}
-
-/* Have a lookup wait until an address is connected. The class lock is held. */
-static void na_sm_join(
-    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
-{
-    na_sm_op_push(&addr->lookups, op);
-    if (na_sm_peer_state(addr) == NA_SM_IDLE)
-        na_sm_peer_dial(self, addr);
-    else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-        na_sm_peer_await_end(self, addr);
 }
 
 /* The address of a class that does not listen: it must have connected to this
@@ -402,15 +385,14 @@ static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
     na_sm_enter(self);
     addr = na_sm_peer_find(self, name);
     connected = addr != NULL &&
-        (na_sm_peer_state(addr) == NA_SM_DIALLING ||
-            na_sm_peer_state(addr) == NA_SM_READY);
+        (addr->state == NA_SM_DIALLING || addr->state == NA_SM_READY);
+    if (addr != NULL && !connected)
+        na_addr_unref(&addr->base);
     na_sm_leave(self);
     if (connected) {
         *addr_p = &addr->base;
         return NA_SUCCESS;
     }
-    if (addr != NULL)
-        na_addr_unref(&addr->base);
     HG_LOG_AT(na_addr_name_level(from_peer), "sm",
         "%s does not listen and is not connected to this class: its process "
         "must look up %s first",
@@ -427,10 +409,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    struct na_sm_addr *unused = NULL;
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    bool joins = false;
     na_return_t ret;
 
     if (na_sm_is_forked(self))
@@ -447,21 +427,22 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, &where, !from_peer, &unused);
-    if (addr != NULL && !from_peer)
-        addr->from_peer = false;
-    if (addr != NULL)
-        joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
-    if (joins)
-        na_sm_join(self, addr, op);
-    na_sm_peer_unlock(self);
-    if (unused != NULL)
-        na_addr_unref(&unused->base);
-    if (joins) /* the class has its own reference */
-        na_addr_unref(&addr->base);
-    else if (addr != NULL)
-        *addr_p = &addr->base;
-    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
+    addr = na_sm_find(self, name, &where, !from_peer);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        addr->from_peer = addr->from_peer && from_peer;
+        if (op != NULL && addr->state != NA_SM_READY) {
+            na_sm_op_push(&addr->lookups, op);
+            if (addr->state == NA_SM_IDLE)
+                na_sm_peer_dial(self, addr);
+            na_addr_unref(&addr->base); /* the class has its own reference */
+        } else {
+            *addr_p = &addr->base;
+        }
+    }
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
@@ -487,8 +468,10 @@ static na_return_t na_sm_lookup(struct na_op *op)
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
-    uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
+    uint64_t one = atomic_load_explicit(
+        &na_sm_addr_of(base1)->incarnation, memory_order_relaxed);
+    uint64_t two = atomic_load_explicit(
+        &na_sm_addr_of(base2)->incarnation, memory_order_relaxed);
 
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
@@ -501,10 +484,14 @@ static const char *na_sm_addr_identity(const struct na_addr *addr)
 static na_return_t na_sm_terminate(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
-    return na_sm_flow_terminate(self, op);
+    na_sm_enter(self);
+    ret = na_sm_flow_terminate(self, op);
+    na_sm_leave(self);
+    return ret;
 }
 
 static void na_sm_abandon(struct na_addr *base)
@@ -513,9 +500,9 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     na_sm_enter(self);
-    if (na_sm_peer_state(addr) != NA_SM_DIALLING)
+    if (addr->state != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr);
-    na_sm_peer_unlock(self);
+    na_sm_leave(self);
 }
 
 /* ---- Messages ---- */
@@ -524,12 +511,16 @@ static na_return_t na_sm_send(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (msg->addr->self)
         return na_loop_send(&self->loop, &self->base, msg, op);
-    return na_sm_flow_send(self, msg, op);
+    na_sm_enter(self);
+    ret = na_sm_flow_send(self, msg, op);
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
@@ -537,14 +528,18 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
     void (*release)(void *arg), void *arg)
 {
     struct na_sm_class *self = na_sm_of(addr->na_class);
+    na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (addr->self)
         return na_loop_frame_send(
             &self->loop, addr, header, header_size, data, size, release, arg);
-    return na_sm_flow_frame_send(
+    na_sm_enter(self);
+    ret = na_sm_flow_frame_send(
         na_sm_addr_of(addr), header, header_size, data, size, release, arg);
+    na_sm_leave(self);
+    return ret;
 }
 
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
@@ -552,22 +547,19 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     bool found;
-    bool running;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
     found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
     if (found) {
-        na_sm_op_of(op)->held = false;
-        hg_list_remove(&op->link);
+        na_sm_op_remove(op);
+        core->complete(op, NA_CANCELED);
+    } else {
+        found = na_sm_rma_cancel_running(self, op, op_id);
     }
-    running = !found && na_sm_rma_cancel_running(self, op_id);
     na_sm_leave(self);
-    if (!found)
-        return running ? NA_SUCCESS : NA_NOENTRY;
-    core->complete(op, NA_CANCELED);
-    return NA_SUCCESS;
+    return found ? NA_SUCCESS : NA_NOENTRY;
 }
 
 /* ---- Memory ---- */
@@ -582,45 +574,28 @@ static na_return_t na_sm_mem_alloc(
         : na_sm_arena_alloc(self->arenas, flags, block);
 }
 
-/* ---- The wheel ---- */
+/* ---- Progress ---- */
 
-/* Take one thing from the socket of a peer that has answered: a packet, or the
- * end. A byte that was sent to wake this process is neither. The number of
- * things done. */
-static unsigned na_sm_hear_packet(
+/* A peer's socket is readable: an answer, its end, or a byte that was sent to
+ * wake this process. Nothing else comes. */
+static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
 
+    if (addr->state == NA_SM_DIALLING)
+        return na_sm_door_answer(self, addr);
+    if (addr->fd < 0 || addr->state >= NA_SM_DYING)
+        return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
-    if (ret == NA_OVERFLOW)
-        (void) na_sm_packet_no_fd("the memory of a peer");
-    /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
-    if (ret == NA_SUCCESS || ret == NA_OVERFLOW) {
-        na_sm_reach_hear(self, addr, &packet);
-        na_sm_packet_close(&packet);
-        atomic_store(&self->rung, true); /* there may be more */
-        return 1;
-    }
     na_sm_packet_close(&packet);
+    self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_enter(self);
+    na_sm_flow_drain(self, addr); /* it may have closed the connection */
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    na_sm_leave(self);
     return 1;
-}
-
-/* A peer's socket is readable. */
-static unsigned na_sm_hear_peer(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
-        return na_sm_door_answer(self, addr);
-    return addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING
-        ? na_sm_hear_packet(self, addr)
-        : 0;
 }
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
@@ -637,16 +612,6 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
     }
 }
 
-/* Say that whoever sleeps does so anew: of the bell that we ate, and of those
- * that we eat from here on, each was for a sleep before. */
-static void na_sm_sleep_anew(struct na_sm_class *self)
-{
-    na_sm_enter(self);
-    if (self->sleepers > 0)
-        atomic_store(&self->public_page->asleep, ++self->sleep);
-    na_sm_leave(self);
-}
-
 /* Ask the sockets, and do what time demands. */
 static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
 {
@@ -656,43 +621,24 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     int i;
 
     self->look_at = now + NA_SM_LOOK_NS;
-    atomic_store(&self->rung, false);
-    atomic_store(&self->woken, false);
+    self->look = false;
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
-    if (count > 0)
-        na_sm_sleep_anew(self);
+    /* A thread that sleeps does so anew: of the bells that we ate, each was for
+     * a sleep before. */
+    if (count > 0 && self->sleepers > 0)
+        atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
         n += na_sm_hear(self, events[i].data.ptr);
     if (count == NA_SM_EVENTS)
-        atomic_store(&self->rung, true); /* there are more */
+        self->look = true; /* there are more */
     if (now >= self->scan_at) {
         n += na_sm_flow_visit_all(self);
         self->scan_at = now + NA_SM_SCAN_NS;
     }
+    n += na_sm_flow_close_all(self, now);
     n += na_sm_door_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
-}
-
-/* Deliver what the dying left, and bury them. */
-static unsigned na_sm_bury(struct na_sm_class *self)
-{
-    unsigned n;
-
-    for (n = 0;; n++) {
-        struct na_sm_addr *addr = NULL;
-
-        na_sm_enter(self);
-        if (!hg_list_is_empty(&self->dying))
-            addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
-        else
-            atomic_store(&self->mourning, false);
-        na_sm_leave(self);
-        if (addr == NULL)
-            return n;
-        na_sm_flow_drain(self, addr);
-        na_sm_peer_bury(self, addr);
-    }
 }
 
 static unsigned na_sm_poll(struct na_context *context)
@@ -702,6 +648,7 @@ static unsigned na_sm_poll(struct na_context *context)
 
     if (na_sm_is_forked(self))
         return 0;
+    assert(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
@@ -710,15 +657,20 @@ static unsigned na_sm_poll(struct na_context *context)
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
-        if (now >= self->look_at || atomic_load(&self->rung) ||
-            atomic_load(&self->woken))
+        if (now >= self->look_at || self->look)
             n += na_sm_look(self, now);
     }
-    if (HG_UNLIKELY(atomic_load(&self->mourning)))
-        n += na_sm_bury(self);
+    while (HG_UNLIKELY(!hg_list_is_empty(&self->dying))) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
+
+        na_sm_flow_drain(self, addr);
+        na_sm_peer_end(self, addr);
+        n++;
+    }
     /* Whoever sleeps was woken for this by a bell that is eaten now, and who
      * polls may not come back soon. */
-    if (HG_UNLIKELY(self->more) && atomic_load(&self->sleepers) > 0)
+    if (HG_UNLIKELY(self->more) && self->sleepers > 0)
         self->base.core->wake(&self->base);
     self->more = false;
     return n;
@@ -760,16 +712,15 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
-    busy = atomic_load(&self->rung) || atomic_load(&self->woken) ||
-        na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
-        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
+    busy = self->look || na_sm_flow_has_work(self) ||
+        !hg_list_is_empty(&self->transfers) ||
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now() ||
+        na_loop_has_work(&self->loop);
     if (!busy)
         na_sm_set_timer(self);
-    na_sm_leave(self);
-    if (busy || na_loop_has_work(&self->loop))
-        return NA_FALSE;
-    context->slept = true;
-    return NA_TRUE;
+    context->slept = context->slept || !busy;
+    hg_leave(na_sm_lock(self));
+    return busy ? NA_FALSE : NA_TRUE;
 }
 
 static void na_sm_wait_end(struct na_context *base)
@@ -781,12 +732,11 @@ static void na_sm_wait_end(struct na_context *base)
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    na_sm_leave(self);
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
-    if (context->slept)
-        atomic_store(&self->woken, true);
+    self->look = self->look || context->slept;
     context->slept = false;
+    hg_leave(na_sm_lock(self));
 }
 
 static void na_sm_context_destroy(struct na_context *context)

@@ -3,14 +3,12 @@
  * sm: the transport between the processes of one node, through shared memory.
  *
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
- * processes that share a folder but no network namespace. Rooms: sm_ring (the
- * records of one direction), sm_page (memory that is shared, and what every
- * class shows), sm_arena (memory for peers to map), sm_window (theirs, mapped
- * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
- * life), sm_mem (registered memory), sm_reach (how leave to touch it, and
- * arenas, are asked for), sm_flow (what passes between two), sm_rma (how memory
- * is moved), sm_door (how it begins), and this one: the class, its wheel and
- * its sleep, and the table of slots.
+ * processes that share a folder but no network namespace. Modules: ring (the
+ * records of one direction), memory (what processes share, and how it is
+ * allocated), meet (names, sockets, credentials), peer (addresses, and how a
+ * connection begins and ends), flow (what passes between two), rma (registered
+ * memory, and how it is moved), and this one: the class, its progress and its
+ * sleep, and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and

@@ -12,7 +12,8 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
-enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE, SM_ASK, SM_GRANT };
+enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE };
+enum { SM_FDS_WELCOME = 3, SM_FDS_HELLO = 7, SM_FDS_BELL = 32 }; /* bits */
 enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 9 };
 enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
 
@@ -49,11 +50,11 @@ struct sm_packet {
 /* Sizes of the two pages and of a pair, as they are now. */
 static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 
-/* A packet without a mistake, as the picture in sm_meet.h has it. */
+/* A packet without a mistake, as the picture in meet.h has it. */
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {
-    static const unsigned char head[6] = {'H', 'G', 's', 'm', 4, 0};
+    static const unsigned char head[6] = {'H', 'G', 's', 'm', 5, 0};
     unsigned i;
 
     memset(bytes, 0, SM_PACKET_HEAD);
@@ -78,6 +79,11 @@ static inline size_t sm_bytes(const struct sm_packet *packet,
         memcpy(bytes + SM_PACKET_HEAD, packet->name, length);
     bytes[32] = (unsigned char) length;
     bytes[33] = (unsigned char) (length >> 8);
+    bytes[7] = (unsigned char) (kind == SM_HELLO ? SM_FDS_HELLO
+            : kind == SM_WELCOME                 ? SM_FDS_WELCOME
+                                                 : 0);
+    if (packet->bell != SM_BELL_NONE)
+        bytes[7] |= SM_FDS_BELL;
     if (packet->at > 0)
         bytes[packet->at] = packet->value;
     return (size_t) size;

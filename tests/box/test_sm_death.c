@@ -329,7 +329,7 @@ HG_TEST(who_was_told_goodbye_can_be_called_again)
             &term, addr, NA_OP_ID_IGNORE));
         HG_CHECK_OK(conform_wait(&end, &term));
         HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
-        HG_CHECK_EQ_INT(sm_maps(), 2); /* our own pages */
+        HG_CHECK_EQ_INT(sm_maps(), 4); /* our own memory */
     }
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     free(name);
@@ -365,15 +365,13 @@ HG_TEST(who_is_told_goodbye_can_be_called_meanwhile)
     conform_close(&end);
 }
 
-/* A peer that is stopped while we wait: not as long as it is stopped. */
+/* A peer that is stopped, whose memory nobody copies: nobody waits for it. */
 HG_TEST(a_goodbye_need_not_be_answered)
 {
-    static const unsigned death_ms = 100;
     struct conform_end end;
     struct conform_call term;
     struct hg_test_peer *process;
     na_addr_t addr = NA_ADDR_NULL;
-    uint64_t begin;
     unsigned fds;
     char string[64], got[8];
     char *name;
@@ -381,7 +379,7 @@ HG_TEST(a_goodbye_need_not_be_answered)
 
     death_listen_string(string);
     process = death_start(string, &name);
-    ends_open(&end, "sm://", death_ms);
+    ends_open(&end, "sm://", 1000000);
     fds = hg_test_fd_count();
     HG_CHECK_OK(ends_lookup(&end, name, &addr));
     HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
@@ -389,15 +387,13 @@ HG_TEST(a_goodbye_need_not_be_answered)
     HG_CHECK(
         waitid(P_PID, (id_t) hg_test_peer_pid(process), &info, WSTOPPED) == 0);
     memset(&term, 0, sizeof(term));
-    begin = ends_ms();
     HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
         &term, addr, NA_OP_ID_IGNORE));
     HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_PATIENCE));
     HG_CHECK_EQ_INT(conform_trigger(end.context, 0, 10), 1);
     HG_CHECK_OK(term.ret);
-    HG_CHECK(ends_ms() - begin >= death_ms - 1);
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
-    HG_CHECK_EQ_INT(sm_maps(), 2); /* our own pages */
+    HG_CHECK_EQ_INT(sm_maps(), 4); /* our own memory */
     hg_test_signal(process, SIGCONT);
     HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));

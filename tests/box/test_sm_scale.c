@@ -223,7 +223,7 @@ static void scale_run(unsigned processes, unsigned endpoints, size_t size)
     fds = hg_test_fd_count() - fds;
     memory = scale_mapped() + scale_heap() - memory;
     HG_CHECK(fds >= peers && fds <= 2 * peers);
-    HG_CHECK_EQ_INT(sm_maps(), 2 + 3 * (intmax_t) peers);
+    HG_CHECK_EQ_INT(sm_maps(), 4 + 5 * (intmax_t) peers);
     printf("# %u peers: %.2f descriptors, %.1f KiB each\n", peers,
         (double) fds / peers, (double) memory / peers / 1024);
     HG_CHECK(!hg_test_is_plain() || memory / peers <= SCALE_PEER_MAX);

@@ -450,7 +450,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("speaks version 1, not 4");
+    hg_test_allow_log("speaks version 1, not 5");
     hg_test_allow_log("of another size, or unsealed");
     strangers_name(string);
     ends_open(&server, string, 1000);
@@ -513,6 +513,7 @@ HG_TEST_ROLE(intruder)
     strangers_become(argv[0]);
     memset(bytes, 0, sizeof(bytes));
     sm_head(bytes, SM_HELLO, 99);
+    bytes[7] = SM_FDS_HELLO | SM_FDS_BELL;
     for (i = 0; i < 3; i++)
         fds[i] = sm_memory(sm_sizes[i], SM_SEALED, false);
     fds[3] = sm_bell(SM_BELL_GOOD);
@@ -554,7 +555,7 @@ HG_TEST(a_bell_of_another_user_is_not_taken)
         (void) conform_turn(server.na_class, server.context, 1);
     HG_CHECK_EQ_U64(hg_test_fd_count(), fds + 1); /* the socket */
     line = hg_test_hear(intruder);
-    HG_CHECK_EQ_STR(line, "2"); /* the two pages, and no bell */
+    HG_CHECK_EQ_STR(line, "4"); /* the two pages, and no bell */
     free(line);
     hg_test_stop(intruder);
     conform_close(&server);
@@ -570,14 +571,14 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     unsigned i;
 
     hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 1, not 4");
+    hg_test_expect_log("speaks version 1, not 5");
     strangers_name(string);
     ends_open(&server, string, 1000);
     for (i = 1; i <= STRANGERS_FLOOD; i++)
         strangers_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
         STRANGERS_LINES - 1);
-    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 4"), 3);
+    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 5"), 3);
     conform_close(&server);
 }
 

@@ -59,25 +59,19 @@ static size_t forged_make(unsigned char *bytes, const struct forged *frame)
     bytes[size + 5] = 0;
     stranger_put(bytes + size + 6, 2, frame->status);
     stranger_put(bytes + size + 8, 8, frame->id);
-    size += 16;
-    if (forged_is_request(frame->type)) {
-        stranger_put(bytes + size, 8, frame->key);
-        stranger_put(bytes + size + 8, 8, frame->offset);
-        stranger_put(bytes + size + 16, 8, frame->length);
-        stranger_put(bytes + size + 24, 8, frame->window);
-        return size + 32;
-    }
-    if (frame->type == ABORT || frame->type == DONE)
-        return size;
-    stranger_put(bytes + size, 8, frame->offset);
-    return size + 8;
+    stranger_put(bytes + size + 16, 8, frame->key);
+    stranger_put(bytes + size + 24, 8, frame->offset);
+    stranger_put(bytes + size + 32, 8, frame->length);
+    stranger_put(bytes + size + 40, 8, frame->window);
+    stranger_put(bytes + size + 48, 8, 0);
+    return size + 56;
 }
 
 static void forged_send(
     struct stranger *stranger, const struct forged *frame, size_t data)
 {
     static const unsigned char zeros[8192] = {0};
-    unsigned char bytes[64];
+    unsigned char bytes[128];
     size_t size = forged_make(bytes, frame);
 
     HG_CHECK(data <= sizeof(zeros));
@@ -129,7 +123,7 @@ static void forged_expect(
 
 static void forged_open(struct forged_target *target, const char *string)
 {
-    unsigned char bytes[64];
+    unsigned char bytes[128];
 
     memset(target, 0, sizeof(*target));
     hg_test_allow_log("");
@@ -183,7 +177,7 @@ static struct forged forged_frame(struct forged_target *target, unsigned type)
 static void forged_break_header(struct forged_target *target, unsigned type)
 {
     struct forged frame = forged_frame(target, type);
-    unsigned char bytes[64];
+    unsigned char bytes[128];
     size_t size = forged_make(bytes, &frame);
     unsigned count = 4;
 
@@ -388,7 +382,7 @@ struct forged_op {
 static void forged_learn(struct forged_target *target, struct forged_op *op)
 {
     struct conform_end *end = &target->server.end;
-    unsigned char bytes[64];
+    unsigned char bytes[128];
     struct conform_call recv;
     char got[64];
     size_t size;
@@ -474,7 +468,7 @@ static void forged_answer_by_chance(
         for (i = 0; i < 3; i++) {
             struct forged frame = {.id = op->id};
             uint64_t how = stranger_random(stranger);
-            unsigned char bytes[64];
+            unsigned char bytes[128];
             size_t size;
 
             frame.type = GET_DATA + (unsigned) (how % 3);

@@ -291,12 +291,12 @@ static void target_await(
 }
 
 /* A request's header; see emulated RMA in gen/README.md. */
-static void target_request(unsigned char header[48], bool put, uint64_t key,
+static void target_request(unsigned char header[56], bool put, uint64_t key,
     uint64_t offset, uint64_t length)
 {
     static uint64_t id = UINT64_C(0x7700000000000000);
 
-    memset(header, 0, 48);
+    memset(header, 0, 56);
     header[0] = 'h';
     header[1] = 'R';
     header[2] = 1;
@@ -338,7 +338,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
     };
     static unsigned char memory[TARGET_SIZE], model[TARGET_SIZE];
     static const unsigned char junk[32] = {0xee};
-    unsigned char bytes[TARGET_HANDLE], header[48];
+    unsigned char bytes[TARGET_HANDLE], header[56];
     struct target_pair pair;
     na_mem_handle_t mem;
     uint64_t key, before;
@@ -366,7 +366,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
     target_request(header, true, key, 0, 10);
     header[3] = 3;
     before = target_counter(&pair, "rma_stale");
-    target_forge(&pair, header, 24, junk, sizeof(junk));
+    target_forge(&pair, header, sizeof(header), junk, sizeof(junk));
     target_await(&pair, "rma_stale", before);
     before = target_counter(&pair, "rma_malformed");
     target_forge(&pair, header, 11, NULL, 0);

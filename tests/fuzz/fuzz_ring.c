@@ -107,7 +107,7 @@ static void fuzz_ring_begin(struct fuzz_ring *ring)
 static void fuzz_ring_take(struct fuzz_ring *ring)
 {
     static unsigned char copy[FUZZ_RING_SIZE];
-    uint64_t head = atomic_load(&ring->in.head);
+    uint64_t head = ring->in.head;
     const unsigned char *payload;
     struct na_sm_record record;
     na_return_t ret;
@@ -128,9 +128,9 @@ static void fuzz_ring_take(struct fuzz_ring *ring)
     memcpy(copy, payload, record.size);
     fuzz_ring_taken++;
     (void) na_sm_in_take(&ring->in, &record);
-    HG_CHECK(atomic_load(&ring->in.head) > head);
-    HG_CHECK(atomic_load(&ring->in.head) <= ring->in.tail);
-    HG_CHECK(atomic_load(&ring->of_in->head) <= atomic_load(&ring->in.head));
+    HG_CHECK(ring->in.head > head);
+    HG_CHECK(ring->in.head <= ring->in.tail);
+    HG_CHECK(atomic_load(&ring->of_in->head) <= ring->in.head);
 }
 
 /* Write a record, all of its bytes. */
@@ -166,7 +166,7 @@ static void fuzz_ring_put(struct fuzz_ring *ring, uint32_t size)
 /* A record where our consumer looks next, and the tail behind it. */
 static void fuzz_ring_say(struct fuzz_ring *ring, uint64_t kind, uint64_t size)
 {
-    uint64_t head = atomic_load(&ring->in.head);
+    uint64_t head = ring->in.head;
     size_t at = (size_t) (head % FUZZ_RING_SIZE);
     uint64_t first = size | kind << 32;
 
@@ -199,7 +199,7 @@ static void fuzz_ring_step(
         break;
     case 6:
         word = fuzz_ring_number(input, 2);
-        atomic_store(&ring->of_in->tail, atomic_load(&ring->in.head) + word);
+        atomic_store(&ring->of_in->tail, ring->in.head + word);
         break;
     default:
         word = fuzz_ring_number(input, 2);

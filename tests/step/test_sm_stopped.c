@@ -19,7 +19,7 @@
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
-    if (strcmp(function, "na_sm_rma_work") != 0)
+    if (strcmp(function, "na_sm_rma_read") != 0)
         return;
     step_hook = NULL;
     (void) raise(SIGSTOP);
@@ -28,14 +28,14 @@ static void stopped_take(const char *function, unsigned line)
 static void stopped_spin(const char *function, unsigned line)
 {
     (void) line;
-    while (strcmp(function, "na_sm_rma_work") == 0)
+    while (strcmp(function, "na_sm_rma_read") == 0)
         (void) sched_yield();
 }
 
 static void stopped_sleep(const char *function, unsigned line)
 {
     (void) line;
-    while (strcmp(function, "na_sm_rma_work") == 0)
+    while (strcmp(function, "na_sm_rma_read") == 0)
         (void) pause();
 }
 
@@ -172,7 +172,7 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
     /* Its time is over, it is found to be stopped, and so waited for. */
     while (hg_test_log_count("deregistering memory waits for process") == 0)
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
-    HG_CHECK_EQ_INT(na_sm_peer_state(stopped_user(&owner)), NA_SM_CLOSING);
+    HG_CHECK_EQ_INT(stopped_user(&owner)->state, NA_SM_CLOSING);
     HG_CHECK(!atomic_load(&owner.withdrawn));
     hg_test_signal(peer, SIGCONT);
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -189,8 +189,8 @@ static void stopped_take_back(const char *what)
     struct hg_test_peer *peer = stopped_begin(&owner, what);
     struct na_sm_class *self = na_sm_of(owner.end.na_class);
 
-    while (hg_list_is_empty(&self->movers) ||
-        !na_sm_peer_is_touching(stopped_user(&owner)))
+    while (self->pairs == 0 || stopped_user(&owner)->shared == NULL ||
+        !na_sm_peer_copies(stopped_user(&owner), 0))
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
     (void) stopped_withdraw(&owner);
     HG_CHECK_EQ_U64(NA_Get_counter(owner.end.na_class, "sm_broken"), 1);
@@ -226,8 +226,10 @@ static bool stopped_touched;
 
 static bool stopped_is_now(const char *function)
 {
-    return strcmp(function, "na_sm_rma_find") == 0 && stopped_steps > 0 &&
-        --stopped_steps == 0;
+    return (strcmp(function, "na_sm_rma_piece") == 0 ||
+               strcmp(function, "na_sm_rma_find") == 0 ||
+               strcmp(function, "na_sm_slot_read") == 0) &&
+        stopped_steps > 0 && --stopped_steps == 0;
 }
 
 static void stopped_retract(const char *function, unsigned line)
@@ -337,7 +339,7 @@ HG_TEST(sm_copy_is_canceled_while_handed_over)
 {
     step_hook = stopped_cancel;
     stopped_open(&stopped_pair);
-    atomic_store(&na_sm_addr_of(stopped_pair.addr)->vm, NA_SM_VM_DENIED);
+    na_sm_addr_of(stopped_pair.addr)->vm = NA_SM_VM_DENIED;
     stopped_steps = 1;
     HG_CHECK_RET(stopped_get(&stopped_pair), NA_CANCELED);
     HG_CHECK_EQ_INT(stopped_steps, 0);

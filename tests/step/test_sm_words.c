@@ -9,7 +9,6 @@
 #if HG_ENABLE_SM
 
 #define WORDS_RING 4096u
-#define WORDS_SLOT 77u
 
 static const char *words_function; /* of the steps that count: a prefix */
 static unsigned words_steps;       /* left until it happens; 0: it does not */
@@ -74,40 +73,6 @@ HG_TEST(sm_step_of_a_full_ring_finds_room_or_is_told)
         HG_CHECK(ret == NA_SUCCESS || words_ring.told);
     }
     HG_CHECK(step > 2);
-}
-
-/* ---- Hints ---- */
-
-static struct na_sm_hints words_hints;
-
-static void words_hint(const char *function, unsigned line)
-{
-    (void) line;
-    if (words_is_now(function))
-        na_sm_hint_set(&words_hints, WORDS_SLOT);
-}
-
-HG_TEST(sm_step_of_lowering_hints_loses_none)
-{
-    const uint64_t bit = UINT64_C(1) << WORDS_SLOT / 64;
-    unsigned step;
-
-    words_function = "na_sm_hint_words";
-    for (step = 1;; step++) {
-        memset(&words_hints, 0, sizeof(words_hints));
-        na_sm_hint_set(&words_hints, WORDS_SLOT);
-        HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), bit);
-        na_sm_hint_clear(&words_hints, WORDS_SLOT);
-        words_steps = step;
-        step_hook = words_hint;
-        (void) na_sm_hint_words(&words_hints, 0);
-        step_hook = NULL;
-        if (words_steps > 0)
-            break;
-        HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), bit);
-    }
-    HG_CHECK(step > 2);
-    HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), 0);
 }
 
 #endif

@@ -27,7 +27,7 @@ enum emul_release {
 struct emul_pipe_frame {
     struct na_link link;
     struct na_addr *source; /* as the receiver sees it */
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     size_t header_size;
     const void *data;
     void *copy;
@@ -491,26 +491,38 @@ static struct emul_pair *emul_open(
     return pair;
 }
 
-static size_t emul_xfer_count(const struct emul_side *side)
+/* The first transfer that `side` started, and its id. NULL: there is none. */
+static inline struct na_emul_xfer *emul_first_origin(
+    const struct emul_side *side, uint64_t *id_p)
 {
-    const struct na_link *head = &side->core.emul->xfers;
-    const struct na_link *link;
-    size_t count = 0;
+    struct na_emul_xfer *xfer;
+    size_t cursor = 0;
 
-    for (link = head->next; link != head; link = link->next)
-        count++;
-    return count;
+    do
+        xfer = (struct na_emul_xfer *) hg_map_next(
+            &side->core.emul->xfers, &cursor, id_p);
+    while (xfer != NULL && !xfer->origin);
+    return xfer;
+}
+
+/* Let a frame arrive that nobody sent: `wire` with `size` bytes of `data`. */
+static inline void emul_inject(struct emul_side *side, struct na_addr *source,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    unsigned char header[NA_EMUL_WIRE_SIZE];
+
+    na_emul_wire_encode(wire, header);
+    na_emul_frame_arrived(
+        &side->core.pub, source, header, sizeof(header), data, size);
 }
 
 /* Nothing is left of any transfer. */
 static void emul_check_idle(struct emul_pair *pair)
 {
-    HG_CHECK_EQ_U64(emul_xfer_count(&pair->a), 0);
-    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 0);
+    HG_CHECK_EQ_U64(pair->a.core.emul->xfers.count, 0);
+    HG_CHECK_EQ_U64(pair->b.core.emul->xfers.count, 0);
     HG_CHECK(!na_emul_has_work(pair->a.core.emul));
     HG_CHECK(!na_emul_has_work(pair->b.core.emul));
-    HG_CHECK_EQ_U64(pair->a.core.emul->origins.count, 0);
-    HG_CHECK_EQ_U64(pair->b.core.emul->origins.count, 0);
 }
 
 /* ---- Memory ---- */

@@ -131,7 +131,6 @@ static void event_touch(struct na_emul *emul, uint64_t due)
     memset(&event_reg, 0, sizeof(event_reg));
     event_reg.refs = 2; /* it is not freed */
     hg_list_push(&emul->touched, &event_reg.link);
-    emul->touched_at = due;
     hg_leave(core->lock);
 }
 
@@ -155,8 +154,11 @@ HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
     due = hg_clock_after_ms(50);
     event_touch(emul, due);
     if (pfd.fd >= 0) {
-        HG_CHECK(!hg_context_event_ready(context));
-        HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+        while (!hg_list_is_empty(&emul->touched)) {
+            if (!hg_context_event_ready(context))
+                HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+            HG_CHECK_RET(engine_progress(context, NA_LANES_ALL, 0), HG_TIMEOUT);
+        }
         HG_CHECK(hg_clock_now() >= due);
     }
     hg_enter(na_class_core_of(end.na_class)->lock);
@@ -192,13 +194,12 @@ static void event_try_na(const char *string, unsigned part)
 
         event_touch(emul, due);
         HG_CHECK_EQ_INT(NA_Poll_get_fd(na_class, context), pfd.fd);
-        HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_TRUE);
-        HG_CHECK_EQ_INT(poll(&pfd, 1, 0), 0);
-        HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+        while (!hg_list_is_empty(&emul->touched)) {
+            if (NA_Poll_try_wait(na_class, context) == NA_TRUE)
+                HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+            HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
+        }
         HG_CHECK(hg_clock_now() >= due);
-        HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_FALSE);
-        HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
-        HG_CHECK(hg_list_is_empty(&emul->touched));
         /* It is silent again. */
         while (NA_Poll_try_wait(na_class, context) == NA_FALSE)
             HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);

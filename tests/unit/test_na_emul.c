@@ -132,8 +132,7 @@ static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
     uint8_t type, uint64_t id, uint64_t offset, size_t size)
 {
     struct na_emul_wire wire;
-    unsigned char header[NA_EMUL_WIRE_MAX];
-    size_t header_size;
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     void *place = NULL;
     void *memory;
 
@@ -141,9 +140,9 @@ static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
     wire.type = type;
     wire.id = id;
     wire.offset = offset;
-    header_size = na_emul_wire_encode(&wire, header);
-    memory =
-        emul_frame_place(&pair->a, source, header, header_size, size, &place);
+    na_emul_wire_encode(&wire, header);
+    memory = emul_frame_place(
+        &pair->a, source, header, sizeof(header), size, &place);
     if (memory != NULL)
         na_emul_frame_unplace(&pair->a.core.pub, place);
     return memory;
@@ -466,8 +465,8 @@ HG_TEST(emul_waits_for_room_in_the_transport)
         pair->again = 5;
         HG_CHECK_OK(emul_plain_start(&plain, pair, put != 0, 50000));
         /* Nothing to do until the transport says so: progress may sleep. */
-        HG_CHECK(!na_emul_has_work(pair->a.core.emul));
         HG_CHECK_EQ_U64(emul_poll(&pair->a), 0);
+        HG_CHECK(na_emul_due(pair->a.core.emul) < HG_CLOCK_NEVER);
         emul_settle(pair);
         emul_check_end(&plain.call, NA_SUCCESS);
         HG_CHECK_EQ_INT(pair->again, 0);
@@ -686,7 +685,6 @@ HG_TEST(emul_ends_a_connection_that_takes_no_refusal)
     for (i = 0; i < 2; i++) {
         struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
         struct na_emul_wire wire;
-        unsigned char header[NA_EMUL_WIRE_MAX];
 
         pair->b.core.ops.addr_abandon = emul_abandon_addr;
         emul_abandoned = NULL;
@@ -697,8 +695,7 @@ HG_TEST(emul_ends_a_connection_that_takes_no_refusal)
         wire.window = 1 << 20;
         pair->refuse = wants[i];
         for (; wire.id < NA_EMUL_TARGETS_MAX + 1; wire.id++)
-            na_emul_frame_arrived(&pair->b.core.pub, pair->b.peer, header,
-                na_emul_wire_encode(&wire, header), NULL, 0);
+            emul_inject(&pair->b, pair->b.peer, &wire, NULL, 0);
         HG_CHECK(emul_abandoned == pair->b.peer);
         HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_dropped"), 1);
         pair->refuse = NA_SUCCESS;
@@ -712,10 +709,8 @@ HG_TEST(emul_refuses_a_flood)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
     struct na_emul_wire wire;
-    unsigned char header[NA_EMUL_WIRE_MAX];
     struct emul_plain plain;
     const unsigned extra = 100;
-    size_t size;
     unsigned i;
 
     emul_plain_make(&plain, pair, 100000);
@@ -726,11 +721,9 @@ HG_TEST(emul_refuses_a_flood)
     wire.window = 1 << 20;
     for (i = 0; i < NA_EMUL_TARGETS_MAX + extra; i++) {
         wire.id = i << 6; /* the worst for its buckets */
-        size = na_emul_wire_encode(&wire, header);
-        na_emul_frame_arrived(
-            &pair->b.core.pub, pair->b.peer, header, size, NULL, 0);
+        emul_inject(&pair->b, pair->b.peer, &wire, NULL, 0);
     }
-    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), NA_EMUL_TARGETS_MAX);
+    HG_CHECK_EQ_U64(pair->b.core.emul->xfers.count, NA_EMUL_TARGETS_MAX);
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_refused"), extra);
     HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
     emul_settle(pair);
@@ -754,7 +747,7 @@ HG_TEST(emul_serves_a_repeated_request_once)
             frame->header_size, frame->data, frame->size);
         HG_CHECK(emul_deliver(&pair->b));
         HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_malformed"), put + 1);
-        HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 1);
+        HG_CHECK_EQ_U64(pair->b.core.emul->xfers.count, 1);
         emul_settle(pair);
         emul_check_end(&plain.call, NA_SUCCESS);
     }

@@ -189,7 +189,7 @@ HG_TEST(emul_refuses_the_dead)
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 5000));
     HG_CHECK(emul_deliver(&pair->b));
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_stale"), 1);
-    HG_CHECK_EQ_U64(emul_xfer_count(&pair->b), 0);
+    HG_CHECK_EQ_U64(pair->b.core.emul->xfers.count, 0);
     emul_mem_check(&plain.owned);
     emul_kill(&pair->a, NA_HOSTUNREACH);
     (void) emul_poll(&pair->a);
@@ -308,7 +308,7 @@ static size_t emul_forge(
 {
     struct na_emul_wire wire;
     uint64_t dice = hg_test_random(random);
-    size_t size;
+    size_t size = NA_EMUL_WIRE_SIZE;
 
     memset(&wire, 0, sizeof(wire));
     wire.type = (uint8_t) (1 + dice % NA_EMUL_WIRE_DONE);
@@ -319,7 +319,7 @@ static size_t emul_forge(
     wire.offset = emul_nasty(random, hg_test_random(random) % 8 * 4096);
     wire.length = emul_nasty(random, hg_test_random(random) % 50000);
     wire.window = emul_nasty(random, 16384);
-    size = na_emul_wire_encode(&wire, header);
+    na_emul_wire_encode(&wire, header);
     if (dice >> 40 & 1) /* and bits flipped, or bytes missing */
         header[(dice >> 41) % size] ^= (unsigned char) (1u << (dice >> 48) % 8);
     if ((dice >> 52) % 16 == 0)
@@ -340,7 +340,7 @@ HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
     struct na_addr *liar =
         na_addr_create(&pair->a.core.pub, "pipe://liar", NA_FALSE);
     static unsigned char junk[65536];
-    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned char header[NA_EMUL_WIRE_SIZE];
     unsigned finished = 0;
     unsigned i;
 
@@ -360,9 +360,7 @@ HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
         na_emul_frame_arrived(
             &pair->b.core.pub, stranger, header, size, junk, data);
         if (i % 2 == 0) {
-            uint32_t cursor = 0;
-
-            (void) hg_slots_next(&pair->a.core.emul->origins, &cursor, &id);
+            (void) emul_first_origin(&pair->a, &id);
             size = emul_forge(&pair->random, key->key, id, header);
             na_emul_frame_arrived(
                 &pair->a.core.pub, liar, header, size, junk, data);
@@ -380,7 +378,7 @@ HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
             HG_CHECK_OK(
                 emul_plain_start(&plain, pair, finished % 2 == 0, 50000));
         }
-        HG_CHECK(emul_xfer_count(&pair->b) <= NA_EMUL_TARGETS_MAX + 2);
+        HG_CHECK(pair->b.core.emul->xfers.count <= NA_EMUL_TARGETS_MAX + 2);
     }
     HG_CHECK(finished > 100);
     HG_CHECK(emul_counter(&pair->b, "rma_malformed") > 1000);
@@ -579,11 +577,9 @@ static void emul_tell_lie(const struct emul_lie *lie)
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
     struct emul_side *to = lie->to_origin ? &pair->a : &pair->b;
     bool request = lie->length != 0 || lie->window != 0;
-    unsigned char header[NA_EMUL_WIRE_MAX];
     struct na_emul_xfer *xfer;
     struct na_emul_wire wire;
     struct emul_plain plain;
-    uint32_t cursor = 0;
     uint64_t before;
     unsigned n;
 
@@ -594,12 +590,11 @@ static void emul_tell_lie(const struct emul_lie *lie)
     for (n = 0; n < lie->turns; n++)
         emul_turn(pair, n);
     memset(&wire, 0, sizeof(wire));
-    xfer = (struct na_emul_xfer *) hg_slots_next(
-        &pair->a.core.emul->origins, &cursor, &wire.id);
+    xfer = emul_first_origin(&pair->a, &wire.id);
     HG_CHECK(xfer != NULL);
     if (!lie->to_origin) {
         xfer =
-            na_emul_xfer_find_target(pair->b.core.emul, pair->b.peer, wire.id);
+            na_emul_xfer_find(pair->b.core.emul, pair->b.peer, false, wire.id);
         HG_CHECK(xfer != NULL);
     }
     wire.type = lie->type;
@@ -610,8 +605,7 @@ static void emul_tell_lie(const struct emul_lie *lie)
     wire.length = lie->length;
     wire.window = lie->window;
     before = emul_counter(to, lie->counts);
-    na_emul_frame_arrived(&to->core.pub, to->peer, header,
-        na_emul_wire_encode(&wire, header), junk, lie->data);
+    emul_inject(to, to->peer, &wire, junk, lie->data);
     HG_CHECK_EQ_U64(emul_counter(to, lie->counts), before + 1);
     emul_settle(pair);
     emul_check_end(&plain.call, lie->ret);
@@ -632,24 +626,20 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
 HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
-    unsigned char header[NA_EMUL_WIRE_MAX];
     struct na_emul_wire wire;
     struct emul_plain plain;
-    uint32_t cursor = 0;
 
     pair->again = 1;
     emul_plain_make(&plain, pair, 30000);
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 30000));
     HG_CHECK(hg_list_is_empty(&pair->b.in));
     memset(&wire, 0, sizeof(wire));
-    HG_CHECK(
-        hg_slots_next(&pair->a.core.emul->origins, &cursor, &wire.id) != NULL);
+    HG_CHECK(emul_first_origin(&pair->a, &wire.id) != NULL);
     wire.type = NA_EMUL_WIRE_DONE;
     wire.status = NA_NOENTRY;
-    na_emul_frame_arrived(&pair->a.core.pub, pair->a.peer, header,
-        na_emul_wire_encode(&wire, header), NULL, 0);
+    emul_inject(&pair->a, pair->a.peer, &wire, NULL, 0);
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
-    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 1);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), 1);
     emul_settle(pair);
     emul_check_end(&plain.call, NA_SUCCESS);
     emul_check_idle(pair);
@@ -661,7 +651,7 @@ HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
  * classes with transfers under way. A record is a byte of kind, two of
  * payload size, one of header size, and the header; kind bit 0 chooses the
  * side, bit 1 has the key of real memory stand in a request, bits 2 and 3
- * let the pair work. */
+ * let the pair work, bit 4 has the id of a transfer stand in the frame. */
 int hg_fuzz_emul(const uint8_t *data, size_t size);
 
 int hg_fuzz_emul(const uint8_t *data, size_t size)
@@ -676,7 +666,8 @@ int hg_fuzz_emul(const uint8_t *data, size_t size)
     HG_CHECK_OK(emul_plain_start(&get, pair, false, 30000));
     HG_CHECK_OK(emul_plain_start(&put, pair, true, 30000));
     while (hg_wire_left(&wire) > 0) {
-        unsigned char header[NA_EMUL_WIRE_MAX];
+        unsigned char header[NA_EMUL_WIRE_SIZE];
+        uint64_t id;
         uint8_t kind = hg_wire_get8(&wire);
         size_t payload = hg_wire_get16(&wire);
         size_t header_size = hg_wire_get8(&wire) % (sizeof(header) + 1);
@@ -689,6 +680,9 @@ int hg_fuzz_emul(const uint8_t *data, size_t size)
             memcpy(header, bytes, header_size);
         if ((kind & 2) != 0 && header_size >= 24)
             hg_wire_store64(header + 16, get.remote->key);
+        if ((kind & 16) != 0 && header_size >= 16 &&
+            emul_first_origin(&pair->a, &id) != NULL)
+            hg_wire_store64(header + 8, id);
         na_emul_frame_arrived(
             &side->core.pub, side->peer, header, header_size, junk, payload);
         if ((kind & 4) != 0)
@@ -720,8 +714,7 @@ HG_TEST_SECONDS(emul_survives_what_a_fuzzer_feeds, 60)
         unsigned n;
 
         for (n = (unsigned) hg_test_random(&random) % 50; n > 0; n--) {
-            unsigned char header[NA_EMUL_WIRE_MAX];
-            /* An id of a slot is its index + 1 at first. */
+            unsigned char header[NA_EMUL_WIRE_SIZE];
             size_t size = emul_forge(&random, 1, 1 + n % 2, header);
 
             hg_wire_put8(&wire, (uint8_t) hg_test_random(&random));
@@ -1052,7 +1045,6 @@ static void emul_withdraw(bool polled)
     while (emul_poll(&pair->b) > 0) /* the refusal of the rest */
         continue;
     HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
-    HG_CHECK(!na_emul_has_work(emul));
     HG_CHECK(na_emul_due(emul) < HG_CLOCK_NEVER);
     while (emul_release_one(pair))
         continue;
@@ -1124,13 +1116,11 @@ HG_TEST(emul_looks_for_what_a_release_ends)
 
     emul_plain_make(&plain, pair, 4096);
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 4096));
-    HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
     HG_CHECK(emul_deliver(&pair->b));
     HG_CHECK_EQ_U64(emul_poll(&pair->b), 1); /* DONE leaves, and all is over */
     HG_CHECK(emul_deliver(&pair->a));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
-    HG_CHECK(!na_emul_has_work(emul));
-    HG_CHECK(na_emul_due(emul) <= hg_clock_after_ms(NA_EMUL_RETURN_MS));
+    HG_CHECK(na_emul_due(emul) <= hg_clock_after_ms(NA_EMUL_LOOK_MS));
     HG_CHECK(emul_release_one(pair));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0); /* not on its thread */
     HG_CHECK(na_emul_has_work(emul));

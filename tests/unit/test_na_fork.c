@@ -438,7 +438,7 @@ static void forked_break_rings(const char *name)
             break;
         na_sm_out_commit(&addr->out, &bad);
         na_sm_flow_tell(addr);
-        while (na_sm_peer_state(addr) == NA_SM_READY)
+        while (addr->state == NA_SM_READY)
             (void) NA_Progress(na_class, context, 1);
         (void) NA_Addr_free(na_class, peer);
     }

@@ -577,7 +577,7 @@ HG_TEST(mux_tries_the_network_after_sm)
     hg_test_expect_log("cannot be reached: what listens there gives no answer");
     addr->deadline = 0;
     sm->tick = 0;
-    atomic_store(&sm->rung, true);
+    sm->look = true;
     while (lookup.ends == 0) {
         (void) NA_Progress(na_class, context, 0);
         (void) NA_Trigger(context, 0, 1, NULL);

@@ -45,6 +45,14 @@ static void srma_turn(struct srma_pair *pair)
 
 #define SRMA_DEATH_MS 100u
 
+/* As if a peer were told of memory. */
+static void srma_describe(na_class_t *owner, na_mem_handle_t mem)
+{
+    unsigned char bytes[NA_SM_MEM_HANDLE];
+
+    HG_CHECK_OK(NA_Mem_handle_serialize(owner, bytes, sizeof(bytes), mem));
+}
+
 /* A user, with a handle of the owner's memory. */
 static void srma_open_user(struct srma_pair *pair)
 {
@@ -115,8 +123,8 @@ static na_return_t srma_now(struct srma_pair *pair, bool put, na_size_t size)
         pair->remote, 0, size, pair->addr);
 }
 
-/* What is small, and has the peer's permit, is moved within the call, and
- * leaves nothing behind; anything else is to be started. */
+/* What is small is moved within the call, and leaves nothing behind; anything
+ * else is to be started. */
 HG_TEST(sm_rma_may_be_done_at_once)
 {
     struct srma_pair pair;
@@ -128,7 +136,6 @@ HG_TEST(sm_rma_may_be_done_at_once)
     srma_open(&pair);
     core = na_context_core_of(pair.users);
     memset(pair.bytes, 3, sizeof(pair.bytes));
-    HG_CHECK_RET(srma_now(&pair, false, 100), NA_AGAIN); /* no permit */
     HG_CHECK_OK(srma_move(&pair, false));
     memset(pair.got, 4, sizeof(pair.got));
     HG_CHECK_OK(srma_now(&pair, false, 100));
@@ -186,7 +193,7 @@ HG_TEST(sm_rma_that_is_denied_is_not_done_at_once)
     memset(pair.bytes, 3, sizeof(pair.bytes));
     HG_CHECK_OK(srma_move(&pair, false));
     HG_CHECK_OK(srma_now(&pair, false, 100));
-    atomic_store(&na_sm_addr_of(pair.addr)->vm, NA_SM_VM_DENIED);
+    na_sm_addr_of(pair.addr)->vm = NA_SM_VM_DENIED;
     memset(pair.got, 4, sizeof(pair.got));
     HG_CHECK_RET(srma_now(&pair, false, 100), NA_AGAIN);
     HG_CHECK(pair.got[0] == 4);
@@ -277,7 +284,7 @@ HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
             (void) NA_Trigger(pair.owners, 0, 10, &count);
         }
         HG_CHECK_OK(pair.ret);
-        HG_CHECK_EQ_INT(na_sm_peer_state(user), NA_SM_CLOSING);
+        HG_CHECK_EQ_INT(user->state, NA_SM_CLOSING);
         HG_CHECK_EQ_INT(atomic_load(&user->shared->control[1].over), 1);
     }
     HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
@@ -314,25 +321,21 @@ HG_TEST(sm_rma_over_is_heeded)
 HG_TEST(sm_rma_a_goodbye_waits_for_a_piece)
 {
     struct srma_pair pair;
-    struct na_sm_touch touch;
     unsigned i;
 
-    memset(&touch, 0, sizeof(touch));
     srma_open(&pair);
     HG_CHECK_OK(srma_move(&pair, false));
-    touch.addr = na_sm_addr_of(pair.addr);
-    touch.bit = 1u << 3;
-    atomic_fetch_or(&touch.addr->touching, touch.bit);
+    na_sm_addr_of(pair.addr)->copies = 1u << 3;
     pair.ends = 0;
     HG_CHECK_OK(NA_Addr_terminate(
         pair.user, pair.users, srma_ended, &pair, pair.addr, NA_OP_ID_IGNORE));
     for (i = 0; i < 20; i++) {
         (void) NA_Progress(pair.owner, pair.owners, 0);
-        HG_CHECK_EQ_INT(na_sm_peer_state(srma_user(&pair)), NA_SM_READY);
+        HG_CHECK_EQ_INT(srma_user(&pair)->state, NA_SM_READY);
         srma_turn(&pair);
     }
     HG_CHECK_EQ_INT(pair.ends, 0);
-    na_sm_rma_leave(na_sm_of(pair.user), &touch);
+    na_sm_addr_of(pair.addr)->copies = 0;
     while (pair.ends == 0)
         srma_turn(&pair);
     HG_CHECK_OK(pair.ret);
@@ -360,6 +363,7 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
         HG_CHECK_OK(NA_Mem_handle_create(
             pair.owner, buf, 5000, NA_MEM_READ_ONLY, &mem));
         HG_CHECK_OK(NA_Mem_register(pair.owner, mem));
+        srma_describe(pair.owner, mem);
         hazard = &na_sm_addr_of(pair.addr)->shared->control[0].hazard[7];
         atomic_store(hazard, mem->key);
         HG_CHECK(na_emul_withdraw(mem, buf, &user->base));
@@ -376,6 +380,7 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
             HG_CHECK_OK(NA_Mem_handle_create(
                 pair.owner, buf, 50, NA_MEM_READ_ONLY, &mem));
             HG_CHECK_OK(NA_Mem_register(pair.owner, mem));
+            srma_describe(pair.owner, mem);
             HG_CHECK(!na_emul_withdraw(mem, buf, &user->base));
             hg_mem_free(buf);
         }
@@ -401,7 +406,7 @@ HG_TEST(sm_rma_other_hazards_do_not_count)
     atomic_store(&addr->shared->control[1].hazard[0], pair.remote->key);
     HG_CHECK_EQ_INT(na_sm_mem_retract(pair.mem), NA_FALSE);
     HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
-    HG_CHECK_EQ_INT(na_sm_peer_state(srma_user(&pair)), NA_SM_READY);
+    HG_CHECK_EQ_INT(srma_user(&pair)->state, NA_SM_READY);
     srma_close(&pair);
 }
 
@@ -420,10 +425,10 @@ HG_TEST(sm_rma_a_peer_that_keeps_memory_loses_its_connection)
         atomic_store(&control->hazard[i], pair.remote->key);
     HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
     HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "sm_broken"), 1);
-    HG_CHECK(na_sm_peer_state(srma_user(&pair)) >= NA_SM_DYING);
+    HG_CHECK(srma_user(&pair)->state >= NA_SM_DYING);
     while (na_sm_of(pair.owner)->pairs > 0 || na_sm_of(pair.user)->pairs > 0)
         srma_turn(&pair);
-    HG_CHECK_EQ_INT(na_sm_peer_state(na_sm_addr_of(pair.addr)), NA_SM_DEAD);
+    HG_CHECK_EQ_INT(na_sm_addr_of(pair.addr)->state, NA_SM_DEAD);
     srma_close(&pair);
 }
 
@@ -450,17 +455,16 @@ HG_TEST(sm_rma_a_peer_that_is_spared_does_not_protect_another_one)
     srma_open_user(&other);
     HG_CHECK_OK(srma_move(&pair, false));
     HG_CHECK_OK(srma_move(&other, false));
-    spared = HG_CONTAINER_OF(
-        na_sm_of(pair.owner)->movers.next, struct na_sm_addr, mover);
-    lost = HG_CONTAINER_OF(spared->mover.next, struct na_sm_addr, mover);
+    spared = srma_user(&pair);
+    lost = HG_CONTAINER_OF(spared->link.next, struct na_sm_addr, link);
     spared->pid = 0;
     atomic_store(srma_hazard(spared), pair.mem->key);
     atomic_store(srma_hazard(lost), pair.mem->key);
     hg_test_expect_log("deregistering memory waits for process 0");
     HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
-    while (na_sm_peer_state(lost) < NA_SM_DYING)
+    while (lost->state < NA_SM_DYING)
         (void) poll(NULL, 0, 1);
-    HG_CHECK_EQ_INT(na_sm_peer_state(spared), NA_SM_READY);
+    HG_CHECK_EQ_INT(spared->state, NA_SM_READY);
     HG_CHECK(!atomic_load(&leaver.left));
     atomic_store(srma_hazard(spared), 0);
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -472,20 +476,18 @@ HG_TEST(sm_rma_a_peer_that_is_spared_does_not_protect_another_one)
 /* Threads as /proc shows them. */
 HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
 {
-    enum { SLEEPS = NA_SM_MEM_SLEEPS, RUNS = NA_SM_MEM_RUNS };
-    enum { STOPPED = NA_SM_MEM_STOPPED };
     static const struct {
         const char *stat;
         const char *channel;
-        int task;
-    } cases[] = {{"7 (a) R 1", "0", RUNS}, {"7 (a) S 1", "ep_poll", SLEEPS},
-        {"7 (a) S 1", "0", SLEEPS}, {"7 (a) Z 1", "", SLEEPS},
-        {"7 (a) X 1", "", SLEEPS}, {"7 (a) T 1", "", STOPPED},
-        {"7 (a) t 1", "ptrace_stop", STOPPED}, {"7 (a) D 1", "", STOPPED},
-        {"7 (a) P 1", "", STOPPED}, {"7 (x) R 1) T 1", "", STOPPED},
-        {"7 (x) T 1) R 1", "", RUNS}, {"7 (a) S 1", "get_signal", STOPPED},
-        {"7 (a) S 1", "do_freezer_trap", STOPPED}, {"", "", STOPPED},
-        {"7 (a", "", STOPPED}, {"7 (a)", "", STOPPED}};
+        bool stopped;
+    } cases[] = {{"7 (a) R 1", "0", false}, {"7 (a) S 1", "ep_poll", false},
+        {"7 (a) S 1", "0", false}, {"7 (a) Z 1", "", false},
+        {"7 (a) X 1", "", false}, {"7 (a) T 1", "", true},
+        {"7 (a) t 1", "ptrace_stop", true}, {"7 (a) D 1", "", true},
+        {"7 (a) P 1", "", true}, {"7 (x) R 1) T 1", "", true},
+        {"7 (x) T 1) R 1", "", false}, {"7 (a) S 1", "get_signal", true},
+        {"7 (a) S 1", "do_freezer_trap", true}, {"", "", true},
+        {"7 (a", "", true}, {"7 (a)", "", true}};
     struct rlimit limit;
     struct rlimit low;
     int status = 0;
@@ -495,9 +497,11 @@ HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         HG_CHECK_EQ_INT(
-            na_sm_mem_thread(cases[i].stat, cases[i].channel), cases[i].task);
-    HG_CHECK_EQ_INT(na_sm_mem_process(getpid()), RUNS);
-    HG_CHECK_EQ_INT(na_sm_mem_process(0), STOPPED); /* nothing is known of it */
+            na_sm_mem_thread_is_stopped(cases[i].stat, cases[i].channel),
+            cases[i].stopped);
+    HG_CHECK_EQ_INT(na_sm_mem_process_is_stopped(getpid()), false);
+    HG_CHECK_EQ_INT(
+        na_sm_mem_process_is_stopped(0), true); /* nothing is known of it */
     /* With one descriptor left the folder can be opened, but no file. */
     fd = dup(STDERR_FILENO);
     HG_CHECK(fd >= 0 && close(fd) == 0);
@@ -505,7 +509,7 @@ HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
     low = limit;
     low.rlim_cur = (rlim_t) fd + 1;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-    HG_CHECK_EQ_INT(na_sm_mem_process(getpid()), STOPPED);
+    HG_CHECK_EQ_INT(na_sm_mem_process_is_stopped(getpid()), true);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     pid = fork();
     if (pid == 0) {
@@ -513,9 +517,9 @@ HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
         _exit(0);
     }
     HG_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-    HG_CHECK_EQ_INT(na_sm_mem_process(pid), STOPPED);
+    HG_CHECK_EQ_INT(na_sm_mem_process_is_stopped(pid), true);
     HG_CHECK(kill(pid, SIGCONT) == 0 && waitpid(pid, &status, 0) == pid);
-    HG_CHECK_EQ_INT(na_sm_mem_process(pid), SLEEPS);
+    HG_CHECK_EQ_INT(na_sm_mem_process_is_stopped(pid), false);
 }
 
 static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
@@ -537,6 +541,8 @@ HG_TEST(sm_rma_slots_are_used_again)
 
         HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
         HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
+        HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->slot, NA_SM_SLOTS);
+        srma_describe(pair.owner, pair.mem);
         HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->slot, slot);
         HG_CHECK(atomic_load(&srma_slot(&pair)->mark) != mark);
     }
@@ -591,8 +597,8 @@ HG_TEST(sm_rma_slots_may_all_be_taken)
     HG_CHECK_OK(NA_Mem_handle_free(pair.user, pair.remote));
     taken = (uint64_t *) malloc(words * sizeof(*taken));
     HG_CHECK(taken != NULL);
-    memcpy(taken, owner->slots_used, words * sizeof(*taken));
-    memset(owner->slots_used, 0xff, words * sizeof(*taken));
+    memcpy(taken, owner->mems_used, words * sizeof(*taken));
+    memset(owner->mems_used, 0xff, words * sizeof(*taken));
     HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
     HG_CHECK_OK(
         NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
@@ -603,7 +609,7 @@ HG_TEST(sm_rma_slots_may_all_be_taken)
     HG_CHECK_EQ_MEM(pair.got, pair.bytes, sizeof(pair.got));
     HG_CHECK_EQ_U64(
         NA_Get_counter(pair.user, "sm_rma_copied"), sizeof(pair.got));
-    memcpy(owner->slots_used, taken, words * sizeof(*taken));
+    memcpy(owner->mems_used, taken, words * sizeof(*taken));
     free(taken);
     srma_close(&pair);
 }
@@ -656,7 +662,7 @@ HG_TEST(sm_rma_slots_may_be_garbage)
         atomic_store(&slot->mark, 0);
         na_sm_slot_fill(slot,
             &(struct na_sm_told){(uintptr_t) pair.bytes, sizeof(pair.bytes), 0,
-                1, NA_MEM_READWRITE, 0, sizeof(void *)},
+                1, NA_MEM_READWRITE, NA_SM_ARENAS, sizeof(void *)},
             mark);
     }
     HG_CHECK_OK(srma_move(&pair, false));
@@ -705,28 +711,28 @@ static void srma_tell(const struct srma_lie *lie)
 HG_TEST(sm_rma_slots_that_cannot_be)
 {
     enum { WIDTH = sizeof(void *), BOTH = NA_MEM_READWRITE };
+    enum { NONE = NA_SM_ARENAS };
     static unsigned char some[4096];
     static const struct na_segment much[2] = {{some, 4096}, {some, 1}};
     static const struct na_segment little[2] = {{some, 100}, {some, 100}};
     static const struct na_segment wrap[2] = {
         {some, SIZE_MAX - 1}, {some, 4098}};
     const struct srma_lie lies[] = {
-        {NA_SUCCESS, 1, WIDTH, BOTH, 0, 0, 0, NULL}, /* none */
-        {NA_AGAIN, 0, WIDTH, BOTH, 0, 0, 0, NULL},
-        {NA_AGAIN, NA_SM_MEM_SEGMENTS + 1, WIDTH, BOTH, 0, 0, 0, NULL},
-        {NA_AGAIN, UINT32_MAX, WIDTH, BOTH, 0, 0, 0, NULL},
-        {NA_AGAIN, 1, WIDTH / 2, BOTH, 0, 0, 0, NULL},
-        {NA_AGAIN, 1, WIDTH, BOTH, 0, 0, 0, (const void *) 16},
-        {NA_AGAIN, 2, WIDTH, BOTH, 0, 0, 0, (const void *) 16},
-        {NA_PERMISSION, 1, WIDTH, 0, 0, 0, 0, NULL},
-        {NA_PERMISSION, 1, WIDTH, NA_MEM_WRITE_ONLY, 0, 0, 0, NULL},
-        {NA_OVERFLOW, 1, WIDTH, BOTH, 0, 0, 1, NULL},
-        {NA_OVERFLOW, 1, WIDTH, BOTH, 0, 0, 4096, NULL},
-        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, much},
-        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, little},
-        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, wrap},
+        {NA_SUCCESS, 1, WIDTH, BOTH, NONE, 0, 0, NULL}, /* none */
+        {NA_AGAIN, 0, WIDTH, BOTH, NONE, 0, 0, NULL},
+        {NA_AGAIN, NA_SM_MEM_SEGMENTS + 1, WIDTH, BOTH, NONE, 0, 0, NULL},
+        {NA_AGAIN, UINT32_MAX, WIDTH, BOTH, NONE, 0, 0, NULL},
+        {NA_AGAIN, 1, WIDTH / 2, BOTH, NONE, 0, 0, NULL},
+        {NA_AGAIN, 1, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
+        {NA_AGAIN, 2, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
+        {NA_PERMISSION, 1, WIDTH, 0, NONE, 0, 0, NULL},
+        {NA_PERMISSION, 1, WIDTH, NA_MEM_WRITE_ONLY, NONE, 0, 0, NULL},
+        {NA_OVERFLOW, 1, WIDTH, BOTH, NONE, 0, 1, NULL},
+        {NA_OVERFLOW, 1, WIDTH, BOTH, NONE, 0, 4096, NULL},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, much},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, little},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, wrap},
         /* Arenas that there are not: the kernel copies. */
-        {NA_SUCCESS, 1, WIDTH, BOTH, 1, 0, 0, NULL},
         {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS, UINT64_MAX, 0, NULL},
         {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS + 1, 0, 0, NULL},
         {NA_SUCCESS, 1, WIDTH, BOTH, 255, UINT64_MAX, 0, NULL}};
@@ -770,7 +776,7 @@ HG_TEST(sm_rma_segments_that_cannot_be_read_whole_are_not_used)
     unsigned char *pages = (unsigned char *) mmap(
         NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     const struct srma_lie lie = {NA_AGAIN, 2, sizeof(void *), NA_MEM_READWRITE,
-        0, 0, 0, pages + page - sizeof(struct na_segment)};
+        NA_SM_ARENAS, 0, 0, pages + page - sizeof(struct na_segment)};
 
     HG_CHECK(pages != MAP_FAILED);
     HG_CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
@@ -825,9 +831,11 @@ HG_TEST(sm_rma_handles_are_as_they_ever_were)
         NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
     HG_CHECK_EQ_MEM(bytes, want, size);
     mem->slot = NA_SM_SLOTS;
+    pair.mem->segment_count = NA_SM_MEM_SEGMENTS + 1; /* too many for a slot */
     want = golden_get(golden, "handle_without_slot", &size);
     HG_CHECK_OK(
         NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
+    pair.mem->segment_count = 1;
     HG_CHECK_EQ_MEM(bytes, want, size);
     pair.mem->key = key;
     pair.owner->incarnation = incarnation;

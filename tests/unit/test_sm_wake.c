@@ -67,7 +67,7 @@ HG_TEST_WHERE(sm_wake_is_passed_on_by_who_leaves_work, wake_has_fd)
             NULL, "x", 1, two.peer, 1, NA_OP_ID_IGNORE));
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
     na_sm_of(one.na_class)->polls = NA_SM_LOOK_POLLS - 1; /* look at bells */
-    atomic_store(&na_sm_of(one.na_class)->rung, true);
+    na_sm_of(one.na_class)->look = true;
     (void) NA_Progress(one.na_class, one.context, 0);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
     HG_CHECK_OK(NA_Context_destroy(one.na_class, sleeper));
