@@ -3689,6 +3689,13 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
  *     +--------------------+-------------------+--------------------------+
  *                          ^ what everybody else has a pointer to
  *
+ * A class of several transports is a chain of classes, its parts: the first
+ * one is the class that everybody else knows, the head. Each part has its own
+ * table of slots, emulation, addresses and self address; contexts, messages
+ * that wait, counters and the lock are the head's. In the same way a context
+ * has one for each part, and a memory handle too. An address belongs to the
+ * part that reaches the peer, and tells which one an operation goes to.
+ *
  * The lock of the class guards all of it, in contexts, operations, addresses
  * and handles, but what is atomic. It is held around the transport's slots that
  * send, poll and wait, and free around callbacks, handlers and procs of the
@@ -3706,13 +3713,13 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
 
 struct na_emul;
 struct na_emul_peer;
-struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
-#define NA_CORE_STRINGS 6
-#define NA_CORE_USES 5 /* what a layer counts for each peer */
+#define NA_CORE_STRINGS 8
+#define NA_CORE_PARTS 4 /* transports of a class */
+#define NA_CORE_USES 5  /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -3728,6 +3735,12 @@ struct na_op_core {
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
     na_return_t ret;
+    struct na_context_core *home; /* whose it is; pub.context is the part's */
+    /* A lookup in a class of several parts: how many attempts began, the
+     * operation of the last, and whether to begin no more. */
+    unsigned turn;
+    na_op_id_t attempt;
+    bool canceled;
     struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
@@ -3740,11 +3753,12 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
-    /* What stands for it in a class of several; that one's lock. */
-    struct na_addr *above;
     /* As users see it: the class's prefix, and the transport's name of it, to
      * which pub.name points. Set once. */
     char *name;
+    /* What the application calls it, if that is not its name; or NULL. Set
+     * once, under list_lock. */
+    char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
@@ -3759,6 +3773,10 @@ struct na_mem_core {
     _Atomic uint32_t users; /* local operations in flight */
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for searching */
+    struct na_mem_core *next; /* the same memory, for another part */
+    /* A peer's, in a class of several parts: the description as it came. */
+    unsigned char *bytes;
+    na_size_t bytes_size;
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
@@ -3783,6 +3801,9 @@ struct na_sink {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
+    struct na_context_core *next; /* that of the next part, which has no queue
+                                     and no operations of its own */
+    int parts_fd;            /* joins the parts' descriptors; see poll_fd */
     bool own;                /* the library's own, not the application's */
     bool progressing;        /* a thread makes progress on it */
     unsigned pokes;          /* na_progress_poke */
@@ -3830,12 +3851,15 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul;     /* NULL: the transport moves memory itself */
-    unsigned layers;          /* that run on it; guarded by live's mutex */
-    struct na_mux_part *part; /* of a class of several, which it is; NULL */
-    char prefix[4];           /* what users see before names: "na+", or "" */
-    struct hg_monitor *lock;  /* of the class: its own, or that of the class
-                                 of several transports that it is part of */
+    struct na_emul *emul;       /* NULL: the transport moves memory itself */
+    unsigned layers;            /* that run on it; guarded by live's mutex */
+    struct na_class_core *head; /* the first part, maybe itself */
+    struct na_class_core *next; /* part, or NULL */
+    /* Bytes sent by, and moved by this part of several; else NULL. */
+    struct na_counter *sent;
+    struct na_counter *moved;
+    char prefix[4];          /* what users see before names: "na+", or "" */
+    struct hg_monitor *lock; /* of the class: the head's */
     struct hg_monitor own_lock;
     bool polling; /* a thread is in poll, perhaps without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
@@ -3854,7 +3878,8 @@ struct na_class_core {
     _Atomic bool fork_told;
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
-    char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
+    char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
+                                       of counters */
     _Alignas(max_align_t) struct na_class pub;
 };
 
@@ -3920,6 +3945,29 @@ static inline struct na_class_core *na_class_core_of(
     const struct na_class *na_class)
 {
     return HG_CONTAINER_OF(na_class, struct na_class_core, pub);
+}
+
+/* The class that a part belongs to, as the application knows it; that of the
+ * part that an address is of. */
+static inline struct na_class *na_class_head(const struct na_class *part)
+{
+    return &na_class_core_of(part)->head->pub;
+}
+
+static inline struct na_class *na_addr_class(const struct na_addr *addr)
+{
+    return na_class_head(addr->na_class);
+}
+
+/* The context of that part, given the class's. */
+static inline struct na_context *na_context_for(
+    struct na_context *context, const struct na_class *part)
+{
+    while (HG_UNLIKELY(context->na_class != part)) {
+        assert(na_context_core_of(context)->next != NULL);
+        context = &na_context_core_of(context)->next->pub;
+    }
+    return context;
 }
 
 /* The filled slot table of a class. */
@@ -4296,6 +4344,18 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self);
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
+/* What users see from now on instead of the name, unless that is the same or
+ * they see something else already. Copied. NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label);
+
+/* Whether users see that as its name. */
+HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
+
+/* The living address with that label, with a reference, or NULL. */
+HG_PRIVATE struct na_addr *na_addr_labelled(
+    struct na_class *na_class, const char *label);
+
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
@@ -4311,6 +4371,11 @@ static inline int na_addr_name_level(na_bool_t from_peer)
 {
     return from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
 }
+
+/* Write the name of an address, as far as there is room; its length. A peer
+ * that told none is known by its number. */
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size);
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */
@@ -4453,6 +4518,67 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     return NA_SUCCESS;
 }
 
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_addr_core *addr_core = na_addr_core_of(addr);
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&core->list_lock);
+    if (addr_core->label == NULL &&
+        (addr_core->name == NULL || strcmp(addr_core->name, label) != 0)) {
+        addr_core->label = hg_mem_strdup(label);
+        ret = addr_core->label != NULL ? NA_SUCCESS : NA_NOMEM;
+    }
+    hg_unlock(&core->list_lock);
+    if (ret != NA_SUCCESS)
+        hg_log_error("addr", "no memory for the name %s", label);
+    return ret;
+}
+
+/* What users call an address, or NULL; the list_lock is held. */
+static const char *na_addr_spoken(const struct na_addr_core *addr)
+{
+    return addr->label != NULL ? addr->label : addr->name;
+}
+
+HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    const char *spoken;
+    bool same;
+
+    hg_lock(&core->list_lock);
+    spoken = na_addr_spoken(na_addr_core_of(addr));
+    same = spoken != NULL && strcmp(spoken, name) == 0;
+    hg_unlock(&core->list_lock);
+    return same;
+}
+
+HG_PRIVATE struct na_addr *na_addr_labelled(
+    struct na_class *na_class, const char *label)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_addr *found = NULL;
+    struct na_link *link;
+
+    for (; part != NULL && found == NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs && found == NULL;
+             link = link->next) {
+            struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+            if (addr->label != NULL && strcmp(addr->label, label) == 0 &&
+                !na_addr_is_dead(&addr->pub) && na_addr_try_ref(&addr->pub))
+                found = &addr->pub;
+        }
+        hg_unlock(&part->list_lock);
+    }
+    return found;
+}
+
 HG_PRIVATE void na_addr_ref(struct na_addr *addr)
 {
     uint32_t before = atomic_fetch_add_explicit(
@@ -4487,6 +4613,7 @@ static void na_addr_destroy(struct na_addr *addr)
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
     hg_mem_free(addr_core->emul_peer);
+    hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }
 
@@ -4526,15 +4653,17 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
-/* The name of an address; a peer that told none is known by its number. */
-static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
+    const char *spoken;
     int n;
 
     hg_lock(&core->list_lock);
-    if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
+    spoken = na_addr_spoken(na_addr_core_of(addr));
+    if (spoken != NULL)
+        n = snprintf(buf, size, "%s", spoken);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);
@@ -4565,6 +4694,8 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
 HG_PRIVATE na_bool_t na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
+    if (addr1->na_class != addr2->na_class)
+        return addr1->self && addr2->self ? NA_TRUE : NA_FALSE;
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
 }
 
@@ -4596,7 +4727,7 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (addr != NULL && addr->na_class == na_class)
+    if (addr != NULL && na_addr_class(addr) == na_class)
         return NA_SUCCESS;
     return hg_log_misuse("addr", function,
         addr == NULL ? "the address is NULL"
@@ -4606,20 +4737,22 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
 HG_PRIVATE unsigned na_addr_count_given(
     struct na_class *na_class, char *first, size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&core->list_lock);
-    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
-        const struct na_addr_core *addr =
-            HG_CONTAINER_OF(link, struct na_addr_core, link);
+    for (; part != NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs; link = link->next) {
+            const struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
 
-        if (atomic_load(&addr->given) > 0 && count++ == 0)
-            (void) snprintf(first, size, "%s",
-                addr->pub.name != NULL ? addr->pub.name : "a peer");
+            if (atomic_load(&addr->given) > 0 && count++ == 0)
+                (void) snprintf(first, size, "%s",
+                    addr->pub.name != NULL ? addr->pub.name : "a peer");
+        }
+        hg_unlock(&part->list_lock);
     }
-    hg_unlock(&core->list_lock);
     return count;
 }
 
@@ -4798,6 +4931,9 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
 /* Give back an operation that was never started: no callback. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
+/* The operation is for that part of the class. */
+HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part);
+
 /* Remember what to send. The array of segments is copied. NA_NOMEM. */
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg);
@@ -4921,12 +5057,13 @@ static void na_op_fill_info(
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
-    struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
+    struct hg_monitor *lock = op->home->queue.lock;
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
     na_op_fill_info(op, &info);
-    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
+    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
+        op->lane != NA_LANE_INTERNAL)
         na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
     if (op->lane == NA_LANE_INTERNAL) {
@@ -4938,6 +5075,17 @@ static void na_op_run(struct na_completion *done)
         hg_enter(lock);
     }
     na_op_put(op);
+}
+
+HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part)
+{
+    struct na_context *context = na_context_for(&op->home->pub, part);
+
+    /* A transport finds its part of an operation as it left it, or zero. */
+    if (HG_UNLIKELY(op->pub.context != context) && op->pub.context != NULL)
+        memset(&op->pub + 1, 0,
+            na_class_ops(op->home->pub.na_class)->op_size - sizeof(op->pub));
+    op->pub.context = context;
 }
 
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
@@ -4965,12 +5113,14 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->arg = arg;
     op->next_free = NULL;
     hg_list_init(&op->pub.link);
-    op->pub.context = context;
+    op->home = core;
+    na_op_aim(op, context->na_class);
     op->pub.addr = NULL;
     op->pub.local = NULL;
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
+    op->attempt = NA_OP_ID_NULL;
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:
@@ -4996,7 +5146,7 @@ static void na_op_drop_mems(struct na_op *op)
 
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
-    struct na_context_core *core = na_context_core_of(op->pub.context);
+    struct na_context_core *core = op->home;
 
     na_context_enter(core);
     assert(op->state != NA_OP_FREE);
@@ -5070,7 +5220,7 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 {
     struct na_op_core *core = na_op_core_of(op);
-    struct na_context_core *context = na_context_core_of(op->context);
+    struct na_context_core *context = core->home;
 
     na_context_enter(context);
     assert(core->state == NA_OP_PENDING);
@@ -5469,15 +5619,15 @@ static na_return_t na_msg_offer(
     return NA_SUCCESS;
 }
 
-/* A message that was not taken: `ret` says why. */
+/* A message of that part was not taken: `ret` says why. */
 HG_NOINLINE static na_return_t na_msg_refused(
-    struct na_class_core *core, const struct na_msg_in *in, na_return_t ret)
+    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
-        core->inbox.held = true;
+    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+        part->head->inbox.held = true;
         return NA_AGAIN;
     }
-    core->pub.core->count(&core->pub, "msg_dropped", 1);
+    part->pub.core->count(&part->pub, "msg_dropped", 1);
     hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
         in->size, in->source->name != NULL ? in->source->name : "a peer",
         NA_Error_to_string(ret));
@@ -5488,7 +5638,8 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_class_core *core = part->head;
     na_return_t ret = NA_NOENTRY;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
@@ -5501,7 +5652,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
         if (ret == NA_NOENTRY)
             ret = na_msg_offer(core, &in);
         if (ret != NA_SUCCESS)
-            ret = na_msg_refused(core, &in, ret);
+            ret = na_msg_refused(part, &in, ret);
     }
     hg_leave(core->lock);
     return ret;
@@ -5509,7 +5660,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
 HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
@@ -5532,7 +5683,7 @@ HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
 
 HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
@@ -5546,7 +5697,7 @@ HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
 
     hg_enter(core->lock);
     if (na_addr_core_of(addr)->queued_bytes > 0)
@@ -5633,18 +5784,30 @@ HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
 
 /* ---- Sends ---- */
 
+/* Hand a message to the transport that reaches its peer: now, or as `op`. */
+static HG_HOT na_return_t na_msg_give(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_class *part = msg->addr->na_class;
+    na_return_t ret =
+        na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
+
+    if (ret == NA_SUCCESS)
+        na_counter_add(na_class_core_of(part)->sent, msg->size);
+    return ret;
+}
+
 /* Start a send that could not go out at once; on error its operation is given
  * back. */
 static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
 {
-    struct na_context *context = op->pub.context;
     na_return_t ret;
 
     na_op_set_addr(op, msg->addr);
+    na_op_aim(op, msg->addr->na_class);
     ret = na_op_set_msg(op, msg);
     if (ret == NA_SUCCESS)
-        ret = na_class_ops(context->na_class)
-                  ->msg_send(context, &op->pub.msg, &op->pub);
+        ret = na_msg_give(op->pub.context, &op->pub.msg, &op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
@@ -5658,7 +5821,7 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_class_ops(context->na_class)->msg_send(context, msg, NULL);
+    return na_msg_give(context, msg, NULL);
 }
 
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
@@ -5742,8 +5905,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     core = na_context_core_of(context);
     na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
-    ret = op == NULL ? NA_NOMEM
-                     : na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    ret = op == NULL ? NA_NOMEM : na_msg_give(context, &msg, NULL);
     if (ret == NA_AGAIN)
         ret = na_msg_start(op, &msg);
     else if (ret == NA_SUCCESS)
@@ -5972,10 +6134,10 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
     return NA_SUCCESS;
 }
 
-/* ==== gen/na/mux_wire.h ==== */
+/* ==== gen/mux/mux_wire.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/mux_wire.h"
+#line 1 "gen/mux/mux_wire.h"
 #endif
 /*
  * mux_wire: what a class of several transports shows to others: a list of
@@ -6034,13 +6196,13 @@ HG_PRIVATE const void *na_mux_wire_find(
 
 #endif
 
-/* ==== gen/na/mux_wire.c ==== */
+/* ==== gen/mux/mux_wire.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/mux_wire.c"
+#line 1 "gen/mux/mux_wire.c"
 #endif
 /* mux_wire: see mux_wire.h. */
-/* #include "na/mux_wire.h" */
+/* #include "mux/mux_wire.h" */
 
 /* #include "base/wire.h" */
 
@@ -6165,81 +6327,6 @@ HG_PRIVATE const void *na_mux_wire_find(
     return NULL;
 }
 
-/* ==== gen/na/mux.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux.h"
-#endif
-/*
- * mux: one class of several transports.
- *
- *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
- *
- * Each transport of the list is a class of its own, a part, inside this one;
- * contexts, addresses, operations and memory handles of this one each stand
- * for one of a part's, or for one of each. So what is above, the RPC engine
- * first of all, sees one class like any other. A part is what it is outside,
- * too; only the table of functions that it calls the core by is ours: what
- * arrives, ends or dies in a part is handed up from there.
- *
- *     above     class     address        context    memory handle
- *                 |          |              |             |
- *     parts     1 .. 4    one of them    one each     one each
- *
- * An address is of one part, chosen when it is looked up: sm where the peer is
- * on this node and may be met, else the first one of the peer's transports that
- * this class has. A lookup that connects tries the next one when the
- * first does not answer within lookup_ms. An address that is
- * connected by its first use is of the first part that may reach the peer.
- *
- * Which peers are on this node shows itself: a part sm:// whose name is left to
- * the library listens under a name that follows from the class's first other
- * address, and the abstract namespace of Unix sockets ends with the node (with
- * the network namespace, in which that other address is valid as well). An
- * address that is a file's name is valid elsewhere, so the file's number stands
- * for it; one inside a process is followed by no name, and sm is not to be had
- * there. So nothing about it has to be told: the address string is that of the
- * other transports, and a class that has no sm reads it like any other. The
- * name follows from the user, too.
- *
- * Memory is registered with each part, and described to peers by all of them
- * (mux_wire.h); the part of the address that a transfer is with moves it. What
- * a layer above shows to one peer alone it registers with that one's part: so
- * that it can be withdrawn without waiting for any.
- *
- * What each part carried is counted: "mux_sent_sm" in bytes of messages, and
- * "mux_moved_sm" in bytes put and got; "mux_sent_zmq+tcp", ...
- *
- * Locking: a mutex guards the list of addresses and what handles lack yet. It
- * is taken before locks of parts, and not held while their slots are called,
- * but those that describe memory.
- *
- * Must not know: RPC.
- */
-#ifndef HG_GEN_NA_MUX_H
-#define HG_GEN_NA_MUX_H
-
-/* #include "na/core.h" */
-
-/* The transport; it speaks no protocol by itself. */
-HG_PRIVATE const struct na_plugin *na_mux_table(void);
-
-/* Whether a class is one of several transports. */
-HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
-
-/* What an address stands for: a part's, or of a class of one transport itself.
- * Borrowed. What nobody but that peer is told of is registered with its class,
- * and no other: there it is withdrawn (na_emul_withdraw). */
-HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr);
-
-/* na_emul_due of any class: the soonest. */
-HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class);
-
-/* na_emul_end_local of any class. */
-HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
-
-#endif
-
 /* ==== gen/na/rma.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -6318,6 +6405,10 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr);
 
+/* A handle of one part alone, for memory that is for one peer. */
+HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
+    na_size_t size, unsigned long flags, struct na_mem_handle **mem_p);
+
 /* The two halves of freeing a handle that nobody uses: the class forgets it,
  * and its memory goes, deregistered if it was not yet. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
@@ -6348,10 +6439,9 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "mux/mux_wire.h" */
 /* #include "na/addr.h" */
 /* #include "na/live.h" */
-/* #include "na/mux.h" */
-/* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
 
 /* ---- Cursors ---- */
@@ -6483,13 +6573,15 @@ HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p)
 {
     struct na_mem_block block = {NULL, size, NULL, NULL};
+    struct na_class_core *part = na_class_core_of(na_class);
 
-    if (na_class_ops(na_class)->mem_alloc(na_class, flags, &block) !=
-        NA_SUCCESS) {
+    while (part != NULL &&
+        part->ops.mem_alloc(&part->pub, flags, &block) != NA_SUCCESS)
+        part = part->next;
+    if (part == NULL)
         block.memory = hg_mem_calloc(1, (size_t) size);
-        if (block.memory == NULL)
-            return NA_NOMEM;
-    }
+    if (block.memory == NULL)
+        return NA_NOMEM;
     *block_p = block;
     return NA_SUCCESS;
 }
@@ -6504,13 +6596,12 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block)
 
 /* ---- Handles ---- */
 
-/* A handle of `count` segments, none filled in; in the class's list. */
+/* A handle of one part, of `count` segments, none filled in. NULL: no memory
+ * (logged). */
 static struct na_mem_core *na_rma_new(
-    struct na_class *na_class, na_size_t count)
+    struct na_class_core *core, na_size_t count)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
-    na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
@@ -6527,13 +6618,8 @@ static struct na_mem_core *na_rma_new(
         if (mem->pub.segments == NULL || mem->starts == NULL)
             goto free_mem;
     }
-    mem->pub.na_class = na_class;
+    mem->pub.na_class = &core->pub;
     mem->pub.segment_count = count;
-    hg_lock(&core->list_lock);
-    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
-    hg_unlock(&core->list_lock);
-    if (ret != HG_SUCCESS)
-        goto free_mem;
     return mem;
 
 free_mem:
@@ -6546,9 +6632,25 @@ no_memory:
     return NULL;
 }
 
+/* Enter a handle into its class's list. On error it is deleted. */
+static na_return_t na_rma_enter(
+    struct na_class_core *core, struct na_mem_core *mem)
+{
+    na_return_t ret;
+
+    hg_lock(&core->list_lock);
+    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
+    hg_unlock(&core->list_lock);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    hg_log_error("rma", "no memory for the list of handles");
+    na_rma_delete(&mem->pub);
+    return NA_NOMEM;
+}
+
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
-    struct na_class_core *core = na_class_core_of(handle->na_class);
+    struct na_class_core *core = na_class_core_of(handle->na_class)->head;
 
     assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
     hg_lock(&core->list_lock);
@@ -6560,12 +6662,19 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
 {
     struct na_mem_core *mem = na_mem_core_of(handle);
 
-    if (atomic_exchange(&mem->registered, false))
-        na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
-    na_class_ops(mem->pub.na_class)->mem_release(&mem->pub);
-    hg_mem_free(mem->pub.segments);
-    hg_mem_free(mem->starts);
-    hg_mem_free(mem);
+    while (mem != NULL) {
+        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        struct na_mem_core *next = mem->next;
+
+        if (atomic_exchange(&mem->registered, false))
+            ops->mem_deregister(&mem->pub);
+        ops->mem_release(&mem->pub);
+        hg_mem_free(mem->pub.segments);
+        hg_mem_free(mem->starts);
+        hg_mem_free(mem->bytes);
+        hg_mem_free(mem);
+        mem = next;
+    }
 }
 
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
@@ -6663,32 +6772,69 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
     return NA_SUCCESS;
 }
 
-NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
-    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
-    na_mem_handle_t *mem_handle)
+/* A handle of one part for local memory; NULL, logged. */
+static struct na_mem_core *na_rma_describe(struct na_class_core *part,
+    const struct na_segment *segments, na_size_t count, unsigned long flags)
 {
-    struct na_mem_core *mem;
+    struct na_mem_core *mem = na_rma_new(part, count);
     na_size_t i;
-    na_return_t ret =
-        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_rma_check_segments(
-        segments, segment_count, flags, na_class_ops(na_class)->max_segments);
-    if (ret != NA_SUCCESS)
-        return ret;
-    mem = na_rma_new(na_class, segment_count);
     if (mem == NULL)
-        return NA_NOMEM;
-    for (i = 0; i < segment_count; i++) {
+        return NULL;
+    for (i = 0; i < count; i++) {
         mem->pub.segments[i] = segments[i];
         mem->starts[i] = mem->pub.size;
         mem->pub.size += segments[i].size;
     }
     mem->pub.flags = flags;
-    *mem_handle = &mem->pub;
-    return NA_SUCCESS;
+    return mem;
+}
+
+HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
+    na_size_t size, unsigned long flags, struct na_mem_handle **mem_p)
+{
+    struct na_segment segment = {buf, size};
+    struct na_mem_core *mem =
+        na_rma_describe(na_class_core_of(part), &segment, 1, flags);
+    na_return_t ret = NA_NOMEM;
+
+    if (mem != NULL)
+        ret = na_rma_enter(na_class_core_of(part)->head, mem);
+    if (ret == NA_SUCCESS)
+        *mem_p = &mem->pub;
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
+    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
+    na_mem_handle_t *mem_handle)
+{
+    struct na_class_core *part;
+    struct na_mem_core *first = NULL;
+    struct na_mem_core **mem_p = &first;
+    na_return_t ret =
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    part = na_class_core_of(na_class);
+    ret = na_rma_check_segments(
+        segments, segment_count, flags, part->ops.max_segments);
+    if (ret != NA_SUCCESS)
+        return ret;
+    for (; part != NULL; part = part->next) {
+        *mem_p = na_rma_describe(part, segments, segment_count, flags);
+        if (*mem_p == NULL) {
+            if (first != NULL)
+                na_rma_delete(&first->pub);
+            return NA_NOMEM;
+        }
+        mem_p = &(*mem_p)->next;
+    }
+    ret = na_rma_enter(na_class_core_of(na_class), first);
+    if (ret == NA_SUCCESS)
+        *mem_handle = &first->pub;
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
@@ -6708,6 +6854,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_free");
     struct na_class_core *core;
+    const struct na_mem_core *part;
     struct na_mem_core *mem;
     bool used;
 
@@ -6717,7 +6864,9 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     hg_lock(&core->list_lock);
     mem =
         (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
-    used = mem != NULL && atomic_load(&mem->users) > 0;
+    used = false;
+    for (part = mem; part != NULL; part = part->next)
+        used = used || atomic_load(&part->users) > 0;
     if (!used)
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
     hg_unlock(&core->list_lock);
@@ -6730,6 +6879,15 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return used ? NA_BUSY : NA_INVALID_ARG;
 }
 
+/* Take back what is registered of a handle. */
+static void na_rma_deregister(struct na_mem_core *mem)
+{
+    for (; mem != NULL; mem = mem->next) {
+        if (atomic_exchange(&mem->registered, false))
+            na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
+    }
+}
+
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
@@ -6739,14 +6897,17 @@ NA_EXPORT na_return_t NA_Mem_register(
     if (ret != NA_SUCCESS)
         return ret;
     mem = na_mem_core_of(mem_handle);
-    if (mem_handle->remote || atomic_exchange(&mem->registered, true)) {
+    if (mem_handle->remote || atomic_load(&mem->registered)) {
         hg_log_error("rma", "NA_Mem_register: the memory is %s",
             mem_handle->remote ? "a peer's" : "registered already");
         return mem_handle->remote ? NA_INVALID_ARG : NA_EXIST;
     }
-    ret = na_class_ops(na_class)->mem_register(mem_handle);
+    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
+        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
+        atomic_store(&mem->registered, ret == NA_SUCCESS);
+    }
     if (ret != NA_SUCCESS)
-        atomic_store(&mem->registered, false);
+        na_rma_deregister(na_mem_core_of(mem_handle));
     return ret;
 }
 
@@ -6758,12 +6919,56 @@ NA_EXPORT na_return_t NA_Mem_deregister(
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (!atomic_exchange(&na_mem_core_of(mem_handle)->registered, false)) {
+    if (!atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_deregister: it is not registered");
         return NA_NOENTRY;
     }
-    na_class_ops(na_class)->mem_deregister(mem_handle);
+    na_rma_deregister(na_mem_core_of(mem_handle));
     return NA_SUCCESS;
+}
+
+/* The description of one part's handle as it is, or a list of all of them. */
+static na_size_t na_rma_serialize_size(const struct na_mem_handle *handle)
+{
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t size = NA_MUX_WIRE_HEAD;
+
+    if (mem->bytes != NULL)
+        return mem->bytes_size;
+    if (mem->next == NULL)
+        return na_class_ops(handle->na_class)->mem_serialize_size(handle);
+    for (; mem != NULL; mem = mem->next) {
+        na_mux_wire_tag(mem->pub.na_class, tag);
+        size += na_mux_wire_part_size(tag) +
+            na_class_ops(mem->pub.na_class)->mem_serialize_size(&mem->pub);
+    }
+    return size;
+}
+
+static void na_rma_serialize(const struct na_mem_handle *handle, void *buf)
+{
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    unsigned char *bytes = (unsigned char *) buf;
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    unsigned parts = 0;
+
+    if (mem->next == NULL) {
+        na_class_ops(handle->na_class)->mem_serialize(handle, buf);
+        return;
+    }
+    for (bytes += NA_MUX_WIRE_HEAD; mem != NULL; mem = mem->next) {
+        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        na_size_t size = ops->mem_serialize_size(&mem->pub);
+
+        na_mux_wire_tag(mem->pub.na_class, tag);
+        na_mux_wire_put_part(bytes, tag, (uint32_t) size);
+        bytes += na_mux_wire_part_size(tag);
+        ops->mem_serialize(&mem->pub, bytes);
+        bytes += size;
+        parts++;
+    }
+    na_mux_wire_put_head(buf, parts);
 }
 
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
@@ -6772,7 +6977,7 @@ NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     if (na_rma_check_mem(na_class, mem_handle,
             "NA_Mem_handle_get_serialize_size") != NA_SUCCESS)
         return 0;
-    return na_class_ops(na_class)->mem_serialize_size(mem_handle);
+    return na_rma_serialize_size(mem_handle);
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
@@ -6784,7 +6989,7 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    size = na_class_ops(na_class)->mem_serialize_size(mem_handle);
+    size = na_rma_serialize_size(mem_handle);
     if (buf == NULL || buf_size < size ||
         !atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_handle_serialize: %s",
@@ -6793,30 +6998,85 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
                                   : "the handle is not registered");
         return buf != NULL && buf_size < size ? NA_MSGSIZE : NA_INVALID_ARG;
     }
-    na_class_ops(na_class)->mem_serialize(mem_handle, buf);
+    na_rma_serialize(mem_handle, buf);
     return NA_SUCCESS;
 }
 
-/* Of a peer with several transports: what is for ours. */
-static void na_rma_pick(
-    const struct na_class *na_class, const void **buf_p, na_size_t *size_p)
+/* A handle of one part for a peer's memory, from that part's description, or a
+ * list that has one. */
+static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
+    na_size_t buf_size, struct na_mem_core **mem_p)
 {
+    unsigned begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     char tag[NA_MUX_WIRE_TAG_MAX];
-    const void *bytes;
+    const void *bytes = buf;
+    struct na_mem_core *mem;
+    na_return_t ret;
 
-    if (!na_mux_wire_is_mem(*buf_p, *size_p) || na_mux_is(na_class))
-        return;
-    na_mux_wire_tag(na_class, tag);
-    bytes = na_mux_wire_find(*buf_p, *size_p, tag, size_p);
-    if (bytes != NULL)
-        *buf_p = bytes;
+    if (na_mux_wire_is_mem(buf, buf_size)) {
+        na_mux_wire_tag(&part->pub, tag);
+        bytes = na_mux_wire_find(buf, buf_size, tag, &buf_size);
+    }
+    mem = na_rma_new(part, 0);
+    if (mem == NULL)
+        return NA_NOMEM;
+    mem->pub.remote = NA_TRUE;
+    ret = bytes != NULL ? part->ops.mem_deserialize(&mem->pub, bytes, buf_size)
+                        : NA_PROTOCOL_ERROR;
+    if (ret == NA_SUCCESS) {
+        *mem_p = mem;
+        return NA_SUCCESS;
+    }
+    na_rma_delete(&mem->pub);
+    if (ret == NA_PROTOCOL_ERROR)
+        part->pub.core->count(&part->pub, "rma_malformed", 1);
+    if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+        hg_log_warning("rma",
+            "these %" PRIu64 " bytes are no memory handle of %s+%s", buf_size,
+            part->ops.name, part->pub.protocol);
+    return ret;
+}
+
+/* The part that reads a description first. Where that is no list it is sm,
+ * which reads what an emulation writes, too. */
+static struct na_class_core *na_rma_first(
+    struct na_class_core *core, const void *buf, na_size_t buf_size)
+{
+    bool list = na_mux_wire_is_mem(buf, buf_size);
+    struct na_class_core *part;
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t size;
+
+    for (part = core; core->next != NULL && part != NULL; part = part->next) {
+        na_mux_wire_tag(&part->pub, tag);
+        if (list ? na_mux_wire_find(buf, buf_size, tag, &size) != NULL
+                 : strcmp(tag, "sm") == 0)
+            return part;
+    }
+    return core;
+}
+
+/* A copy of the description, for parts that are used later. */
+static na_return_t na_rma_keep(
+    struct na_mem_core *mem, const void *buf, na_size_t buf_size)
+{
+    mem->bytes = (unsigned char *) hg_mem_alloc((size_t) buf_size + 1);
+    if (mem->bytes == NULL) {
+        hg_log_error("rma", "no memory for a description");
+        return NA_NOMEM;
+    }
+    memcpy(mem->bytes, buf, (size_t) buf_size);
+    mem->bytes_size = buf_size;
+    return NA_SUCCESS;
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
+    struct na_class_core *first;
+    struct na_class_core *core;
+    struct na_class_core *part;
     struct na_mem_core *mem;
-    unsigned begun;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
@@ -6824,24 +7084,61 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
-    na_rma_pick(na_class, &buf, &buf_size);
-    mem = na_rma_new(na_class, 0);
-    if (mem == NULL)
-        return NA_NOMEM;
-    mem->pub.remote = NA_TRUE;
-    begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
-    ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
-    if (ret != NA_SUCCESS) {
-        if (ret == NA_PROTOCOL_ERROR)
-            na_class->core->count(na_class, "rma_malformed", 1);
-        if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-            hg_log_warning("rma",
-                "these %" PRIu64 " bytes are no memory handle", buf_size);
-        (void) NA_Mem_handle_free(na_class, &mem->pub);
-        return ret;
+    core = na_class_core_of(na_class);
+    first = na_rma_first(core, buf, buf_size);
+    ret = na_rma_read(first, buf, buf_size, &mem);
+    for (part = core; part != NULL && ret == NA_PROTOCOL_ERROR &&
+         !na_mux_wire_is_mem(buf, buf_size);
+         part = part->next) {
+        if (part != first)
+            ret = na_rma_read(part, buf, buf_size, &mem);
     }
-    *mem_handle = &mem->pub;
-    return NA_SUCCESS;
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (core->next != NULL)
+        ret = na_rma_keep(mem, buf, buf_size);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_enter(core, mem);
+    else
+        na_rma_delete(&mem->pub);
+    if (ret == NA_SUCCESS)
+        *mem_handle = &mem->pub;
+    return ret;
+}
+
+/* The handle for a part, in place of *handle_p. That of a peer's memory is made
+ * when it is first used; all must agree on the memory. */
+static na_return_t na_rma_pick(
+    struct na_class *na_class, struct na_mem_handle **handle_p)
+{
+    struct na_mem_core *first = na_mem_core_of(*handle_p);
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_mem_core *mem;
+    na_return_t ret = NA_SUCCESS;
+
+    if (HG_LIKELY(first->pub.na_class == na_class))
+        return NA_SUCCESS;
+    hg_enter(part->lock);
+    for (mem = first; mem != NULL && mem->pub.na_class != na_class;)
+        mem = mem->next;
+    if (mem == NULL) {
+        assert(first->bytes != NULL);
+        ret = na_rma_read(part, first->bytes, first->bytes_size, &mem);
+        if (ret == NA_SUCCESS) {
+            mem->next = first->next;
+            first->next = mem;
+        }
+    }
+    hg_leave(part->lock);
+    if (ret != NA_SUCCESS)
+        return ret;
+    *handle_p = &mem->pub;
+    if (mem->pub.size == first->pub.size && mem->pub.flags == first->pub.flags)
+        return NA_SUCCESS;
+    part->pub.core->count(&part->pub, "rma_malformed", 1);
+    hg_log_warning(
+        "rma", "a peer's descriptions of memory contradict each other");
+    return NA_PROTOCOL_ERROR;
 }
 
 /* ---- Transfers ---- */
@@ -6900,11 +7197,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
+    struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op_core *op;
     na_return_t ret = na_rma_check_transfer(
         type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
 
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &local);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &remote);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
@@ -6914,12 +7215,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
+    na_op_aim(op, addr->na_class);
     na_op_set_mems(op, local, remote);
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;
     op->pub.size = size;
-    ret = type == NA_CB_PUT ? ops->put(&op->pub) : ops->get(&op->pub);
-    if (ret != NA_SUCCESS)
+    ret = type == NA_CB_PUT ? part->ops.put(&op->pub) : part->ops.get(&op->pub);
+    if (ret == NA_SUCCESS)
+        na_counter_add(part->moved, size);
+    else
         na_op_put(op);
     return ret;
 }
@@ -6929,16 +7233,21 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr)
 {
+    struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op op;
     na_return_t ret = na_rma_check_transfer(
         type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
 
     if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &local);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &remote);
+    if (ret == NA_SUCCESS)
         ret = na_addr_state(addr);
     if (ret != NA_SUCCESS)
         return ret;
     memset(&op, 0, sizeof(op));
-    op.context = context;
+    op.context = na_context_for(context, &part->pub);
     op.type = type;
     op.addr = addr;
     op.local = local;
@@ -6946,7 +7255,10 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     op.local_offset = local_offset;
     op.remote_offset = remote_offset;
     op.size = size;
-    return na_class_ops(context->na_class)->rma_now(&op);
+    ret = part->ops.rma_now(&op);
+    if (ret == NA_SUCCESS)
+        na_counter_add(part->moved, size);
+    return ret;
 }
 
 /* NA_Put and NA_Get. */
@@ -7976,7 +8288,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 {
     struct na_emul *emul = na_class_emul(na_class);
 
-    if (emul == NULL || na_class_ops(na_class)->put != na_emul_put)
+    if (emul == NULL || na_class_core_of(na_class)->next != NULL ||
+        na_class_ops(na_class)->put != na_emul_put)
         return on ? NA_OPNOTSUPPORT : NA_SUCCESS;
     hg_enter(na_emul_lock(emul));
     emul->sums = on;
@@ -8276,6 +8589,8 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
     const struct na_plugin *ops = na_class_ops(mem->na_class);
     struct na_emul *emul = na_class_emul(mem->na_class);
 
+    if (na_mem_core_of(mem)->next != NULL) /* at most NA_CORE_PARTS deep */
+        na_emul_end_local(&na_mem_core_of(mem)->next->pub);
     if (atomic_load(&na_mem_core_of(mem)->users) == 0)
         return;
     if (ops->mem_end_local != NULL &&
@@ -8693,9 +9008,12 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context);
 HG_PRIVATE bool na_progress_set_alarm(
     struct na_context *context, uint64_t when);
 
-/* One descriptor for two, readable when either is; -1: none was to be had
+/* The application slept on that descriptor, and does not any more. */
+HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
+
+/* One descriptor for several, readable when one is; -1: none was to be had
  * (logged), or the system has nothing of the kind. */
-HG_PRIVATE int na_progress_join_fds(int first, int second);
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count);
 
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
@@ -8715,7 +9033,6 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "emul/emul.h" */
 /* #include "na/live.h" */
-/* #include "na/mux.h" */
 
 /* Idle turns between two looks at the clock, and two yields: each costs about
  * as much as a few turns. */
@@ -8732,7 +9049,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *core = na_class_core_of(na_class)->head;
     unsigned i;
 
     hg_lock(&core->list_lock);
@@ -8754,6 +9071,22 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     na_context_leave(core);
 }
 
+/* Poll the transport of each part. */
+static unsigned na_progress_poll(struct na_context_core *context)
+{
+    unsigned n = 0;
+
+    do {
+        struct na_class_core *core = na_class_core_of(context->pub.na_class);
+
+        n += core->ops.poll(&context->pub);
+        if (core->emul != NULL)
+            n += na_emul_poll(core->emul);
+        context = context->next;
+    } while (HG_UNLIKELY(context != NULL));
+    return n;
+}
+
 /* One turn: ask the transport, then run the library's own steps. A transport
  * may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
@@ -8764,9 +9097,7 @@ static unsigned na_progress_turn(struct na_context_core *context)
     core->inbox.retry = false;
     if (!core->polling) {
         core->polling = true;
-        n = core->ops.poll(&context->pub);
-        if (core->emul != NULL)
-            n += na_emul_poll(core->emul);
+        n = na_progress_poll(context);
         core->polling = false;
     }
     return n + na_queue_run_internal(&context->queue);
@@ -8777,10 +9108,44 @@ static unsigned na_progress_turn(struct na_context_core *context)
 static bool na_progress_may_sleep(struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
+    bool idle = !core->inbox.retry;
 
-    return idle && !core->inbox.retry &&
-        (core->emul == NULL || !na_emul_has_work(core->emul));
+    for (; context != NULL; context = context->next) {
+        core = na_class_core_of(context->pub.na_class);
+        if (!core->ops.wait_begin(&context->pub) ||
+            (core->emul != NULL && na_emul_has_work(core->emul)))
+            idle = false;
+    }
+    return idle;
+}
+
+/* The descriptor of all parts; see poll_fd. */
+static int na_progress_fd(struct na_context_core *context)
+{
+    return context->next != NULL
+        ? context->parts_fd
+        : na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+}
+
+/* When emulated transfers need a turn, whatever arrives. */
+static uint64_t na_progress_due(const struct na_context_core *context)
+{
+    uint64_t due = HG_CLOCK_NEVER;
+
+    for (; context != NULL; context = context->next) {
+        struct na_emul *emul = na_class_emul(context->pub.na_class);
+        uint64_t part = emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+
+        due = part < due ? part : due;
+    }
+    return due;
+}
+
+/* Nobody sleeps in the context any more. */
+static void na_progress_wait_end(struct na_context_core *context)
+{
+    for (; context != NULL; context = context->next)
+        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
 }
 
 /* ---- Waiting ---- */
@@ -8832,11 +9197,10 @@ static HG_HOT bool na_progress_is_there(
 static na_return_t na_progress_sleep(struct na_context_core *context,
     const struct na_progress_aim *aim, uint64_t deadline)
 {
-    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = ops->poll_fd(&context->pub);
-    uint64_t due = na_mux_due(context->pub.na_class);
+    int fd = na_progress_fd(context);
+    uint64_t due = na_progress_due(context);
 
     context->no_fd = fd == NA_POLL_FD_NONE;
     if (context->no_fd) {
@@ -8854,7 +9218,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
             na_context_enter(context);
         }
-        ops->wait_end(&context->pub);
+        na_progress_wait_end(context);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
@@ -8914,11 +9278,10 @@ static na_return_t na_progress_run(struct na_context_core *context,
     }
 }
 
-/* The application slept on our descriptor, and progresses now. */
-static void na_progress_disarm(struct na_context_core *context)
+HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
 {
     context->poll_armed = false;
-    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    na_progress_wait_end(context);
     hg_waker_disarm(&context->queue.waker);
 }
 
@@ -8981,27 +9344,24 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-HG_PRIVATE int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
 {
     struct epoll_event event;
-    int fd = epoll_create1(EPOLL_CLOEXEC);
+    int joined = epoll_create1(EPOLL_CLOEXEC);
+    bool failed = joined < 0;
+    unsigned i;
 
-    if (fd < 0)
-        goto failed;
     memset(&event, 0, sizeof(event));
     event.events = EPOLLIN;
-    event.data.fd = first;
-    if (epoll_ctl(fd, EPOLL_CTL_ADD, first, &event) != 0)
-        goto close_fd;
-    event.data.fd = second;
-    if (epoll_ctl(fd, EPOLL_CTL_ADD, second, &event) != 0)
-        goto close_fd;
-    return fd;
-
-close_fd:
-    (void) close(fd);
-failed:
+    for (i = 0; i < count && !failed; i++) {
+        event.data.fd = fds[i];
+        failed = epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0;
+    }
+    if (!failed)
+        return joined;
     (void) hg_log_no_fd("ctx", "what an application polls");
+    if (joined >= 0)
+        (void) close(joined);
     return -1;
 }
 
@@ -9009,29 +9369,18 @@ failed:
  * lock is held. */
 static void na_progress_open_fd(struct na_context_core *context, int fd)
 {
-    struct epoll_event event;
+    int fds[3] = {context->queue.waker.read_fd, -1, fd};
 
-    context->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (context->timer_fd < 0) {
+    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fds[1] < 0) {
         (void) hg_log_no_fd("ctx", "a timer");
         return;
     }
-    context->epoll_fd =
-        na_progress_join_fds(context->queue.waker.read_fd, context->timer_fd);
-    if (context->epoll_fd < 0)
-        goto close_timer;
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return;
-    (void) hg_log_no_fd("ctx", "what an application polls");
-    (void) close(context->epoll_fd);
-    context->epoll_fd = -1;
-close_timer:
-    (void) close(context->timer_fd);
-    context->timer_fd = -1;
+    context->epoll_fd = na_progress_join_fds(fds, fd < 0 ? 2 : 3);
+    if (context->epoll_fd >= 0)
+        context->timer_fd = fds[1];
+    else
+        (void) close(fds[1]);
 }
 
 /* Let the timer ring at `when`. One that rang is silent again. */
@@ -9059,10 +9408,10 @@ static void na_progress_set_timer(
 
 #else
 
-HG_PRIVATE int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
 {
-    (void) first;
-    (void) second;
+    (void) fds;
+    (void) count;
     return -1;
 }
 
@@ -9091,7 +9440,7 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
         NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
-    fd = na_class_ops(na_class)->poll_fd(context);
+    fd = na_progress_fd(core);
     if (fd == NA_POLL_FD_NONE)
         return -1;
     hg_enter(core->queue.lock);
@@ -9123,7 +9472,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
 
 HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
 {
-    uint64_t due = na_mux_due(context->na_class);
+    uint64_t due = na_progress_due(na_context_core_of(context));
 
     if (due < when)
         when = due;
@@ -9167,7 +9516,7 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 
 enum na_context_use {
     NA_CONTEXT_USER,  /* the application's */
-    NA_CONTEXT_LAYER, /* the RPC engine's, or of a class of several */
+    NA_CONTEXT_LAYER, /* the RPC engine's */
     NA_CONTEXT_HELPER /* a blocking lookup's, or the progress thread's */
 };
 
@@ -9255,26 +9604,112 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->list_lock);
 }
 
+/* ---- Parts ---- */
+
+/* Memory for the context of one part, zeroed but for what the transport is to
+ * find. NULL: no memory (logged). */
+static struct na_context_core *na_context_new(
+    struct na_class_core *part, uint8_t id, bool helper)
+{
+    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
+        offsetof(struct na_context_core, pub), sizeof(struct na_context),
+        part->ops.context_size);
+
+    if (context == NULL) {
+        hg_log_error("ctx", "no memory for a context");
+        return NULL;
+    }
+    context->epoll_fd = -1;
+    context->timer_fd = -1;
+    context->parts_fd = NA_POLL_FD_IDLE;
+    context->pub.na_class = &part->pub;
+    context->pub.id = id;
+    context->pub.helper = helper;
+    return context;
+}
+
+/* Tell each transport that its context goes. */
+static void na_context_close_parts(struct na_context_core *context)
+{
+    if (context->parts_fd >= 0)
+        (void) close(context->parts_fd);
+    for (; context != NULL; context = context->next)
+        na_class_ops(context->pub.na_class)->context_destroy(&context->pub);
+}
+
+/* Free the memory of all parts. */
+static void na_context_free(struct na_context_core *context)
+{
+    while (context != NULL) {
+        struct na_context_core *next = context->next;
+
+        hg_mem_free(context);
+        context = next;
+    }
+}
+
+/* Join the descriptors of several parts into one. */
+static void na_context_join_fds(struct na_context_core *context)
+{
+    struct na_context_core *part;
+    int fds[NA_CORE_PARTS];
+    unsigned count = 0;
+
+    for (part = context; part != NULL; part = part->next) {
+        int fd = na_class_ops(part->pub.na_class)->poll_fd(&part->pub);
+
+        if (fd == NA_POLL_FD_NONE) {
+            context->parts_fd = NA_POLL_FD_NONE;
+            return;
+        }
+        if (fd >= 0)
+            fds[count++] = fd;
+    }
+    if (count > 0)
+        context->parts_fd = na_progress_join_fds(fds, count);
+}
+
+/* Open the context for the transport of each part. */
+static na_return_t na_context_open_parts(struct na_context_core *context)
+{
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    na_return_t ret = core->ops.context_create(&context->pub);
+    struct na_context_core **next_p = &context->next;
+    struct na_context_core *part;
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    for (core = core->next; core != NULL; core = core->next) {
+        part = na_context_new(core, context->pub.id, context->pub.helper);
+        ret = part != NULL ? core->ops.context_create(&part->pub) : NA_NOMEM;
+        if (ret != NA_SUCCESS) {
+            hg_mem_free(part);
+            na_context_close_parts(context);
+            return ret;
+        }
+        *next_p = part;
+        next_p = &part->next;
+    }
+    if (context->next != NULL)
+        na_context_join_fds(context);
+    return NA_SUCCESS;
+}
+
+/* ---- Life ---- */
+
 HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     enum na_context_use use, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
-        offsetof(struct na_context_core, pub), sizeof(struct na_context),
-        core->ops.context_size);
+    struct na_context_core *context =
+        na_context_new(core, 0, use == NA_CONTEXT_HELPER);
     na_return_t ret;
 
-    if (context == NULL) {
-        hg_log_error("ctx", "no memory for a context");
+    if (context == NULL)
         return NA_NOMEM;
-    }
     context->own = use != NA_CONTEXT_USER;
-    context->epoll_fd = -1;
-    context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
     context->window = (uint64_t) core->info.spin_us * 1000;
-    context->pub.na_class = na_class;
-    context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
@@ -9282,7 +9717,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     ret = na_context_number(core, context);
     if (ret != NA_SUCCESS)
         goto fini_queue;
-    ret = core->ops.context_create(&context->pub);
+    ret = na_context_open_parts(context);
     if (ret != NA_SUCCESS)
         goto remove_context;
     ret = na_live_add(NA_LIVE_NA_CONTEXT, &context->pub);
@@ -9292,14 +9727,14 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     return NA_SUCCESS;
 
 destroy_context:
-    core->ops.context_destroy(&context->pub);
+    na_context_close_parts(context);
 remove_context:
     na_context_remove(context);
 fini_queue:
     na_op_table_fini(context);
     na_queue_fini(&context->queue);
 free_context:
-    hg_mem_free(context);
+    na_context_free(context);
     return ret;
 }
 
@@ -9333,14 +9768,17 @@ static void na_context_discard(struct na_context_core *context)
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
+    struct na_context_core *part;
     uint32_t left;
 
     na_context_enter(context);
     na_context_cancel_all(&context->pub);
     while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, NULL, hg_clock_after_ms(1));
-    if (na_class_emul(context->pub.na_class) != NULL)
-        na_emul_context_gone(&context->pub);
+    for (part = context; part != NULL; part = part->next) {
+        if (na_class_emul(part->pub.na_class) != NULL)
+            na_emul_context_gone(&part->pub);
+    }
     left = na_op_table_pending(context);
     na_context_leave(context);
     if (left > 0 && ms > 0)
@@ -9373,12 +9811,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     }
     (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
-    if (core->poll_armed) {
-        na_class_ops(context->na_class)->wait_end(context);
-        hg_waker_disarm(&core->queue.waker);
-    }
+    if (core->poll_armed)
+        na_progress_disarm(core);
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
-    na_class_ops(context->na_class)->context_destroy(context);
+    na_context_close_parts(core);
     na_context_remove(core);
     na_context_discard(core);
     if (core->epoll_fd >= 0) {
@@ -9389,7 +9825,7 @@ HG_PRIVATE na_return_t na_context_destroy(
         return NA_SUCCESS;
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
-    hg_mem_free(core);
+    na_context_free(core);
     return NA_SUCCESS;
 }
 
@@ -9425,8 +9861,14 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
     default:
-        ret = na_class_ops(context->na_class)
-                  ->cancel(&op->pub, na_op_id_of(&op->pub));
+        if (op->attempt != NA_OP_ID_NULL) {
+            op->canceled = true;
+            (void) na_context_cancel(context, op->attempt); /* it has none */
+            ret = NA_SUCCESS;
+        } else {
+            ret = na_class_ops(op->pub.context->na_class)
+                      ->cancel(&op->pub, na_op_id_of(&op->pub));
+        }
     }
 leave:
     na_context_leave(core);
@@ -16449,6 +16891,229 @@ HG_EXPORT void HG_Cleanup(void)
 {
 }
 
+/* ==== gen/mux/mux.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/mux/mux.h"
+#endif
+/*
+ * mux: which transport of a class reaches a peer.
+ *
+ *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
+ *
+ * A class of several transports is a chain of parts (na/core.h). A lookup
+ * chooses the part, and from then on the address is that part's: sm where the
+ * peer is on this node and may be met, else the first of the peer's transports
+ * that the class has. A lookup that connects tries the next one if that fails.
+ *
+ * Nothing has to be announced to find out whether a peer is on this node. A
+ * part sm:// without a name listens under a name derived from the address of
+ * the first part. The abstract namespace of Unix sockets ends with the network
+ * namespace, in which that address is valid as well. A path means another file
+ * on another node, so the inode of the socket stands for it. An address inside
+ * one process has no derived name. The user is part of the name, too.
+ *
+ * Memory is registered with each part and described to peers by all of them
+ * (mux_wire.h). The part of the address moves the data.
+ *
+ * Counters: "mux_sent_sm" has the bytes of messages that sm sent, and
+ * "mux_moved_sm" the bytes of puts and gets that it started;
+ * "mux_sent_zmq+tcp", ...
+ *
+ * Locking: none.
+ */
+#ifndef HG_GEN_MUX_MUX_H
+#define HG_GEN_MUX_MUX_H
+
+/* #include "mux/mux_wire.h" */
+
+/* Whether a string of a list is sm, with its name left to us. */
+HG_PRIVATE bool na_mux_is_auto_sm(const char *string);
+
+/* The string to open such an sm by: under the name that follows from the
+ * address of a listener, unless that is NULL, or the name is taken. */
+HG_PRIVATE void na_mux_auto_sm(
+    const char *address, char string[NA_MAX_ADDR_LEN]);
+
+/* The sm address of who listens at an address of another transport. False:
+ * nothing follows from that, as others on this node may have the same. */
+HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
+
+/* The n-th attempt to reach a peer whose addresses are `list`: first each
+ * address by sm, then each by its own transport. *part_p is the part that
+ * makes it and `name` what it looks up; NULL: the attempt is skipped. False:
+ * there are no more attempts. */
+HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
+    const char *list, unsigned n, struct na_class **part_p,
+    char name[NA_MAX_ADDR_LEN]);
+
+#endif
+
+/* ==== gen/mux/mux.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/mux/mux.c"
+#endif
+/* mux: see mux.h. */
+/* #include "mux/mux.h" */
+
+/* #include "base/crc64.h" */
+/* #include "base/log.h" */
+/* #include "na/plugins.h" */
+/* #include "sm/sm.h" */
+
+/* ---- The name of sm ---- */
+
+HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
+{
+    const char *mark = strstr(string, "://");
+    struct na_uri uri;
+
+    return na_uri_parse(string, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
+}
+
+/* What only one listener of this network namespace has at a time: its address,
+ * or for a path, the inode. */
+static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
+{
+    static const char ipc[] = "ipc://", inproc[] = "inproc://";
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    struct stat is;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    if (strncmp(string, inproc, sizeof(inproc) - 1) == 0)
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "%s", string);
+    string += sizeof(ipc) - 1;
+    if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
+        return true;
+    /* While a listener exists, no other file has the inode of its socket. */
+    if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
+        (uintmax_t) is.st_dev, (uintmax_t) is.st_ino);
+    return true;
+}
+
+HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN])
+{
+    uint64_t hash = (uint64_t) geteuid() << 1;
+    char place[NA_MAX_ADDR_LEN];
+
+    if (!na_mux_place(address, place))
+        return false;
+    hash = hg_crc64_update(hash, place, strlen(place));
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+    return true;
+}
+
+HG_PRIVATE void na_mux_auto_sm(
+    const char *address, char string[NA_MAX_ADDR_LEN])
+{
+    if (address != NULL && na_mux_derive(address, string)) {
+        if (na_sm_is_free(string + 5))
+            return;
+        hg_log_warning("cls", "%s is taken: no peer can connect by it", string);
+    }
+    (void) snprintf(string, NA_MAX_ADDR_LEN, "sm://");
+}
+
+/* ---- Which part ---- */
+
+/* The part that was opened for the transport of an address, or NULL. */
+static struct na_class *na_mux_part(
+    const struct na_class *na_class, const char *address)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_uri uri;
+
+    if (na_uri_read(HG_LOG_LEVEL_DEBUG, address, &uri) != NA_SUCCESS)
+        return NULL;
+    for (; part != NULL; part = part->next) {
+        if (strcmp(uri.protocol, part->pub.protocol) == 0 &&
+            na_plugins_named(&part->ops, &uri))
+            return &part->pub;
+    }
+    return NULL;
+}
+
+/* Whether sm reaches the peer at an address, and by which name. Asked quietly:
+ * most peers are on another node. */
+static bool na_mux_is_near(const struct na_class *sm, bool is_sm,
+    const char *address, char name[NA_MAX_ADDR_LEN])
+{
+    if (is_sm)
+        (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", address);
+    else if (!na_mux_derive(address, name))
+        return false;
+    return strcmp(name, sm->self_addr->name) == 0 ||
+        na_sm_is_there(sm, strstr(name, "://") + 3);
+}
+
+/* Whether a listener may be at an address: the socket of a path must exist. */
+static bool na_mux_may_be(const char *address)
+{
+    char place[NA_MAX_ADDR_LEN];
+
+    return strstr(address, "ipc://") == NULL || na_mux_place(address, place);
+}
+
+/* The only attempt of a class of one transport: the first address that is for
+ * it. */
+static bool na_mux_attempt_alone(const struct na_class *na_class,
+    const char *list, struct na_class **part_p, char name[NA_MAX_ADDR_LEN])
+{
+    const char *at = list;
+    struct na_uri uri;
+
+    *part_p = NULL;
+    while (*part_p == NULL && na_mux_wire_next(&at, name))
+        *part_p = na_mux_part(na_class, name);
+    if (*part_p != NULL)
+        return true;
+    /* The transport says what is wrong with another protocol of its own. */
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
+    if (na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
+        na_plugins_speaks(na_class_ops(na_class), &uri))
+        *part_p = &na_class_core_of(na_class)->pub;
+    return true;
+}
+
+HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
+    const char *list, unsigned n, struct na_class **part_p,
+    char name[NA_MAX_ADDR_LEN])
+{
+    struct na_class *sm;
+    char address[NA_MAX_ADDR_LEN];
+    const char *at = list;
+    unsigned length = 0;
+    unsigned i;
+
+    if (na_class_core_of(na_class)->next == NULL)
+        return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
+    while (na_mux_wire_next(&at, address))
+        length++;
+    if (n >= 2 * length)
+        return false;
+    for (at = list, i = 0; i <= n % length; i++)
+        (void) na_mux_wire_next(&at, address);
+    sm = na_mux_part(na_class, "sm://");
+    *part_p = na_mux_part(na_class, address);
+    if (n < length) {
+        if (sm == NULL || !na_mux_is_near(sm, *part_p == sm, address, name))
+            sm = NULL;
+        *part_p = sm;
+        return true;
+    }
+    memcpy(name, address, sizeof(address));
+    if (n + 1 < 2 * length && !na_mux_may_be(address))
+        *part_p = NULL;
+    return true;
+}
+
 /* ==== gen/na/lookup.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -16459,16 +17124,15 @@ HG_EXPORT void HG_Cleanup(void)
  *
  * The string is checked to be of the class's transport; the rest is the
  * transport's. A lookup connects; it may wait, in a context of its own. A name
- * that is resolved is connected by the first use of its address.
+ * that is resolved is connected by the first use of its address. In a class of
+ * several transports a lookup that fails is followed by the next attempt
+ * (mux/mux.h), unless it was canceled; a name is resolved by the first part
+ * that may reach the peer.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
 
 /* #include "na/core.h" */
-
-/* Whether an address is of the protocol that a class was opened for. */
-HG_PRIVATE bool na_lookup_is_for(
-    const struct na_class *na_class, const char *name);
 
 /* Start a lookup whose end goes to `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
@@ -16495,87 +17159,115 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "mux/mux.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
-/* #include "na/mux.h" */
-/* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
-/* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/uri.h" */
 
-HG_PRIVATE bool na_lookup_is_for(
-    const struct na_class *na_class, const char *name)
+/* Check the form of a name, the argument of an application or a peer. */
+static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 {
     struct na_uri uri;
 
-    return na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
-        strcmp(uri.protocol, na_class->protocol) == 0 &&
-        na_plugins_named(na_class_ops(na_class), &uri);
+    return na_uri_read(na_addr_name_level(from_peer), name, &uri);
 }
 
-/* Of a peer with several addresses: the first of this class's protocol, or all
- * of them. */
-static const char *na_lookup_pick(const struct na_class *na_class,
-    const char *name, char part[NA_MAX_ADDR_LEN])
+/* No part of the class is for such an address. */
+static na_return_t na_lookup_refuse(
+    struct na_class *na_class, const char *name, na_bool_t from_peer)
 {
-    const char *at = name;
+    char self[NA_MAX_ADDR_LEN];
 
-    if (na_mux_is(na_class) || !na_mux_wire_is_list(name))
-        return name;
-    while (na_mux_wire_next(&at, part)) {
-        if (na_lookup_is_for(na_class, part))
-            return part;
-    }
-    return name;
-}
-
-/* Whether a name is an address of the class's transport. */
-static na_return_t na_lookup_check(
-    const struct na_class *na_class, const char *name, na_bool_t from_peer)
-{
-    const struct na_plugin *ops = na_class_ops(na_class);
-    bool same = strcmp(ops->name, na_class->protocol) == 0;
-    int level = na_addr_name_level(from_peer);
-    struct na_uri uri;
-    na_return_t ret = na_uri_read(level, name, &uri);
-
-    if (ret != NA_SUCCESS || na_mux_is(na_class) ||
-        na_plugins_speaks(ops, &uri))
-        return ret;
-    HG_LOG_AT(level, "addr", "'%s': this class was opened for %s%s%s", name,
-        same ? "" : ops->name, same ? "" : "+", na_class->protocol);
+    (void) na_addr_print(na_class->self_addr, self, sizeof(self));
+    HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+        "'%s': this class was opened for %s", name, self);
     return NA_PROTONOSUPPORT;
+}
+
+static na_return_t na_lookup_attempted(const struct na_cb_info *info);
+
+/* Start the next attempt of a lookup; what the last one ended with, if there
+ * are no more. In a class of several parts an attempt is an operation of its
+ * own. The name that it looks up lies behind op->name. */
+static na_return_t na_lookup_attempt(struct na_op_core *op, na_return_t last)
+{
+    struct na_class *na_class = op->home->pub.na_class;
+    char *name = op->name + strlen(op->name) + 1;
+    struct na_op_core *attempt = op;
+    struct na_class *part;
+
+    while (na_mux_attempt(na_class, op->name, op->turn, &part, name)) {
+        op->turn++;
+        if (part == NULL)
+            continue;
+        if (na_class_core_of(na_class)->next != NULL)
+            attempt = na_op_get(&op->home->pub, NA_CB_LOOKUP, NA_LANE_INTERNAL,
+                na_lookup_attempted, op, &op->attempt);
+        if (attempt == NULL)
+            return NA_NOMEM;
+        na_op_aim(attempt, part);
+        attempt->pub.name = name;
+        last = na_class_ops(part)->addr_lookup(&attempt->pub);
+        if (last == NA_SUCCESS)
+            break;
+        if (attempt != op)
+            na_op_put(attempt);
+    }
+    return last;
+}
+
+/* An attempt of a lookup that may need several ended. */
+static na_return_t na_lookup_attempted(const struct na_cb_info *info)
+{
+    struct na_op_core *op = (struct na_op_core *) info->arg;
+    na_return_t ret = info->ret;
+
+    if (ret == NA_SUCCESS) {
+        op->pub.result_addr = info->info.lookup.addr;
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
+    } else if (op->canceled) {
+        ret = NA_CANCELED;
+    } else if (ret != NA_CANCELED) {
+        ret = na_lookup_attempt(op, ret);
+        if (ret == NA_SUCCESS)
+            return NA_SUCCESS;
+    }
+    na_op_complete(&op->pub, ret);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
-    char part[NA_MAX_ADDR_LEN];
+    struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_op_core *op;
-    na_return_t ret;
+    na_return_t ret = na_lookup_check(name, NA_FALSE);
 
-    name = na_lookup_pick(context->na_class, name, part);
-    ret = na_lookup_check(context->na_class, name, NA_FALSE);
     if (ret != NA_SUCCESS)
         return ret;
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    op->name = hg_mem_strdup(name);
+    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
         ret = NA_NOMEM;
         goto put_op;
     }
-    op->pub.name = op->name;
-    ret = ops->addr_lookup(&op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
+    memcpy(op->name, name, strlen(name) + 1);
+    op->turn = 0;
+    op->canceled = false;
+    hg_enter(core->lock);
+    ret = na_lookup_attempt(op, NA_PROTONOSUPPORT);
+    hg_leave(core->lock);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    if (ret == NA_PROTONOSUPPORT)
+        (void) na_lookup_refuse(&core->pub, name, NA_FALSE);
 
 put_op:
     na_op_put(op);
@@ -16681,24 +17373,46 @@ static na_return_t na_lookup_connect(
     return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
 }
 
+/* Resolve by the first part that may reach the peer. */
+static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    char wanted[NA_MAX_ADDR_LEN];
+    struct na_class *part = NULL;
+    na_return_t ret;
+    unsigned n;
+
+    for (n = 0; part == NULL; n++) {
+        if (!na_mux_attempt(na_class, name, n, &part, wanted))
+            return na_lookup_refuse(na_class, name, from_peer);
+    }
+    if (na_class_ops(part)->addr_resolve == NULL)
+        return from_peer ? NA_OPNOTSUPPORT
+                         : na_lookup_connect(na_class, name, addr_p);
+    ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
+    if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
+        (void) na_addr_set_label(*addr_p, name);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
-    const struct na_plugin *ops = na_class_ops(na_class);
-    char part[NA_MAX_ADDR_LEN];
-    na_return_t ret;
+    na_return_t ret = na_lookup_check(name, from_peer);
+    struct na_addr *known = NULL;
 
-    name = na_lookup_pick(na_class, name, part);
-    ret = na_lookup_check(na_class, name, from_peer);
-    if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
-        ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
+    /* Peers name others again and again: do not ask each time whether they are
+     * on this node. */
+    if (ret == NA_SUCCESS && from_peer &&
+        na_class_core_of(na_class)->next != NULL)
+        known = na_addr_labelled(na_class, name);
+    if (known != NULL)
+        *addr_p = known;
     else if (ret == NA_SUCCESS)
-        ret = from_peer ? NA_OPNOTSUPPORT
-                        : na_lookup_connect(na_class, name, addr_p);
+        ret = na_lookup_find(na_class, name, from_peer, addr_p);
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
-    if (na_class_core_of(na_class)->part == NULL) /* else its list counts it */
-        na_class->core->count(na_class, "bad_names", 1);
+    na_class->core->count(na_class, "bad_names", 1);
     /* A peer's name is no argument of the application's. */
     return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
@@ -16778,1781 +17492,11 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    ret = na_class_ops(na_class)->addr_terminate(&op->pub);
+    na_op_aim(op, addr->na_class);
+    ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
-}
-
-/* ==== gen/na/mux_part.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_part.h"
-#endif
-/*
- * mux_part: what the rooms of mux share: a class of several transports, its
- * parts, and the objects that stand for theirs.
- *
- * Locking: see mux.h; the class's mutex guards what says so.
- */
-#ifndef HG_GEN_NA_MUX_PART_H
-#define HG_GEN_NA_MUX_PART_H
-
-/* #include "base/lock.h" */
-/* #include "na/mux.h" */
-/* #include "na/mux_wire.h" */
-
-#define NA_MUX_PARTS 4
-#define NA_MUX_COUNTER_MAX (NA_MUX_WIRE_TAG_MAX + 16)
-
-struct na_mux_class;
-
-/* What an address is told after every parting. */
-#define NA_MUX_DEATH UINT64_MAX
-
-/* One transport. */
-struct na_mux_part {
-    struct na_mux_class *mux;
-    struct na_class *na_class;
-    const struct na_core *below; /* the functions it had */
-    struct na_core core;         /* and has */
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    char sent_name[NA_MUX_COUNTER_MAX];
-    char moved_name[NA_MUX_COUNTER_MAX];
-    struct na_counter *sent;
-    struct na_counter *moved;
-};
-
-struct na_mux_class {
-    struct na_class base;
-    struct na_mux_part parts[NA_MUX_PARTS];
-    unsigned count;
-    unsigned sm;    /* which of them is sm; NA_MUX_PARTS: none */
-    bool sm_silent; /* its name follows from another address */
-    pthread_mutex_t lock;
-    struct na_link addrs; /* struct na_mux_addr; lock */
-    uint64_t partings;    /* of connections, so far; lock */
-};
-
-struct na_mux_context {
-    struct na_context base;
-    struct na_context *inner[NA_MUX_PARTS];
-    int fd; /* of all parts; or NA_POLL_FD_... */
-    int joined[NA_MUX_PARTS];
-    unsigned joined_count;
-};
-
-struct na_mux_addr {
-    struct na_addr base;
-    struct na_link link; /* lock */
-    unsigned part;
-    struct na_addr *inner; /* a reference; NULL once the class is closing */
-    bool pinned;           /* the class has a reference; lock */
-    uint64_t told;         /* of which parting, or of its death; lock */
-};
-
-struct na_mux_op {
-    struct na_op base;
-    na_op_id_t inner; /* of the operation that stands for it */
-    unsigned part;
-    /* Lookup: see mux_lookup.h. */
-    unsigned next;         /* what is to be tried then */
-    na_return_t ret;       /* of the last turn */
-    struct na_addr *found; /* by that; a reference, or NULL */
-    bool open;             /* it is not over; lock */
-    bool canceled;         /* it is to be; lock */
-    bool begins;           /* a turn does; lock */
-    bool ended;            /* ... and has ended already; lock */
-};
-
-struct na_mux_mem {
-    struct na_mem_handle base;
-    _Atomic(struct na_mem_handle *) inner[NA_MUX_PARTS]; /* set under lock */
-    unsigned char *bytes; /* remote: the description as it came */
-    na_size_t size;
-};
-
-static inline struct na_mux_class *na_mux_of(const struct na_class *na_class)
-{
-    return HG_CONTAINER_OF(na_class, struct na_mux_class, base);
-}
-
-static inline struct na_mux_addr *na_mux_addr_of(const struct na_addr *addr)
-{
-    return HG_CONTAINER_OF(addr, struct na_mux_addr, base);
-}
-
-static inline struct na_mux_op *na_mux_op_of(const struct na_op *op)
-{
-    return HG_CONTAINER_OF(op, struct na_mux_op, base);
-}
-
-static inline struct na_mux_mem *na_mux_mem_of(const struct na_mem_handle *mem)
-{
-    return HG_CONTAINER_OF(mem, struct na_mux_mem, base);
-}
-
-/* The part that a class inside of ours is. */
-static inline struct na_mux_part *na_mux_part_of(const struct na_class *inner)
-{
-    struct na_mux_part *part = na_class_core_of(inner)->part;
-
-    assert(part != NULL && part->na_class == inner);
-    return part;
-}
-
-static inline struct na_context *na_mux_inner_context(
-    const struct na_context *context, unsigned part)
-{
-    return HG_CONTAINER_OF(context, struct na_mux_context, base)->inner[part];
-}
-
-#endif
-
-/* ==== gen/na/mux_addr.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_addr.h"
-#endif
-/*
- * mux_addr: the addresses of a class of several transports.
- *
- * Each stands for one of a part's, of which it has a reference. A part's may
- * have several that stand for it: one for each name that it was looked up by,
- * and the one that its messages come from. That one the class keeps, as the
- * transport keeps the connection, until the peer dies.
- *
- * Locking: the class's mutex guards the list, and which stands for a part's
- * when messages come.
- */
-#ifndef HG_GEN_NA_MUX_ADDR_H
-#define HG_GEN_NA_MUX_ADDR_H
-
-/* #include "na/mux_part.h" */
-
-/* What stands for a part's address under that name; without one, as messages
- * come from it. A new reference; NULL: no memory (logged). */
-HG_PRIVATE struct na_addr *na_mux_addr_above(
-    struct na_mux_part *part, struct na_addr *inner, const char *name);
-
-/* The living address that was looked up under that name, with a reference, or
- * NULL. */
-HG_PRIVATE struct na_addr *na_mux_addr_named(
-    struct na_mux_class *mux, const char *name);
-
-/* Slots of the same names. */
-HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
-HG_PRIVATE na_bool_t na_mux_addr_cmp(
-    const struct na_addr *base1, const struct na_addr *base2);
-
-/* core->addr_dead, addr_parted and addr_unreached of a part. */
-HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret);
-HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner);
-HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret);
-
-/* The class is closing: let go of those that it keeps, and part the others,
- * which outlive it, from what they stand for. */
-HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux);
-
-#endif
-
-/* ==== gen/na/mux_addr.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_addr.c"
-#endif
-/* mux_addr: see mux_addr.h. */
-/* #include "na/mux_addr.h" */
-
-/* #include "na/addr.h" */
-
-/* The address that stands for one of a part, under that name or, without one,
- * as messages come from it; a new reference, or NULL. The lock is held. */
-static struct na_addr *na_mux_addr_find(
-    struct na_mux_class *mux, const struct na_addr *inner, const char *name)
-{
-    struct na_addr *known = na_addr_core_of(inner)->above;
-    struct na_link *link;
-
-    if (name == NULL)
-        return known != NULL && na_addr_try_ref(known) ? known : NULL;
-    for (link = mux->addrs.next; link != &mux->addrs; link = link->next) {
-        struct na_mux_addr *addr =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        if (addr->inner == inner && addr->base.name != NULL &&
-            strcmp(addr->base.name, name) == 0 && na_addr_try_ref(&addr->base))
-            return &addr->base;
-    }
-    return NULL;
-}
-
-HG_PRIVATE struct na_addr *na_mux_addr_named(
-    struct na_mux_class *mux, const char *name)
-{
-    struct na_addr *found = NULL;
-    struct na_link *link;
-
-    hg_lock(&mux->lock);
-    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
-         link = link->next) {
-        struct na_mux_addr *addr =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        if (!addr->pinned && addr->base.name != NULL &&
-            strcmp(addr->base.name, name) == 0 &&
-            !na_addr_is_dead(&addr->base) && na_addr_try_ref(&addr->base))
-            found = &addr->base;
-    }
-    hg_unlock(&mux->lock);
-    return found;
-}
-
-/* A new one. Who called us is kept, as the transport keeps it, until it dies.
- * The lock is held. */
-static struct na_addr *na_mux_addr_new(
-    struct na_mux_part *part, struct na_addr *inner, const char *name)
-{
-    struct na_mux_class *mux = part->mux;
-    struct na_addr *base = na_addr_create(&mux->base,
-        name != NULL ? name : na_addr_core_of(inner)->name, NA_FALSE);
-    struct na_mux_addr *addr;
-
-    assert(!inner->self && na_mux_part_of(inner->na_class) == part);
-    if (base == NULL)
-        return NULL;
-    addr = na_mux_addr_of(base);
-    na_addr_ref(inner);
-    addr->inner = inner;
-    addr->part = (unsigned) (part - mux->parts);
-    addr->pinned = name == NULL && !na_addr_is_dead(inner);
-    if (addr->pinned)
-        na_addr_ref(base);
-    hg_list_push(&mux->addrs, &addr->link);
-    if (name == NULL || na_addr_core_of(inner)->above == NULL)
-        na_addr_core_of(inner)->above = base;
-    return base;
-}
-
-/* The same, found or new, with a reference of the caller's. NULL: no memory
- * (logged). */
-HG_PRIVATE struct na_addr *na_mux_addr_above(
-    struct na_mux_part *part, struct na_addr *inner, const char *name)
-{
-    struct na_mux_class *mux = part->mux;
-    struct na_addr *addr;
-
-    if (inner->self) {
-        na_addr_ref(mux->base.self_addr);
-        return mux->base.self_addr;
-    }
-    hg_lock(&mux->lock);
-    addr = na_mux_addr_find(mux, inner, name);
-    if (addr == NULL)
-        addr = na_mux_addr_new(part, inner, name);
-    hg_unlock(&mux->lock);
-    /* It may have died before the list had ours. */
-    if (addr != NULL && na_addr_is_dead(inner))
-        mux->base.core->addr_dead(addr, na_addr_state(inner));
-    return addr;
-}
-
-HG_PRIVATE void na_mux_addr_release(struct na_addr *base)
-{
-    struct na_mux_addr *addr = na_mux_addr_of(base);
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-
-    if (addr->inner == NULL)
-        return;
-    hg_lock(&mux->lock);
-    hg_list_remove(&addr->link);
-    if (na_addr_core_of(addr->inner)->above == base)
-        na_addr_core_of(addr->inner)->above = NULL;
-    hg_unlock(&mux->lock);
-    na_addr_unref(addr->inner);
-}
-
-/* Of two transports no address can be compared but by its name, which a peer's
- * next life has, too. */
-HG_PRIVATE na_bool_t na_mux_addr_cmp(
-    const struct na_addr *base1, const struct na_addr *base2)
-{
-    const struct na_mux_addr *addr1 = na_mux_addr_of(base1);
-    const struct na_mux_addr *addr2 = na_mux_addr_of(base2);
-
-    if (addr1->part == addr2->part)
-        return na_addr_is_proven(addr1->inner, addr2->inner);
-    return na_addr_is_proven(addr1->inner, addr1->inner) &&
-            na_addr_is_proven(addr2->inner, addr2->inner) &&
-            na_addr_is_named_alike(base1, base2)
-        ? NA_TRUE
-        : NA_FALSE;
-}
-
-/* The next address that stands for a part's and was not told this news; with a
- * reference. */
-static struct na_mux_addr *na_mux_addr_untold(
-    struct na_mux_class *mux, const struct na_addr *inner, uint64_t news)
-{
-    struct na_mux_addr *found = NULL;
-    struct na_link *link;
-
-    hg_lock(&mux->lock);
-    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
-         link = link->next) {
-        struct na_mux_addr *addr =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        if (addr->inner == inner && addr->told < news &&
-            na_addr_try_ref(&addr->base))
-            found = addr;
-    }
-    if (found != NULL)
-        found->told = news;
-    hg_unlock(&mux->lock);
-    return found;
-}
-
-/* Let the class's reference go, if it has one. */
-static void na_mux_addr_unpin(
-    struct na_mux_class *mux, struct na_mux_addr *addr)
-{
-    bool pinned;
-
-    hg_lock(&mux->lock);
-    pinned = addr->pinned;
-    addr->pinned = false;
-    hg_unlock(&mux->lock);
-    if (pinned)
-        na_addr_unref(&addr->base);
-}
-
-/* core->addr_dead of a part. */
-HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
-{
-    struct na_mux_part *part = na_mux_part_of(inner->na_class);
-    struct na_mux_class *mux = part->mux;
-    struct na_mux_addr *addr;
-
-    na_addr_ref(inner);
-    part->below->addr_dead(inner, ret);
-    while ((addr = na_mux_addr_untold(mux, inner, NA_MUX_DEATH)) != NULL) {
-        mux->base.core->addr_dead(&addr->base, na_addr_state(inner));
-        na_mux_addr_unpin(mux, addr);
-        na_addr_unref(&addr->base);
-    }
-    na_addr_unref(inner);
-}
-
-/* A number that no address was told yet. */
-static uint64_t na_mux_addr_news(struct na_mux_class *mux)
-{
-    uint64_t news;
-
-    hg_lock(&mux->lock);
-    news = ++mux->partings;
-    hg_unlock(&mux->lock);
-    return news;
-}
-
-/* core->addr_parted of a part. */
-HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
-{
-    struct na_mux_part *part = na_mux_part_of(inner->na_class);
-    struct na_mux_class *mux = part->mux;
-    struct na_mux_addr *addr;
-    uint64_t parting = na_mux_addr_news(mux);
-
-    part->below->addr_parted(inner);
-    while ((addr = na_mux_addr_untold(mux, inner, parting)) != NULL) {
-        mux->base.core->addr_parted(&addr->base);
-        na_addr_unref(&addr->base);
-    }
-}
-
-/* core->addr_unreached of a part. */
-HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret)
-{
-    struct na_mux_part *part = na_mux_part_of(inner->na_class);
-    struct na_mux_class *mux = part->mux;
-    struct na_mux_addr *addr;
-    uint64_t news = na_mux_addr_news(mux);
-
-    part->below->addr_unreached(inner, ret);
-    while ((addr = na_mux_addr_untold(mux, inner, news)) != NULL) {
-        mux->base.core->addr_unreached(&addr->base, ret);
-        na_addr_unref(&addr->base);
-    }
-}
-
-/* An address that the class has a reference of, with that; NULL: no more. */
-static struct na_addr *na_mux_addr_unpin_one(struct na_mux_class *mux)
-{
-    struct na_mux_addr *found = NULL;
-    struct na_link *link;
-
-    hg_lock(&mux->lock);
-    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
-         link = link->next) {
-        if (HG_CONTAINER_OF(link, struct na_mux_addr, link)->pinned)
-            found = HG_CONTAINER_OF(link, struct na_mux_addr, link);
-    }
-    if (found != NULL)
-        found->pinned = false;
-    hg_unlock(&mux->lock);
-    return found != NULL ? &found->base : NULL;
-}
-
-HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
-{
-    struct na_addr *addr;
-    struct na_link *link;
-
-    while ((addr = na_mux_addr_unpin_one(mux)) != NULL)
-        na_addr_unref(addr);
-    while ((link = hg_list_pop(&mux->addrs)) != NULL) {
-        struct na_mux_addr *left =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        na_addr_core_of(left->inner)->above = NULL;
-        na_addr_unref(left->inner);
-        left->inner = NULL;
-    }
-}
-
-/* ==== gen/na/mux_lookup.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_lookup.h"
-#endif
-/*
- * mux_lookup: which part reaches a peer.
- *
- * A lookup takes turns: by sm, where the name that the address has there is one
- * that somebody listens at on this node whom we may meet; then by the part of
- * each address of the list, in order. A turn that fails is followed by the
- * next, and the last one's code is the lookup's.
- *
- * A lookup belongs to whoever begins its turn, until that has begun; then, to
- * whoever ends it. Who ends one that begins, or cancels then, leaves word of
- * it. So of all that may happen to a turn at the same time nothing is done
- * twice, and after a lookup was canceled no turn begins.
- *
- * Locking: the class's mutex guards the word that is left.
- */
-#ifndef HG_GEN_NA_MUX_LOOKUP_H
-#define HG_GEN_NA_MUX_LOOKUP_H
-
-/* #include "na/mux_part.h" */
-
-/* The name under which sm is to be had at a listener of another transport, as
- * the address of that tells. False: it tells nothing, as others on this node
- * may have the same (mux.h). */
-HG_PRIVATE bool na_mux_lookup_silent_name(
-    const char *string, char name[NA_MAX_ADDR_LEN]);
-
-/* Take a lookup back, which ends with NA_CANCELED then, or what its turn has
- * found. False: it is over, or no lookup. */
-HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id);
-
-/* The slot addr_resolve: the address is of the first transport that may reach
- * the peer, tried in the order in which a lookup tries to connect. */
-HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
-    const char *name, na_bool_t from_peer, struct na_addr **addr_p);
-
-/* The slot addr_lookup; and a turn ended, of a part's operation. */
-HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);
-HG_PRIVATE void na_mux_lookup_ended(
-    struct na_mux_part *part, struct na_op *inner, na_return_t ret);
-
-#endif
-
-/* ==== gen/na/mux_lookup.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_lookup.c"
-#endif
-/* mux_lookup: see mux_lookup.h. */
-/* #include "na/mux_lookup.h" */
-
-/* #include "base/crc64.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/lookup.h" */
-/* #include "na/mux_addr.h" */
-/* #include "na/op.h" */
-/* #include "sm/sm.h" */
-
-/* The part that was opened for what an address is; NA_MUX_PARTS: none. */
-static unsigned na_mux_lookup_part(
-    const struct na_mux_class *mux, const char *string)
-{
-    unsigned i = 0;
-
-    while (i < mux->count && !na_lookup_is_for(mux->parts[i].na_class, string))
-        i++;
-    return i < mux->count ? i : NA_MUX_PARTS;
-}
-
-/* What nobody else in this network namespace has at the same time as who
- * listens at an address: that itself, but a file's name, which means another
- * file to others, and the name of something in one process. */
-static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
-{
-    static const char ipc[] = "ipc://", inproc[] = "inproc://";
-    const char *plus = strchr(string, '+');
-    const char *mark = strstr(string, "://");
-    struct stat is;
-
-    if (plus != NULL && mark != NULL && plus < mark)
-        string = plus + 1;
-    if (strncmp(string, inproc, sizeof(inproc) - 1) == 0)
-        return false;
-    (void) snprintf(place, NA_MAX_ADDR_LEN, "%s", string);
-    string += sizeof(ipc) - 1;
-    if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
-        return true;
-    /* While a listener exists, no other file has the inode of its socket. */
-    if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
-        return false;
-    (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
-        (uintmax_t) is.st_dev, (uintmax_t) is.st_ino);
-    return true;
-}
-
-/* The name under which sm is to be had at a listener of another transport, as
- * its address tells. */
-HG_PRIVATE bool na_mux_lookup_silent_name(
-    const char *string, char name[NA_MAX_ADDR_LEN])
-{
-    uint64_t hash = (uint64_t) geteuid() << 1;
-    char place[NA_MAX_ADDR_LEN];
-
-    if (!na_mux_lookup_place(string, place))
-        return false;
-    hash = hg_crc64_update(hash, place, strlen(place));
-    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
-    return true;
-}
-
-/* Whether sm can be tried at that address: quietly, as most peers are not on
- * this node. */
-static bool na_mux_lookup_is_near(
-    const struct na_mux_class *mux, const char *name)
-{
-    const struct na_class *inner = mux->parts[mux->sm].na_class;
-
-    return strcmp(name, inner->self_addr->name) == 0 ||
-        na_sm_is_there(inner, strstr(name, "://") + 3);
-}
-
-/* The n-th address of a list; false: it has not as many. */
-static bool na_mux_lookup_nth(
-    const char *list, unsigned n, char name[NA_MAX_ADDR_LEN])
-{
-    bool found = na_mux_wire_next(&list, name);
-
-    while (found && n > 0) {
-        found = na_mux_wire_next(&list, name);
-        n--;
-    }
-    return found;
-}
-
-static unsigned na_mux_lookup_length(const char *list)
-{
-    char name[NA_MAX_ADDR_LEN];
-    unsigned n = 0;
-
-    while (na_mux_wire_next(&list, name))
-        n++;
-    return n;
-}
-
-/* Give the address and the part of the n-th attempt of a lookup: first each
- * address of the list by sm, its own or the one derived from it, then each by
- * its own transport. *part_p is NA_MUX_PARTS if this attempt is skipped. False:
- * there are no more attempts. */
-static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
-    unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
-{
-    unsigned length = na_mux_lookup_length(list);
-    bool by_sm = n < length;
-    char address[NA_MAX_ADDR_LEN];
-    unsigned part;
-
-    if (n >= 2 * length || !na_mux_lookup_nth(list, n % length, address))
-        return false;
-    part = na_mux_lookup_part(mux, address);
-    *part_p = part;
-    memcpy(name, address, sizeof(address));
-    if (!by_sm)
-        return true;
-    *part_p = mux->sm;
-    if (mux->sm == NA_MUX_PARTS)
-        return true;
-    if ((part != mux->sm && !na_mux_lookup_silent_name(address, name)) ||
-        !na_mux_lookup_is_near(mux, name))
-        *part_p = NA_MUX_PARTS;
-    return true;
-}
-
-/* Whether a listener of another transport than sm may be at that address: on
- * ipc its socket must be here. */
-static bool na_mux_lookup_may_be(const char *name)
-{
-    char place[NA_MAX_ADDR_LEN];
-
-    return strstr(name, "ipc://") == NULL || na_mux_lookup_place(name, place);
-}
-
-/* ---- Without a connection ---- */
-
-/* Resolve by the part of the first turn that may find the peer; NA_MUX_PARTS:
- * there is none. */
-static unsigned na_mux_lookup_choose(const struct na_mux_class *mux,
-    const char *list, char name[NA_MAX_ADDR_LEN])
-{
-    unsigned fallback = NA_MUX_PARTS;
-    unsigned part = NA_MUX_PARTS;
-    char turn[NA_MAX_ADDR_LEN];
-    unsigned n;
-
-    for (n = 0; na_mux_lookup_turn(mux, list, n, &part, turn); n++) {
-        if (part == NA_MUX_PARTS)
-            continue;
-        memcpy(name, turn, sizeof(turn));
-        if (part == mux->sm || na_mux_lookup_may_be(turn))
-            return part;
-        fallback = part;
-    }
-    return fallback;
-}
-
-HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
-    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
-{
-    struct na_mux_class *mux = na_mux_of(na_class);
-    /* Peers name others again and again: do not knock each time. */
-    struct na_addr *addr = from_peer ? na_mux_addr_named(mux, name) : NULL;
-    char chosen[NA_MAX_ADDR_LEN];
-    struct na_addr *inner;
-    na_return_t ret;
-    unsigned part;
-
-    if (addr == NULL) {
-        part = na_mux_lookup_choose(mux, name, chosen);
-        if (part == NA_MUX_PARTS) {
-            HG_LOG_AT(na_addr_name_level(from_peer), "addr",
-                "'%s': this class was opened for %s", name,
-                na_class->self_addr->name);
-            return NA_PROTONOSUPPORT;
-        }
-        ret = na_lookup_resolve(
-            mux->parts[part].na_class, chosen, from_peer, &inner);
-        if (ret != NA_SUCCESS)
-            return ret;
-        addr = na_mux_addr_above(&mux->parts[part], inner, name);
-        na_addr_unref(inner);
-    }
-    *addr_p = addr;
-    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
-}
-
-/* ---- A lookup's life ---- */
-
-/* A turn has begun. Whether it is under way: else it has ended meanwhile. */
-static bool na_mux_lookup_begun(struct na_mux_class *mux, struct na_op *op)
-{
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    bool under_way;
-
-    hg_lock(&mux->lock);
-    if (mux_op->canceled && !mux_op->ended) {
-        hg_unlock(&mux->lock);
-        (void) na_context_cancel(
-            na_mux_inner_context(op->context, mux_op->part), mux_op->inner);
-        hg_lock(&mux->lock);
-    }
-    under_way = !mux_op->ended;
-    mux_op->begins = false;
-    hg_unlock(&mux->lock);
-    return under_way;
-}
-
-/* Begin a turn, unless the lookup was canceled. False: it is over, with the
- * code that the operation has then. */
-static bool na_mux_lookup_begin(
-    struct na_op *op, unsigned part, const char *name)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    na_return_t ret;
-
-    hg_lock(&mux->lock);
-    assert(mux_op->open && !mux_op->begins);
-    if (mux_op->canceled)
-        mux_op->ret = NA_CANCELED;
-    mux_op->begins = !mux_op->canceled;
-    mux_op->ended = false;
-    mux_op->part = part;
-    hg_unlock(&mux->lock);
-    if (mux_op->ret == NA_CANCELED)
-        return false;
-    ret = na_lookup_start(na_mux_inner_context(op->context, part),
-        NA_LANE_INTERNAL, NULL, op, name, &mux_op->inner);
-    if (ret == NA_SUCCESS)
-        return na_mux_lookup_begun(mux, op);
-    hg_lock(&mux->lock);
-    mux_op->begins = false;
-    mux_op->ret = ret;
-    hg_unlock(&mux->lock);
-    return false;
-}
-
-/* Take turns until one is under way. False: the lookup is over, as the last
- * one says. */
-static bool na_mux_lookup_go_on(struct na_op *op)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    char name[NA_MAX_ADDR_LEN];
-    unsigned part = NA_MUX_PARTS;
-
-    while (mux_op->ret != NA_SUCCESS && mux_op->ret != NA_CANCELED &&
-        na_mux_lookup_turn(mux, op->name, mux_op->next, &part, name)) {
-        mux_op->next++;
-        if (part != NA_MUX_PARTS && na_mux_lookup_begin(op, part, name))
-            return true;
-    }
-    hg_lock(&mux->lock);
-    mux_op->open = false;
-    mux_op->inner = NA_OP_ID_NULL;
-    if (mux_op->canceled && mux_op->ret != NA_SUCCESS)
-        mux_op->ret = NA_CANCELED;
-    hg_unlock(&mux->lock);
-    return false;
-}
-
-/* A lookup is over. */
-static void na_mux_lookup_complete(struct na_op *op)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_addr *found = mux_op->found;
-    na_return_t ret = mux_op->ret;
-
-    assert(!mux_op->open && op->result_addr == NULL);
-    assert((ret == NA_SUCCESS) == (found != NULL));
-    if (found != NULL) {
-        op->result_addr =
-            na_mux_addr_above(&mux->parts[mux_op->part], found, op->name);
-        na_addr_unref(found);
-        if (op->result_addr == NULL)
-            ret = NA_NOMEM;
-    }
-    na_op_complete(op, ret);
-}
-
-HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-
-    hg_lock(&mux->lock);
-    assert(!mux_op->open && !mux_op->begins);
-    mux_op->open = true;
-    mux_op->canceled = false;
-    hg_unlock(&mux->lock);
-    mux_op->next = 0;
-    mux_op->found = NULL;
-    mux_op->ret = NA_PROTONOSUPPORT;
-    if (na_mux_lookup_go_on(op))
-        return NA_SUCCESS;
-    if (mux_op->ret == NA_SUCCESS || mux_op->ret == NA_CANCELED) {
-        na_mux_lookup_complete(op);
-        return NA_SUCCESS;
-    }
-    if (mux_op->ret == NA_PROTONOSUPPORT)
-        hg_log_error("addr", "'%s': this class was opened for %s", op->name,
-            op->context->na_class->self_addr->name);
-    return mux_op->ret;
-}
-
-HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_context *context = NULL;
-    na_op_id_t inner = NA_OP_ID_NULL;
-    bool found;
-
-    /* One that is not over has the identifier that it had. */
-    hg_lock(&mux->lock);
-    found = mux_op->open && na_op_id_of(op) == op_id;
-    if (found) {
-        mux_op->canceled = true;
-        context = na_mux_inner_context(op->context, mux_op->part);
-        inner = mux_op->begins ? NA_OP_ID_NULL : mux_op->inner;
-    }
-    hg_unlock(&mux->lock);
-    /* NA_NOENTRY: who ends the turn, or begins one, sees that it was. */
-    if (inner != NA_OP_ID_NULL)
-        (void) na_context_cancel(context, inner);
-    return found;
-}
-
-/* One turn of a lookup ended. */
-HG_PRIVATE void na_mux_lookup_ended(
-    struct na_mux_part *part, struct na_op *inner, na_return_t ret)
-{
-    struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_addr *found = inner->result_addr; /* the reference is ours now */
-    bool begins;
-
-    assert(op->type == NA_CB_LOOKUP && mux_op->open);
-    assert((ret == NA_SUCCESS) == (found != NULL));
-    inner->result_addr = NULL;
-    na_op_complete(inner, ret);
-    hg_lock(&part->mux->lock);
-    mux_op->ended = true;
-    mux_op->ret = ret;
-    mux_op->found = found;
-    begins = mux_op->begins;
-    hg_unlock(&part->mux->lock);
-    if (!begins && !na_mux_lookup_go_on(op))
-        na_mux_lookup_complete(op);
-}
-
-/* ==== gen/na/mux_mem.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_mem.h"
-#endif
-/*
- * mux_mem: memory of a class of several transports, and moving it.
- *
- * A handle stands for one of each part, made when it is first asked for: of
- * local memory from its segments, of a peer's from that part's description in
- * what came. A transfer is the part's that the address is of. Descriptions that
- * do not agree on size and permissions are a peer's mistake.
- *
- * Locking: the class's mutex guards the making of handles.
- */
-#ifndef HG_GEN_NA_MUX_MEM_H
-#define HG_GEN_NA_MUX_MEM_H
-
-/* #include "na/mux_part.h" */
-
-/* Slots; move is put and get, move_now is rma_now. */
-HG_PRIVATE na_return_t na_mux_mem_register(struct na_mem_handle *base);
-HG_PRIVATE void na_mux_mem_deregister(struct na_mem_handle *base);
-HG_PRIVATE void na_mux_mem_release(struct na_mem_handle *base);
-HG_PRIVATE na_size_t na_mux_mem_serialize_size(
-    const struct na_mem_handle *base);
-HG_PRIVATE void na_mux_mem_serialize(
-    const struct na_mem_handle *base, void *buf);
-HG_PRIVATE na_return_t na_mux_mem_deserialize(
-    struct na_mem_handle *base, const void *buf, na_size_t buf_size);
-HG_PRIVATE na_return_t na_mux_mem_alloc(
-    struct na_class *na_class, unsigned long flags, struct na_mem_block *block);
-HG_PRIVATE na_return_t na_mux_mem_move(struct na_op *op);
-HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op);
-
-#endif
-
-/* ==== gen/na/mux_mem.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux_mem.c"
-#endif
-/* mux_mem: see mux_mem.h. */
-/* #include "na/mux_mem.h" */
-
-/* #include "base/log.h" */
-/* #include "emul/emul.h" */
-/* #include "na/op.h" */
-/* #include "na/rma.h" */
-
-/* ---- Memory ---- */
-
-/* What describes the memory to a part, made when it is first asked for. The
- * lock is held. */
-static na_return_t na_mux_mem_describe(
-    struct na_mux_mem *mem, const struct na_mux_part *part, unsigned i)
-{
-    struct na_mem_handle *inner = NULL;
-    const void *bytes = mem->bytes;
-    na_size_t size = mem->size;
-    na_return_t ret;
-
-    if (mem->base.remote && na_mux_wire_is_mem(bytes, size))
-        bytes = na_mux_wire_find(bytes, size, part->tag, &size);
-    if (mem->base.remote && bytes == NULL) {
-        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
-        hg_log_warning(
-            "rma", "a peer's memory cannot be reached by %s", part->tag);
-        return NA_PROTOCOL_ERROR;
-    }
-    ret = mem->base.remote
-        ? NA_Mem_handle_deserialize(part->na_class, &inner, bytes, size)
-        : NA_Mem_handle_create_segments(part->na_class, mem->base.segments,
-              mem->base.segment_count, mem->base.flags, &inner);
-    if (ret != NA_SUCCESS)
-        return ret;
-    /* All of them are of one piece of memory. */
-    if (mem->base.remote && mem->base.flags != 0 &&
-        (inner->size != mem->base.size || inner->flags != mem->base.flags)) {
-        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
-        hg_log_warning(
-            "rma", "a peer's descriptions of memory contradict each other");
-        (void) NA_Mem_handle_free(part->na_class, inner);
-        return NA_PROTOCOL_ERROR;
-    }
-    atomic_store_explicit(&mem->inner[i], inner, memory_order_release);
-    return NA_SUCCESS;
-}
-
-static na_return_t na_mux_mem_inner(
-    struct na_mem_handle *base, unsigned i, struct na_mem_handle **inner_p)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    struct na_mux_mem *mem = na_mux_mem_of(base);
-    na_return_t ret = NA_SUCCESS;
-
-    *inner_p = atomic_load_explicit(&mem->inner[i], memory_order_acquire);
-    if (HG_LIKELY(*inner_p != NULL))
-        return NA_SUCCESS;
-    hg_lock(&mux->lock);
-    if (atomic_load(&mem->inner[i]) == NULL)
-        ret = na_mux_mem_describe(mem, &mux->parts[i], i);
-    *inner_p = atomic_load(&mem->inner[i]);
-    hg_unlock(&mux->lock);
-    return ret;
-}
-
-/* Forget what describes it to the parts; they are free. */
-HG_PRIVATE void na_mux_mem_release(struct na_mem_handle *base)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    struct na_mux_mem *mem = na_mux_mem_of(base);
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++) {
-        struct na_mem_handle *inner = atomic_exchange(&mem->inner[i], NULL);
-
-        if (inner != NULL)
-            (void) NA_Mem_handle_free(mux->parts[i].na_class, inner);
-    }
-    hg_mem_free(mem->bytes);
-    mem->bytes = NULL;
-}
-
-HG_PRIVATE na_return_t na_mux_mem_register(struct na_mem_handle *base)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    struct na_mem_handle *inner;
-    na_return_t ret = NA_SUCCESS;
-    unsigned i;
-
-    for (i = 0; i < mux->count && ret == NA_SUCCESS; i++) {
-        ret = na_mux_mem_inner(base, i, &inner);
-        if (ret == NA_SUCCESS)
-            ret = NA_Mem_register(mux->parts[i].na_class, inner);
-    }
-    if (ret != NA_SUCCESS)
-        na_mux_mem_release(base); /* which takes registrations back */
-    return ret;
-}
-
-HG_PRIVATE void na_mux_mem_deregister(struct na_mem_handle *base)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    struct na_mux_mem *mem = na_mux_mem_of(base);
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++) {
-        struct na_mem_handle *inner = atomic_load(&mem->inner[i]);
-
-        if (inner != NULL)
-            (void) NA_Mem_deregister(mux->parts[i].na_class, inner);
-    }
-}
-
-/* Also before it is registered. 0: no memory (logged). */
-HG_PRIVATE na_size_t na_mux_mem_serialize_size(const struct na_mem_handle *base)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    na_size_t size = NA_MUX_WIRE_HEAD;
-    unsigned i;
-
-    if (base->remote)
-        return na_mux_mem_of(base)->size;
-    for (i = 0; i < mux->count; i++) {
-        const struct na_mux_part *part = &mux->parts[i];
-        struct na_mem_handle *inner;
-
-        if (na_mux_mem_inner(&na_mux_mem_of(base)->base, i, &inner) !=
-            NA_SUCCESS)
-            return 0;
-        size += na_mux_wire_part_size(part->tag) +
-            na_class_ops(part->na_class)->mem_serialize_size(inner);
-    }
-    return size;
-}
-
-HG_PRIVATE void na_mux_mem_serialize(
-    const struct na_mem_handle *base, void *buf)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    unsigned char *bytes = (unsigned char *) buf;
-    unsigned i;
-
-    na_mux_wire_put_head(bytes, mux->count);
-    bytes += NA_MUX_WIRE_HEAD;
-    for (i = 0; i < mux->count; i++) {
-        const struct na_mux_part *part = &mux->parts[i];
-        const struct na_plugin *ops = na_class_ops(part->na_class);
-        struct na_mem_handle *inner =
-            atomic_load(&na_mux_mem_of(base)->inner[i]);
-        na_size_t size;
-
-        assert(inner != NULL); /* it is registered */
-        size = ops->mem_serialize_size(inner);
-        na_mux_wire_put_part(bytes, part->tag, (uint32_t) size);
-        bytes += na_mux_wire_part_size(part->tag);
-        ops->mem_serialize(inner, bytes);
-        bytes += size;
-    }
-}
-
-/* By which part it will be reached shows later: size and permissions are taken
- * from the first description that there is. */
-HG_PRIVATE na_return_t na_mux_mem_deserialize(
-    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
-{
-    struct na_mux_class *mux = na_mux_of(base->na_class);
-    struct na_mux_mem *mem = na_mux_mem_of(base);
-    bool list = na_mux_wire_is_mem(buf, buf_size);
-    struct na_mem_handle *inner = NULL;
-    na_return_t ret = NA_PROTOCOL_ERROR;
-    na_size_t size;
-    unsigned n;
-
-    mem->bytes = (unsigned char *) hg_mem_alloc((size_t) buf_size + 1);
-    if (mem->bytes == NULL)
-        return NA_NOMEM;
-    memcpy(mem->bytes, buf, (size_t) buf_size);
-    mem->size = buf_size;
-    for (n = 0; n < mux->count && ret != NA_SUCCESS; n++) {
-        /* sm reads what an emulated transport writes, too. */
-        unsigned i = mux->sm < NA_MUX_PARTS ? (mux->sm + n) % mux->count : n;
-
-        if (!list ||
-            na_mux_wire_find(buf, buf_size, mux->parts[i].tag, &size) != NULL)
-            ret = na_mux_mem_inner(base, i, &inner);
-    }
-    if (ret != NA_SUCCESS)
-        return ret;
-    base->size = inner->size;
-    base->flags = inner->flags;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_mux_mem_alloc(
-    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
-{
-    const struct na_mux_class *mux = na_mux_of(na_class);
-    struct na_class *inner;
-
-    if (mux->sm == NA_MUX_PARTS)
-        return NA_NOMEM;
-    inner = mux->parts[mux->sm].na_class;
-    return na_class_ops(inner)->mem_alloc(inner, flags, block);
-}
-
-HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *base)
-{
-    unsigned i;
-
-    if (!na_mux_is(base->na_class)) {
-        na_emul_end_local(base);
-        return;
-    }
-    for (i = 0; i < NA_MUX_PARTS; i++) {
-        struct na_mem_handle *inner =
-            atomic_load(&na_mux_mem_of(base)->inner[i]);
-
-        if (inner != NULL)
-            na_emul_end_local(inner);
-    }
-}
-
-/* ---- Transfers ---- */
-
-/* Both handles, as the part of the address has them. */
-static na_return_t na_mux_mem_both(const struct na_op *op,
-    struct na_mem_handle **local_p, struct na_mem_handle **remote_p)
-{
-    unsigned part = na_mux_addr_of(op->addr)->part;
-    na_return_t ret = na_mux_mem_inner(op->local, part, local_p);
-
-    if (ret == NA_SUCCESS)
-        ret = na_mux_mem_inner(op->remote, part, remote_p);
-    return ret;
-}
-
-HG_PRIVATE na_return_t na_mux_mem_move(struct na_op *op)
-{
-    const struct na_mux_addr *addr = na_mux_addr_of(op->addr);
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_mem_handle *remote = NULL;
-    struct na_mem_handle *local = NULL;
-    na_return_t ret = na_mux_mem_both(op, &local, &remote);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    mux_op->part = addr->part;
-    return na_rma_start(na_mux_inner_context(op->context, addr->part), op->type,
-        NA_LANE_INTERNAL, NULL, op, local, op->local_offset, remote,
-        op->remote_offset, op->size, addr->inner, &mux_op->inner);
-}
-
-HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
-{
-    struct na_mux_class *mux = na_mux_of(op->context->na_class);
-    const struct na_mux_addr *addr = na_mux_addr_of(op->addr);
-    struct na_mem_handle *remote = NULL;
-    struct na_mem_handle *local = NULL;
-    na_return_t ret = na_mux_mem_both(op, &local, &remote);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_rma_now(na_mux_inner_context(op->context, addr->part), op->type,
-        local, op->local_offset, remote, op->remote_offset, op->size,
-        addr->inner);
-    if (ret == NA_SUCCESS)
-        na_counter_add(mux->parts[addr->part].moved, op->size);
-    return ret;
-}
-
-/* ==== gen/na/mux.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/mux.c"
-#endif
-/* mux: see mux.h. */
-/* #include "na/mux.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "emul/emul.h" */
-/* #include "na/msg.h" */
-/* #include "na/mux_addr.h" */
-/* #include "na/mux_lookup.h" */
-/* #include "na/mux_mem.h" */
-/* #include "na/op.h" */
-/* #include "na/plugins.h" */
-/* #include "na/progress.h" */
-/* #include "sm/sm.h" */
-
-/* ---- Operations ---- */
-
-/* core->complete of a part: its operation stands for one of ours. */
-static void na_mux_complete(struct na_op *inner, na_return_t ret)
-{
-    struct na_mux_part *part = na_mux_part_of(inner->context->na_class);
-    struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
-
-    if (inner->type == NA_CB_LOOKUP) {
-        na_mux_lookup_ended(part, inner, ret);
-        return;
-    }
-    if (ret == NA_SUCCESS &&
-        (inner->type == NA_CB_PUT || inner->type == NA_CB_GET))
-        na_counter_add(part->moved, op->size); /* inner's is used up */
-    na_op_complete(inner, ret);
-    na_op_complete(op, ret);
-}
-
-/* An operation of a part's, which stands for `op`; NULL: no memory (logged). */
-static struct na_op_core *na_mux_op_get(
-    struct na_op *op, unsigned part, struct na_addr *inner)
-{
-    struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_op_core *core;
-
-    assert(part < na_mux_of(op->context->na_class)->count);
-    assert(na_mux_part_of(inner->na_class)->mux ==
-        na_mux_of(op->context->na_class));
-    mux_op->part = part;
-    core = na_op_get(na_mux_inner_context(op->context, part), op->type,
-        NA_LANE_INTERNAL, NULL, op, &mux_op->inner);
-    if (core != NULL)
-        na_op_set_addr(core, inner);
-    return core;
-}
-
-static na_return_t na_mux_terminate(struct na_op *op)
-{
-    struct na_mux_addr *addr = na_mux_addr_of(op->addr);
-    struct na_op_core *core = na_mux_op_get(op, addr->part, addr->inner);
-    na_return_t ret;
-
-    if (core == NULL)
-        return NA_NOMEM;
-    ret = na_class_ops(addr->inner->na_class)->addr_terminate(&core->pub);
-    if (ret != NA_SUCCESS)
-        na_op_put(core);
-    return ret;
-}
-
-static na_return_t na_mux_cancel(struct na_op *op, uint64_t op_id)
-{
-    const struct na_mux_op *mux_op = na_mux_op_of(op);
-    struct na_context *context;
-    na_op_id_t inner;
-
-    if (na_mux_lookup_cancel(op, op_id))
-        return NA_SUCCESS;
-    inner = mux_op->inner;
-    context = na_mux_inner_context(op->context, mux_op->part);
-    /* If it is the one that was meant, so is what stands for it. */
-    if (na_op_id_of(op) != op_id)
-        return NA_NOENTRY;
-    return na_context_cancel(context, inner);
-}
-
-/* ---- Messages ---- */
-
-/* Start a send that cannot go out at once. */
-static na_return_t na_mux_queue(
-    struct na_op *op, unsigned part, const struct na_msg *msg)
-{
-    struct na_op_core *core = na_mux_op_get(op, part, msg->addr);
-    na_return_t ret;
-
-    if (core == NULL)
-        return NA_NOMEM;
-    ret = na_op_set_msg(core, msg);
-    if (ret == NA_SUCCESS)
-        ret = na_class_ops(msg->addr->na_class)
-                  ->msg_send(core->pub.context, &core->pub.msg, &core->pub);
-    if (ret != NA_SUCCESS)
-        na_op_put(core);
-    return ret;
-}
-
-static na_return_t na_mux_send(
-    struct na_context *context, const struct na_msg *msg, struct na_op *op)
-{
-    struct na_mux_class *mux = na_mux_of(context->na_class);
-    const struct na_mux_addr *addr = na_mux_addr_of(msg->addr);
-    struct na_mux_part *part = &mux->parts[addr->part];
-    struct na_msg inner = *msg;
-    na_return_t ret;
-
-    assert(addr->part < mux->count && addr->inner != NULL);
-    inner.addr = addr->inner;
-    if (op == NULL)
-        ret = na_class_ops(part->na_class)
-                  ->msg_send(
-                      na_mux_inner_context(context, addr->part), &inner, NULL);
-    else
-        ret = na_mux_queue(op, addr->part, &inner);
-    if (ret == NA_SUCCESS)
-        na_counter_add(part->sent, inner.size);
-    return ret;
-}
-
-/* core->msg_arrived of a part. */
-static na_return_t na_mux_arrived(struct na_class *inner,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
-{
-    struct na_mux_part *part = na_mux_part_of(inner);
-    struct na_class *na_class = &part->mux->base;
-    struct na_addr *addr = na_mux_addr_above(part, source, NULL);
-    na_return_t ret = NA_NOMEM;
-
-    if (addr != NULL) {
-        ret = na_msg_arrived(na_class, addr, plane, target, tag, data, size);
-        na_addr_unref(addr);
-    }
-    if (ret == NA_AGAIN && (na_class_ops(inner)->caps & NA_CAP_HOLDS_BACK) != 0)
-        return NA_AGAIN;
-    if (ret != NA_SUCCESS)
-        na_class->core->count(na_class, "msg_dropped", 1);
-    return NA_SUCCESS;
-}
-
-/* ---- The wheel ---- */
-
-static unsigned na_mux_poll_part(struct na_context *inner)
-{
-    struct na_class_core *core = na_class_core_of(inner->na_class);
-    unsigned n = core->ops.poll(inner);
-
-    return core->emul != NULL ? n + na_emul_poll(core->emul) : n;
-}
-
-static unsigned na_mux_poll(struct na_context *context)
-{
-    const struct na_mux_class *mux = na_mux_of(context->na_class);
-    unsigned n = 0;
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++)
-        n += na_mux_poll_part(na_mux_inner_context(context, i));
-    return n;
-}
-
-/* When emulation has something to do, though nobody wakes. */
-static uint64_t na_mux_due_one(const struct na_class *na_class)
-{
-    struct na_emul *emul = na_class_emul(na_class);
-
-    return emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
-}
-
-HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class)
-{
-    const struct na_mux_class *mux = na_mux_of(na_class);
-    uint64_t due = HG_CLOCK_NEVER;
-    unsigned i;
-
-    if (!na_mux_is(na_class))
-        return na_mux_due_one(na_class);
-    for (i = 0; i < mux->count; i++) {
-        uint64_t part = na_mux_due_one(mux->parts[i].na_class);
-
-        due = part < due ? part : due;
-    }
-    return due;
-}
-
-static int na_mux_poll_fd(struct na_context *context)
-{
-    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
-}
-
-static na_bool_t na_mux_wait_begin(struct na_context *context)
-{
-    const struct na_mux_class *mux = na_mux_of(context->na_class);
-    bool idle = true;
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++) {
-        struct na_class *inner = mux->parts[i].na_class;
-        struct na_emul *emul = na_class_emul(inner);
-
-        if (!na_class_ops(inner)->wait_begin(na_mux_inner_context(context, i)))
-            idle = false;
-        if (emul != NULL && na_emul_has_work(emul))
-            idle = false;
-    }
-    return idle ? NA_TRUE : NA_FALSE;
-}
-
-static void na_mux_wait_end(struct na_context *context)
-{
-    const struct na_mux_class *mux = na_mux_of(context->na_class);
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++)
-        na_class_ops(mux->parts[i].na_class)
-            ->wait_end(na_mux_inner_context(context, i));
-}
-
-/* core->wake of a part: who sleeps does so in our contexts. */
-static void na_mux_wake(struct na_class *inner)
-{
-    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
-
-    na_class->core->wake(na_class);
-}
-
-static void na_mux_reclaim(struct na_class *na_class)
-{
-    const struct na_mux_class *mux = na_mux_of(na_class);
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++)
-        na_class_ops(mux->parts[i].na_class)->reclaim(mux->parts[i].na_class);
-}
-
-/* ---- Contexts ---- */
-
-/* One descriptor for those of all parts. A part without one is polled, and so
- * are all. */
-static void na_mux_join(
-    const struct na_mux_class *mux, struct na_mux_context *context)
-{
-    unsigned i;
-
-    context->fd = NA_POLL_FD_IDLE;
-    for (i = 0; i < mux->count && context->fd != NA_POLL_FD_NONE; i++) {
-        int fd =
-            na_class_ops(mux->parts[i].na_class)->poll_fd(context->inner[i]);
-
-        if (fd == NA_POLL_FD_IDLE)
-            continue;
-        if (fd == NA_POLL_FD_NONE || context->fd == NA_POLL_FD_IDLE) {
-            context->fd = fd;
-            continue;
-        }
-        fd = na_progress_join_fds(context->fd, fd);
-        context->fd = fd >= 0 ? fd : NA_POLL_FD_NONE;
-        if (fd >= 0)
-            context->joined[context->joined_count++] = fd;
-    }
-}
-
-static void na_mux_context_destroy(struct na_context *base)
-{
-    struct na_mux_context *context =
-        HG_CONTAINER_OF(base, struct na_mux_context, base);
-    unsigned i;
-
-    for (i = 0; i < NA_MUX_PARTS; i++) {
-        if (context->inner[i] != NULL)
-            (void) na_context_destroy(context->inner[i], NA_CONTEXT_DRAIN_MS);
-        context->inner[i] = NULL;
-    }
-    while (context->joined_count > 0)
-        (void) close(context->joined[--context->joined_count]);
-}
-
-static na_return_t na_mux_context_create(struct na_context *base)
-{
-    struct na_mux_context *context =
-        HG_CONTAINER_OF(base, struct na_mux_context, base);
-    const struct na_mux_class *mux = na_mux_of(base->na_class);
-    na_return_t ret = NA_SUCCESS;
-    unsigned i;
-
-    for (i = 0; i < mux->count && ret == NA_SUCCESS; i++)
-        ret = na_context_create(mux->parts[i].na_class,
-            base->helper ? NA_CONTEXT_HELPER : NA_CONTEXT_LAYER,
-            &context->inner[i]);
-    if (ret == NA_SUCCESS)
-        na_mux_join(mux, context);
-    else
-        na_mux_context_destroy(base);
-    return ret;
-}
-
-/* ---- Life ---- */
-
-/* core->count of a part: NA_Get_counter and hg_tool read ours. */
-static void na_mux_count(struct na_class *inner, const char *name, uint64_t n)
-{
-    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
-
-    na_class->core->count(na_class, name, n);
-}
-
-/* A class of the list was opened: it is a part from now on. */
-static na_return_t na_mux_adopt(
-    struct na_mux_class *mux, struct na_class *inner)
-{
-    struct na_mux_part *part = &mux->parts[mux->count];
-    char tag[NA_MUX_WIRE_TAG_MAX] = "";
-    unsigned i;
-
-    na_mux_wire_tag(inner, tag);
-    for (i = 0; i < mux->count; i++) {
-        if (strcmp(mux->parts[i].tag, tag) == 0) {
-            hg_log_error("cls", "%s stands twice in the list", tag);
-            return NA_INVALID_ARG;
-        }
-    }
-    memcpy(part->tag, tag, sizeof(tag));
-    (void) snprintf(
-        part->sent_name, sizeof(part->sent_name), "mux_sent_%s", tag);
-    (void) snprintf(
-        part->moved_name, sizeof(part->moved_name), "mux_moved_%s", tag);
-    part->sent =
-        na_class_counter(na_class_core_of(&mux->base), part->sent_name);
-    part->moved =
-        na_class_counter(na_class_core_of(&mux->base), part->moved_name);
-    part->mux = mux;
-    part->na_class = inner;
-    part->below = inner->core;
-    part->core = *inner->core;
-    part->core.complete = na_mux_complete;
-    part->core.msg_arrived = na_mux_arrived;
-    part->core.addr_dead = na_mux_addr_dead;
-    part->core.addr_parted = na_mux_addr_parted;
-    part->core.addr_unreached = na_mux_addr_unreached;
-    part->core.wake = na_mux_wake;
-    part->core.count = na_mux_count;
-    na_class_core_of(inner)->part = part;
-    inner->core = &part->core;
-    if (strcmp(part->tag, "sm") == 0)
-        mux->sm = mux->count;
-    mux->count++;
-    return NA_SUCCESS;
-}
-
-/* Whether it is sm. */
-static bool na_mux_is_sm(const char *string)
-{
-    struct na_uri uri;
-
-    return na_uri_parse(string, &uri) == NA_SUCCESS &&
-        strcmp(uri.protocol, "sm") == 0;
-}
-
-/* ... with the name left to us. */
-static bool na_mux_is_silent(const char *string)
-{
-    const char *mark = strstr(string, "://");
-
-    return na_mux_is_sm(string) && (mark == NULL || mark[3] == '\0');
-}
-
-static na_return_t na_mux_open_part(
-    struct na_mux_class *mux, const char *string)
-{
-    struct na_init_info info = *mux->base.info;
-    struct na_class *inner;
-    na_return_t ret;
-
-    assert(mux->count <= NA_MUX_PARTS);
-    if (mux->count == NA_MUX_PARTS) {
-        hg_log_error("cls", "a list has %d transports at most", NA_MUX_PARTS);
-        return NA_INVALID_ARG;
-    }
-    info.progress_thread = NA_FALSE; /* ours drives it */
-    info.max_contexts = 0;
-    inner = NA_Initialize_opt(string, mux->base.listen, &info);
-    if (inner == NULL)
-        return NA_NODEV; /* which it has logged */
-    na_class_core_of(inner)->lock = na_class_core_of(&mux->base)->lock;
-    ret = na_mux_adopt(mux, inner);
-    if (ret != NA_SUCCESS)
-        (void) NA_Finalize(inner);
-    return ret;
-}
-
-/* Open sm under the name that follows from the first address. Where somebody
- * else has that, peers come the other way. */
-static na_return_t na_mux_open_silent(struct na_mux_class *mux)
-{
-    char name[NA_MAX_ADDR_LEN];
-
-    mux->sm_silent = true;
-    (void) snprintf(name, sizeof(name), "sm://");
-    if (mux->base.listen && mux->count > 0)
-        (void) na_mux_lookup_silent_name(
-            mux->parts[0].na_class->self_addr->name, name);
-    if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
-        hg_log_warning("cls", "%s is taken: nobody comes by it", name);
-        name[5] = '\0';
-    }
-    return na_mux_open_part(mux, name);
-}
-
-static na_return_t na_mux_open_parts(struct na_mux_class *mux, const char *list)
-{
-    char string[NA_MAX_ADDR_LEN];
-    na_return_t ret = NA_SUCCESS;
-    bool silent = false;
-
-    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
-        if (na_mux_is_silent(string))
-            silent = true;
-        else
-            ret = na_mux_open_part(mux, string);
-    }
-    return ret == NA_SUCCESS && silent ? na_mux_open_silent(mux) : ret;
-}
-
-/* What all parts can do, and only that. */
-static void na_mux_limit(struct na_mux_class *mux)
-{
-    struct na_class *na_class = &mux->base;
-    struct na_plugin *ops = &na_class_core_of(na_class)->ops;
-    uint64_t any = 0;
-    unsigned i;
-
-    na_class->max_unexpected_size = UINT64_MAX;
-    na_class->max_expected_size = UINT64_MAX;
-    na_class->max_tag = UINT32_MAX;
-    for (i = 0; i < mux->count; i++) {
-        const struct na_class *inner = mux->parts[i].na_class;
-        const struct na_plugin *has = na_class_ops(inner);
-
-        if (inner->max_unexpected_size < na_class->max_unexpected_size)
-            na_class->max_unexpected_size = inner->max_unexpected_size;
-        if (inner->max_expected_size < na_class->max_expected_size)
-            na_class->max_expected_size = inner->max_expected_size;
-        if (inner->max_tag < na_class->max_tag)
-            na_class->max_tag = inner->max_tag;
-        if (has->max_segments != 0 &&
-            (ops->max_segments == 0 || has->max_segments < ops->max_segments))
-            ops->max_segments = has->max_segments;
-        if (na_class_emul(inner) != NULL || (has->caps & NA_CAP_ORDERED) == 0)
-            ops->caps &= ~(uint64_t) NA_CAP_ORDERED;
-        any |= has->caps;
-    }
-    ops->caps &= any | NA_CAP_ORDERED;
-    ops->name = na_class_ops(mux->parts[0].na_class)->name;
-}
-
-/* Our own address: those of all parts, but of sm where it follows. */
-static na_return_t na_mux_open_self(struct na_mux_class *mux)
-{
-    char name[NA_MUX_PARTS * NA_MAX_ADDR_LEN];
-    struct na_class *na_class = &mux->base;
-    struct na_mux_addr *addr;
-    size_t size = 0;
-    unsigned i;
-
-    for (i = 0; i < mux->count; i++) {
-        struct na_addr *part = mux->parts[i].na_class->self_addr;
-
-        if (i > 0 && i == mux->sm && mux->sm_silent)
-            continue;
-        size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
-            size > 0 ? ";" : "", na_addr_core_of(part)->name);
-    }
-    if (size >= NA_MAX_ADDR_LEN) {
-        hg_log_error("cls", "the addresses are too long for one string");
-        return NA_MSGSIZE;
-    }
-    na_class->self_addr = na_class->core->addr_create(na_class, name, NA_TRUE);
-    if (na_class->self_addr == NULL)
-        return NA_NOMEM;
-    addr = na_mux_addr_of(na_class->self_addr);
-    addr->part = 0;
-    addr->inner = mux->parts[0].na_class->self_addr;
-    na_addr_ref(addr->inner);
-    hg_list_push(&mux->addrs, &addr->link);
-    return NA_SUCCESS;
-}
-
-static void na_mux_close_parts(struct na_mux_class *mux)
-{
-    unsigned i;
-
-    /* A name of sm's that follows from another address goes before that. */
-    for (i = mux->count; i > 0; i--)
-        (void) NA_Finalize(mux->parts[i - 1].na_class);
-    pthread_mutex_destroy(&mux->lock);
-}
-
-static na_return_t na_mux_open(struct na_class *na_class, const char *list)
-{
-    struct na_mux_class *mux = na_mux_of(na_class);
-    na_return_t ret = hg_lock_init(&mux->lock);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    hg_list_init(&mux->addrs);
-    mux->sm = NA_MUX_PARTS;
-    ret = na_mux_open_parts(mux, list);
-    if (ret == NA_SUCCESS) {
-        na_mux_limit(mux);
-        ret = na_mux_open_self(mux);
-    }
-    if (ret != NA_SUCCESS)
-        na_mux_close_parts(mux);
-    return ret;
-}
-
-static void na_mux_close(struct na_class *na_class, unsigned linger_ms)
-{
-    struct na_mux_class *mux = na_mux_of(na_class);
-
-    (void) linger_ms; /* each part has its own */
-    na_mux_addr_part_all(mux);
-    na_mux_close_parts(mux);
-}
-
-/* ---- Whose an address is ---- */
-
-static const char *na_mux_addr_identity(const struct na_addr *base)
-{
-    const struct na_addr *inner = na_mux_addr_of(base)->inner;
-
-    return inner == NULL ? ""
-                         : na_class_ops(inner->na_class)->addr_identity(inner);
-}
-
-/* The part tells of its death. */
-static void na_mux_addr_abandon(struct na_addr *base)
-{
-    struct na_addr *inner = na_mux_addr_of(base)->inner;
-
-    if (inner != NULL)
-        na_addr_abandon(inner);
-}
-
-static const char *const na_mux_protocols[] = {NULL};
-
-static const struct na_plugin na_mux_plugin = {
-    .abi = NA_PLUGIN_ABI,
-    .size = sizeof(struct na_plugin),
-    .name = "mux",
-    .protocols = na_mux_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_AUTH_KEY |
-        NA_CAP_CURVE, /* each part decides */
-    .class_size = sizeof(struct na_mux_class),
-    .context_size = sizeof(struct na_mux_context),
-    .addr_size = sizeof(struct na_mux_addr),
-    .op_size = sizeof(struct na_mux_op),
-    .mem_size = sizeof(struct na_mux_mem),
-    .open = na_mux_open,
-    .close = na_mux_close,
-    .context_create = na_mux_context_create,
-    .context_destroy = na_mux_context_destroy,
-    .addr_lookup = na_mux_lookup_start,
-    .addr_release = na_mux_addr_release,
-    .addr_cmp = na_mux_addr_cmp,
-    .addr_terminate = na_mux_terminate,
-    .msg_send = na_mux_send,
-    .mem_register = na_mux_mem_register,
-    .mem_deregister = na_mux_mem_deregister,
-    .mem_serialize_size = na_mux_mem_serialize_size,
-    .mem_serialize = na_mux_mem_serialize,
-    .mem_deserialize = na_mux_mem_deserialize,
-    .put = na_mux_mem_move,
-    .get = na_mux_mem_move,
-    .poll = na_mux_poll,
-    .poll_fd = na_mux_poll_fd,
-    .wait_begin = na_mux_wait_begin,
-    .wait_end = na_mux_wait_end,
-    .cancel = na_mux_cancel,
-    .reclaim = na_mux_reclaim,
-    .mem_alloc = na_mux_mem_alloc,
-    .rma_now = na_mux_mem_move_now,
-    .addr_identity = na_mux_addr_identity,
-    .addr_abandon = na_mux_addr_abandon,
-    .mem_release = na_mux_mem_release,
-    .addr_resolve = na_mux_lookup_resolve,
-};
-
-HG_PRIVATE const struct na_plugin *na_mux_table(void)
-{
-    return &na_mux_plugin;
-}
-
-HG_PRIVATE bool na_mux_is(const struct na_class *na_class)
-{
-    return na_class_ops(na_class)->put == na_mux_mem_move;
-}
-
-HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
-{
-    return na_mux_is(addr->na_class) ? na_mux_addr_of(addr)->inner : addr;
 }
 
 /* ==== gen/na/class.c ==== */
@@ -18583,8 +17527,7 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 /* #include "emul/emul.h" */
 /* #include "na/live.h" */
 /* #include "na/msg.h" */
-/* #include "na/mux.h" */
-/* #include "na/mux_wire.h" */
+/* #include "mux/mux.h" */
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
@@ -18620,6 +17563,7 @@ HG_PRIVATE struct na_counter *na_class_counter(
 {
     unsigned i;
 
+    core = core->head;
     for (i = 0; i < NA_CORE_COUNTERS; i++) {
         const char *none = NULL;
         const char *there =
@@ -18847,9 +17791,11 @@ static void na_class_free(struct na_class_core *core)
     hg_mem_free(core);
 }
 
-/* Release everything but the transport, which is closed. */
+/* Release everything but the transports, which are closed. */
 static void na_class_delete(struct na_class_core *core)
 {
+    if (core->next != NULL)
+        na_class_delete(core->next); /* at most NA_CORE_PARTS deep */
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
     na_msg_inbox_drop(core);
@@ -18859,9 +17805,11 @@ static void na_class_delete(struct na_class_core *core)
     na_class_free(core);
 }
 
-/* A class of `plugin` with everything but the transport. */
+/* A class of `plugin` with everything but the transport; `head`: the first part
+ * of the class that it is to be a part of, or NULL. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
-    const char *protocol, na_bool_t listen, const struct na_init_info *info)
+    const char *protocol, na_bool_t listen, const struct na_init_info *info,
+    struct na_class_core *head)
 {
     struct na_class_core *core = (struct na_class_core *) na_core_alloc(
         offsetof(struct na_class_core, pub), sizeof(struct na_class),
@@ -18877,7 +17825,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
-    core->lock = &core->own_lock;
+    core->head = head != NULL ? head : core;
+    core->lock = head != NULL ? head->lock : &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -18893,7 +17842,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         pthread_mutex_destroy(&core->list_lock);
         goto free_core;
     }
-    emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
+    emulate = core->info.force_rma_emulation != NA_FALSE;
     if (emulate || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && emulate) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
@@ -18979,48 +17928,73 @@ static void na_class_stop_thread(struct na_class_core *core)
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
-/* Close the transport and release what the application leaked. */
-static void na_class_close(struct na_class_core *core)
+/* Close the transports, the last one first: a name of sm that follows from
+ * another address goes before that. */
+static void na_class_close_parts(struct na_class_core *core)
+{
+    if (core->next != NULL)
+        na_class_close_parts(core->next); /* at most NA_CORE_PARTS deep */
+    core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
+    if (core->emul != NULL)
+        na_emul_destroy(core->emul); /* it holds references of addresses */
+    core->emul = NULL;
+}
+
+/* Close a class and release it, with what the application leaked. */
+static void na_class_end(struct na_class_core *core)
 {
     char first[NA_MAX_ADDR_LEN] = "none";
-    unsigned addrs;
+    struct na_class_core *part;
+    unsigned addrs = 0;
     unsigned mems;
 
     na_class_stop_thread(core);
     (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
-    core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
-    if (core->emul != NULL) {
-        na_emul_destroy(core->emul); /* it holds references of addresses */
-        core->emul = NULL;
-    }
+    na_class_close_parts(core);
     na_msg_inbox_drop(core);
-    na_addr_unref(core->pub.self_addr);
-    addrs = na_addr_release_all(&core->pub);
+    for (part = core; part != NULL; part = part->next) {
+        na_addr_unref(part->pub.self_addr);
+        addrs += na_addr_release_all(&part->pub);
+    }
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
             "released what was not freed: addresses %u, memory handles %u "
             "(first address: %s)",
             addrs, mems, first);
+    na_class_delete(core);
 }
 
-/* Open the transport; NULL, logged. */
-static struct na_class_core *na_class_open(const struct na_plugin *plugin,
-    const struct na_uri *uri, const char *info_string, na_bool_t listen,
-    const struct na_init_info *info)
+/* ---- Several transports ---- */
+
+/* Open one transport, `head` being the class of the first one, or NULL. NULL,
+ * logged. */
+static struct na_class_core *na_class_open(const char *info_string,
+    na_bool_t listen, const struct na_init_info *info,
+    struct na_class_core *head)
 {
-    struct na_class_core *core =
-        na_class_new(plugin, uri->protocol, listen, info);
-    unsigned told = hg_log_begun(HG_LOG_LEVEL_ERROR);
+    const struct na_plugin *plugin;
+    struct na_class_core *core;
+    struct na_uri uri;
+    unsigned told;
     na_return_t ret;
 
+    if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
+        return NULL;
+    plugin = na_plugins_find(&uri);
+    if (plugin == NULL)
+        return NULL;
+    core = na_class_new(plugin, uri.protocol, listen, info, head);
     if (core == NULL)
         return NULL;
-    if (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
+    told = hg_log_begun(HG_LOG_LEVEL_ERROR);
+    if (strcmp(uri.plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
         memcpy(core->prefix, "na+", sizeof(core->prefix));
-    ret = core->ops.open(&core->pub, uri->rest);
-    if (ret == NA_SUCCESS)
+    ret = core->ops.open(&core->pub, uri.rest);
+    if (ret == NA_SUCCESS) {
+        assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
+    }
     if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
         told) /* as it should have said itself */
         hg_log_error(
@@ -19029,37 +18003,141 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
     return NULL;
 }
 
+/* Open one transport of a list, behind those that are open. */
+static na_return_t na_class_add(struct na_class_core **head_p,
+    const char *string, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core **end_p = head_p;
+    struct na_class_core *part = na_class_open(string, listen, info, *head_p);
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    char other[NA_MUX_WIRE_TAG_MAX];
+    unsigned count = 1;
+    bool twice = false;
+
+    if (part == NULL)
+        return NA_NODEV;
+    na_mux_wire_tag(&part->pub, tag);
+    for (; *end_p != NULL; end_p = &(*end_p)->next) {
+        na_mux_wire_tag(&(*end_p)->pub, other);
+        twice = twice || strcmp(tag, other) == 0;
+        count++;
+    }
+    *end_p = part;
+    if (twice)
+        hg_log_error("cls", "%s stands twice in the list", tag);
+    if (count > NA_CORE_PARTS)
+        hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
+    return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
+}
+
+/* Count what a part of several carries. */
+static na_return_t na_class_count_part(
+    struct na_class_core *head, struct na_class_core *part)
+{
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    char sent[sizeof(tag) + 16];
+    char moved[sizeof(tag) + 16];
+    const char *sent_name = sent;
+    const char *moved_name = moved;
+
+    na_mux_wire_tag(&part->pub, tag);
+    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", tag);
+    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", tag);
+    if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
+        na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
+        return NA_NOMEM;
+    part->sent = na_class_counter(head, sent_name);
+    part->moved = na_class_counter(head, moved_name);
+    return NA_SUCCESS;
+}
+
+/* The class can do what all its parts can do. Its address is the list of
+ * theirs, but without that of sm where it follows from the first. */
+static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
+{
+    char name[NA_CORE_PARTS * NA_MAX_ADDR_LEN];
+    struct na_class_core *part;
+    size_t size = 0;
+
+    for (part = head; part != NULL; part = part->next) {
+        struct na_class *pub = &part->pub;
+
+        if (pub->max_unexpected_size < head->pub.max_unexpected_size)
+            head->pub.max_unexpected_size = pub->max_unexpected_size;
+        if (pub->max_expected_size < head->pub.max_expected_size)
+            head->pub.max_expected_size = pub->max_expected_size;
+        if (pub->max_tag < head->pub.max_tag)
+            head->pub.max_tag = pub->max_tag;
+        if (part->ops.max_segments != 0 &&
+            (head->ops.max_segments == 0 ||
+                part->ops.max_segments < head->ops.max_segments))
+            head->ops.max_segments = part->ops.max_segments;
+        if (part->ops.op_size > head->ops.op_size)
+            head->ops.op_size = part->ops.op_size;
+        if (na_class_count_part(head, part) != NA_SUCCESS)
+            return NA_NOMEM;
+        if (part->next != NULL || !auto_sm)
+            size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
+                size > 0 ? ";" : "", na_addr_core_of(pub->self_addr)->name);
+    }
+    if (head->ops.op_size < sizeof(struct na_op))
+        head->ops.op_size = sizeof(struct na_op);
+    if (size < NA_MAX_ADDR_LEN)
+        return na_addr_set_label(head->pub.self_addr, name);
+    hg_log_error("cls", "the addresses are too long for one string");
+    return NA_MSGSIZE;
+}
+
+/* Open a list of transports. An sm:// without a name comes last: its name
+ * follows from the first address. NULL, logged. */
+static struct na_class_core *na_class_open_list(
+    const char *list, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core *head = NULL;
+    char string[NA_MAX_ADDR_LEN];
+    na_return_t ret = NA_SUCCESS;
+    bool auto_sm = false;
+
+    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
+        if (na_mux_is_auto_sm(string))
+            auto_sm = true;
+        else
+            ret = na_class_add(&head, string, listen, info);
+    }
+    auto_sm = auto_sm && head != NULL;
+    if (ret == NA_SUCCESS && auto_sm) {
+        na_mux_auto_sm(listen ? head->pub.self_addr->name : NULL, string);
+        ret = na_class_add(&head, string, listen, info);
+    }
+    if (ret == NA_SUCCESS)
+        ret = na_class_join(head, auto_sm);
+    if (ret == NA_SUCCESS)
+        return head;
+    if (head != NULL)
+        na_class_end(head);
+    return NULL;
+}
+
 NA_EXPORT na_class_t *NA_Initialize_opt(
     const char *info_string, na_bool_t listen, const struct na_init_info *info)
 {
     struct na_class_core *core;
-    const struct na_plugin *plugin;
     struct na_uri uri;
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    if (na_mux_wire_is_list(info_string)) {
-        uri.rest = info_string;
-        uri.plugin[0] = '\0'; /* each part has its own */
-        plugin = na_mux_table();
-    } else {
-        plugin = na_plugins_find(&uri);
-    }
-    if (plugin == NULL)
-        return NULL;
-    core = na_class_open(plugin, &uri, info_string, listen, info);
+    core = na_mux_wire_is_list(info_string)
+        ? na_class_open_list(info_string, listen, info)
+        : na_class_open(info_string, listen, info, NULL);
     if (core == NULL)
         return NULL;
-    assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
-    if (na_class_start_thread(core) != NA_SUCCESS ||
-        na_live_add(NA_LIVE_NA_CLASS, &core->pub) != NA_SUCCESS) {
-        na_class_close(core);
-        na_class_delete(core);
-        return NULL;
-    }
-    return &core->pub;
+    if (na_class_start_thread(core) == NA_SUCCESS &&
+        na_live_add(NA_LIVE_NA_CLASS, &core->pub) == NA_SUCCESS)
+        return &core->pub;
+    na_class_end(core);
+    return NULL;
 }
 
 NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
@@ -19091,8 +18169,7 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 
     if (ret != NA_SUCCESS)
         return na_class_refuse_end(na_class, ret);
-    na_class_close(na_class_core_of(na_class));
-    na_class_delete(na_class_core_of(na_class));
+    na_class_end(na_class_core_of(na_class));
     return NA_SUCCESS;
 }
 
@@ -19119,11 +18196,16 @@ NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
+    const struct na_class_core *part;
+
     if (na_live_check(na_class, "NA_Get_ordering") != NA_SUCCESS)
         return 0;
     /* Emulated transfers take turns, so they may overtake each other. */
-    return na_class_emul(na_class) == NULL &&
-        (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
+    for (part = na_class_core_of(na_class); part != NULL; part = part->next) {
+        if (part->emul != NULL || (part->ops.caps & NA_CAP_ORDERED) == 0)
+            return 0;
+    }
+    return 1;
 }
 
 /* ==== gen/proc/proc.h ==== */
@@ -21543,18 +20625,21 @@ static bool hg_share_is_used(struct na_class_core *core)
 
 HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
     struct na_link *link;
-    unsigned i;
 
-    if (hg_share_is_used(core))
+    if (hg_share_is_used(part))
         return;
-    hg_lock(&core->list_lock);
-    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
-        for (i = 0; i < NA_CORE_USES; i++)
-            HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i] = 0;
+    for (; part != NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs; link = link->next) {
+            struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+            memset(addr->used, 0, sizeof(addr->used));
+        }
+        hg_unlock(&part->list_lock);
     }
-    hg_unlock(&core->list_lock);
 }
 
 /* ==== gen/bulk/bulk.h ==== */
@@ -21778,10 +20863,10 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
+/* #include "emul/emul.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/lookup.h" */
-/* #include "na/mux.h" */
 /* #include "na/rma.h" */
 /* #include "proc/proc.h" */
 
@@ -21863,7 +20948,8 @@ static void hg_bulk_drop(struct hg_bulk *bulk)
     size_t i;
 
     for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
-        (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
+        (void) NA_Mem_handle_free(
+            na_class_head(bulk->mems[i]->na_class), bulk->mems[i]);
     bulk->mem_count = 0;
     if (bulk->addr != NULL)
         na_addr_unref(bulk->addr);
@@ -22205,7 +21291,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
             layer->lock, &layer->released, HG_CLOCK_NEVER);
     hg_leave(layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
-        na_mux_end_local(bulk->mems[i]);
+        na_emul_end_local(bulk->mems[i]);
         if (published)
             (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
     }
@@ -22666,10 +21752,9 @@ static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
-        peer->na_class != bulk->layer->na_class)
+        na_addr_class(peer) != bulk->layer->na_class)
         return;
-    if (bulk->owner == NULL ||
-        (peer->name != NULL && strcmp(bulk->owner, peer->name) == 0))
+    if (bulk->owner == NULL || na_addr_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
 }
 
@@ -23208,7 +22293,7 @@ static hg_return_t hg_transfer_find_owner(
             "else can reach the memory");
         return HG_HOSTUNREACH;
     }
-    if (addr->na_class != origin->layer->na_class) {
+    if (na_addr_class(addr) != origin->layer->na_class) {
         hg_log_error("bulk",
             "the handle does not have its owner's address on the bulk class");
         return HG_PROTOCOL_ERROR;
@@ -25331,7 +24416,7 @@ static inline void hg_room_give(struct hg_handle *handle)
         na_addr_core_of(handle->addr)->asked -= handle->weight;
     context->asked -= handle->weight;
     handle->weight = 0;
-    hg_room_news(handle->addr->na_class);
+    hg_room_news(na_addr_class(handle->addr));
 }
 
 /* The peer has room for the call, or not, which is in flight still. The lock is
@@ -25496,7 +24581,7 @@ HG_PRIVATE bool hg_room_is_silent(
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(na_addr_class(addr));
 
     hg_enter(core->lock);
     if (hg_room_of(addr)->room == 0)
@@ -26146,7 +25231,6 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "base/wire.h" */
 /* #include "na/context.h" */
 /* #include "emul/emul.h" */
-/* #include "na/mux.h" */
 /* #include "na/rma.h" */
 
 #define HG_OVERFLOW_FIXED 28
@@ -26177,7 +25261,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
+    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_enter(context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -26217,7 +25301,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
     uint64_t held_id, struct hg_handle_message *message)
 {
-    struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
+    struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
     size_t args_end = HG_HEADER_MIN + args->size;
     bool checksum = !handle->context->hg_class->options.no_checksum;
@@ -26235,8 +25319,9 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         ret = hg_overflow_take_share(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = NA_Mem_handle_create(na_class, buf->data + HG_HEADER_MIN, args->size,
-        NA_MEM_READ_ONLY, &large->mem);
+    /* Only for the transport of this peer: nobody else fetches it. */
+    ret = na_rma_create(handle->addr->na_class, buf->data + HG_HEADER_MIN,
+        args->size, NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
     ret = NA_Mem_register(na_class, large->mem);
@@ -26280,7 +25365,7 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
 {
     if (*mem_p != NULL)
-        (void) NA_Mem_handle_free((*mem_p)->na_class, *mem_p);
+        (void) NA_Mem_handle_free(na_class_head((*mem_p)->na_class), *mem_p);
     *mem_p = NULL;
 }
 
@@ -26292,7 +25377,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_emul_withdraw(large->mem, buf->data, na_mux_inner(handle->addr)))
+        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);
@@ -32536,7 +31621,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 static inline bool hg_request_may_call(
     const struct hg_context *context, const struct na_addr *addr)
 {
-    return addr != NULL && addr->na_class == context->hg_class->na_class;
+    return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
 static hg_return_t hg_request_start(struct hg_context *context,
@@ -33502,7 +32587,7 @@ static hg_return_t hg_bulk_call_check(struct hg_context *context,
                        "for it";
     else if (!bind && args->addr == NULL)
         wrong = "the address is NULL";
-    else if (!bind && args->addr->na_class != context->hg_class->na_class)
+    else if (!bind && na_addr_class(args->addr) != context->hg_class->na_class)
         wrong = "context, handles and address are of different classes";
     return wrong != NULL ? hg_log_misuse("bulk", function, wrong) : HG_SUCCESS;
 }
@@ -34243,7 +33328,7 @@ static hg_return_t hg_room_wait_in(
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
     hg_return_t ret = HG_SUCCESS;
 
-    assert(context->hg_class->na_class == addr->na_class);
+    assert(context->hg_class->na_class == na_addr_class(addr));
     atomic_init(&wait->told, false);
     hg_room_wait_look(wait);
     for (;;) {
@@ -34274,10 +33359,10 @@ static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
 
     wait.waiter.wake = hg_room_wait_wake;
     for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        if (!hg_room_join(addr->na_class, number, layer, &wait.waiter))
+        if (!hg_room_join(na_addr_class(addr), number, layer, &wait.waiter))
             continue;
         ret = hg_room_wait_in(&wait, addr, deadline);
-        hg_room_part(addr->na_class, &wait.waiter);
+        hg_room_part(na_addr_class(addr), &wait.waiter);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -34295,7 +33380,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     if (addr == NULL)
         ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
     else
-        ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
+        ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
         ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
     if (layer != NULL)

@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "emul/emul.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/lookup.h"
-#include "na/mux.h"
 #include "na/rma.h"
 #include "proc/proc.h"
 
@@ -92,7 +92,8 @@ static void hg_bulk_drop(struct hg_bulk *bulk)
     size_t i;
 
     for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
-        (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
+        (void) NA_Mem_handle_free(
+            na_class_head(bulk->mems[i]->na_class), bulk->mems[i]);
     bulk->mem_count = 0;
     if (bulk->addr != NULL)
         na_addr_unref(bulk->addr);
@@ -434,7 +435,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
             layer->lock, &layer->released, HG_CLOCK_NEVER);
     hg_leave(layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
-        na_mux_end_local(bulk->mems[i]);
+        na_emul_end_local(bulk->mems[i]);
         if (published)
             (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
     }
@@ -895,10 +896,9 @@ static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
-        peer->na_class != bulk->layer->na_class)
+        na_addr_class(peer) != bulk->layer->na_class)
         return;
-    if (bulk->owner == NULL ||
-        (peer->name != NULL && strcmp(bulk->owner, peer->name) == 0))
+    if (bulk->owner == NULL || na_addr_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
 }
 

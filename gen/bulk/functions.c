@@ -589,7 +589,7 @@ static hg_return_t hg_bulk_call_check(struct hg_context *context,
                        "for it";
     else if (!bind && args->addr == NULL)
         wrong = "the address is NULL";
-    else if (!bind && args->addr->na_class != context->hg_class->na_class)
+    else if (!bind && na_addr_class(args->addr) != context->hg_class->na_class)
         wrong = "context, handles and address are of different classes";
     return wrong != NULL ? hg_log_misuse("bulk", function, wrong) : HG_SUCCESS;
 }

@@ -358,7 +358,7 @@ static hg_return_t hg_transfer_find_owner(
             "else can reach the memory");
         return HG_HOSTUNREACH;
     }
-    if (addr->na_class != origin->layer->na_class) {
+    if (na_addr_class(addr) != origin->layer->na_class) {
         hg_log_error("bulk",
             "the handle does not have its owner's address on the bulk class");
         return HG_PROTOCOL_ERROR;

@@ -144,7 +144,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 {
     struct na_emul *emul = na_class_emul(na_class);
 
-    if (emul == NULL || na_class_ops(na_class)->put != na_emul_put)
+    if (emul == NULL || na_class_core_of(na_class)->next != NULL ||
+        na_class_ops(na_class)->put != na_emul_put)
         return on ? NA_OPNOTSUPPORT : NA_SUCCESS;
     hg_enter(na_emul_lock(emul));
     emul->sums = on;
@@ -444,6 +445,8 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
     const struct na_plugin *ops = na_class_ops(mem->na_class);
     struct na_emul *emul = na_class_emul(mem->na_class);
 
+    if (na_mem_core_of(mem)->next != NULL) /* at most NA_CORE_PARTS deep */
+        na_emul_end_local(&na_mem_core_of(mem)->next->pub);
     if (atomic_load(&na_mem_core_of(mem)->users) == 0)
         return;
     if (ops->mem_end_local != NULL &&

@@ -9,7 +9,6 @@
 #include "base/wire.h"
 #include "na/context.h"
 #include "emul/emul.h"
-#include "na/mux.h"
 #include "na/rma.h"
 
 #define HG_OVERFLOW_FIXED 28
@@ -40,7 +39,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
+    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_enter(context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -80,7 +79,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
     uint64_t held_id, struct hg_handle_message *message)
 {
-    struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
+    struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
     size_t args_end = HG_HEADER_MIN + args->size;
     bool checksum = !handle->context->hg_class->options.no_checksum;
@@ -98,8 +97,9 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         ret = hg_overflow_take_share(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = NA_Mem_handle_create(na_class, buf->data + HG_HEADER_MIN, args->size,
-        NA_MEM_READ_ONLY, &large->mem);
+    /* Only for the transport of this peer: nobody else fetches it. */
+    ret = na_rma_create(handle->addr->na_class, buf->data + HG_HEADER_MIN,
+        args->size, NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
     ret = NA_Mem_register(na_class, large->mem);
@@ -143,7 +143,7 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
 {
     if (*mem_p != NULL)
-        (void) NA_Mem_handle_free((*mem_p)->na_class, *mem_p);
+        (void) NA_Mem_handle_free(na_class_head((*mem_p)->na_class), *mem_p);
     *mem_p = NULL;
 }
 
@@ -155,7 +155,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_emul_withdraw(large->mem, buf->data, na_mux_inner(handle->addr)))
+        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);

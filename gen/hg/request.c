@@ -47,7 +47,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 static inline bool hg_request_may_call(
     const struct hg_context *context, const struct na_addr *addr)
 {
-    return addr != NULL && addr->na_class == context->hg_class->na_class;
+    return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
 static hg_return_t hg_request_start(struct hg_context *context,

@@ -115,7 +115,7 @@ HG_PRIVATE bool hg_room_is_silent(
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(na_addr_class(addr));
 
     hg_enter(core->lock);
     if (hg_room_of(addr)->room == 0)

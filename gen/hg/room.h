@@ -70,7 +70,7 @@ static inline void hg_room_give(struct hg_handle *handle)
         na_addr_core_of(handle->addr)->asked -= handle->weight;
     context->asked -= handle->weight;
     handle->weight = 0;
-    hg_room_news(handle->addr->na_class);
+    hg_room_news(na_addr_class(handle->addr));
 }
 
 /* The peer has room for the call, or not, which is in flight still. The lock is

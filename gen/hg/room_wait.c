@@ -96,7 +96,7 @@ static hg_return_t hg_room_wait_in(
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
     hg_return_t ret = HG_SUCCESS;
 
-    assert(context->hg_class->na_class == addr->na_class);
+    assert(context->hg_class->na_class == na_addr_class(addr));
     atomic_init(&wait->told, false);
     hg_room_wait_look(wait);
     for (;;) {
@@ -127,10 +127,10 @@ static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
 
     wait.waiter.wake = hg_room_wait_wake;
     for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        if (!hg_room_join(addr->na_class, number, layer, &wait.waiter))
+        if (!hg_room_join(na_addr_class(addr), number, layer, &wait.waiter))
             continue;
         ret = hg_room_wait_in(&wait, addr, deadline);
-        hg_room_part(addr->na_class, &wait.waiter);
+        hg_room_part(na_addr_class(addr), &wait.waiter);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -148,7 +148,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     if (addr == NULL)
         ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
     else
-        ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
+        ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
         ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
     if (layer != NULL)

@@ -95,16 +95,19 @@ static bool hg_share_is_used(struct na_class_core *core)
 
 HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
     struct na_link *link;
-    unsigned i;
 
-    if (hg_share_is_used(core))
+    if (hg_share_is_used(part))
         return;
-    hg_lock(&core->list_lock);
-    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
-        for (i = 0; i < NA_CORE_USES; i++)
-            HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i] = 0;
+    for (; part != NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs; link = link->next) {
+            struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+            memset(addr->used, 0, sizeof(addr->used));
+        }
+        hg_unlock(&part->list_lock);
     }
-    hg_unlock(&core->list_lock);
 }

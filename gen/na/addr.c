@@ -78,6 +78,67 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     return NA_SUCCESS;
 }
 
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_addr_core *addr_core = na_addr_core_of(addr);
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&core->list_lock);
+    if (addr_core->label == NULL &&
+        (addr_core->name == NULL || strcmp(addr_core->name, label) != 0)) {
+        addr_core->label = hg_mem_strdup(label);
+        ret = addr_core->label != NULL ? NA_SUCCESS : NA_NOMEM;
+    }
+    hg_unlock(&core->list_lock);
+    if (ret != NA_SUCCESS)
+        hg_log_error("addr", "no memory for the name %s", label);
+    return ret;
+}
+
+/* What users call an address, or NULL; the list_lock is held. */
+static const char *na_addr_spoken(const struct na_addr_core *addr)
+{
+    return addr->label != NULL ? addr->label : addr->name;
+}
+
+HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    const char *spoken;
+    bool same;
+
+    hg_lock(&core->list_lock);
+    spoken = na_addr_spoken(na_addr_core_of(addr));
+    same = spoken != NULL && strcmp(spoken, name) == 0;
+    hg_unlock(&core->list_lock);
+    return same;
+}
+
+HG_PRIVATE struct na_addr *na_addr_labelled(
+    struct na_class *na_class, const char *label)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_addr *found = NULL;
+    struct na_link *link;
+
+    for (; part != NULL && found == NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs && found == NULL;
+             link = link->next) {
+            struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+            if (addr->label != NULL && strcmp(addr->label, label) == 0 &&
+                !na_addr_is_dead(&addr->pub) && na_addr_try_ref(&addr->pub))
+                found = &addr->pub;
+        }
+        hg_unlock(&part->list_lock);
+    }
+    return found;
+}
+
 HG_PRIVATE void na_addr_ref(struct na_addr *addr)
 {
     uint32_t before = atomic_fetch_add_explicit(
@@ -112,6 +173,7 @@ static void na_addr_destroy(struct na_addr *addr)
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
     hg_mem_free(addr_core->emul_peer);
+    hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }
 
@@ -151,15 +213,17 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
-/* The name of an address; a peer that told none is known by its number. */
-static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
+    const char *spoken;
     int n;
 
     hg_lock(&core->list_lock);
-    if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
+    spoken = na_addr_spoken(na_addr_core_of(addr));
+    if (spoken != NULL)
+        n = snprintf(buf, size, "%s", spoken);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);
@@ -190,6 +254,8 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
 HG_PRIVATE na_bool_t na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
+    if (addr1->na_class != addr2->na_class)
+        return addr1->self && addr2->self ? NA_TRUE : NA_FALSE;
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
 }
 
@@ -221,7 +287,7 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (addr != NULL && addr->na_class == na_class)
+    if (addr != NULL && na_addr_class(addr) == na_class)
         return NA_SUCCESS;
     return hg_log_misuse("addr", function,
         addr == NULL ? "the address is NULL"
@@ -231,20 +297,22 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
 HG_PRIVATE unsigned na_addr_count_given(
     struct na_class *na_class, char *first, size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
     const struct na_link *link;
     unsigned count = 0;
 
-    hg_lock(&core->list_lock);
-    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
-        const struct na_addr_core *addr =
-            HG_CONTAINER_OF(link, struct na_addr_core, link);
+    for (; part != NULL; part = part->next) {
+        hg_lock(&part->list_lock);
+        for (link = part->addrs.next; link != &part->addrs; link = link->next) {
+            const struct na_addr_core *addr =
+                HG_CONTAINER_OF(link, struct na_addr_core, link);
 
-        if (atomic_load(&addr->given) > 0 && count++ == 0)
-            (void) snprintf(first, size, "%s",
-                addr->pub.name != NULL ? addr->pub.name : "a peer");
+            if (atomic_load(&addr->given) > 0 && count++ == 0)
+                (void) snprintf(first, size, "%s",
+                    addr->pub.name != NULL ? addr->pub.name : "a peer");
+        }
+        hg_unlock(&part->list_lock);
     }
-    hg_unlock(&core->list_lock);
     return count;
 }
 

@@ -21,6 +21,18 @@
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self);
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
+/* What users see from now on instead of the name, unless that is the same or
+ * they see something else already. Copied. NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label);
+
+/* Whether users see that as its name. */
+HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
+
+/* The living address with that label, with a reference, or NULL. */
+HG_PRIVATE struct na_addr *na_addr_labelled(
+    struct na_class *na_class, const char *label);
+
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
@@ -36,6 +48,11 @@ static inline int na_addr_name_level(na_bool_t from_peer)
 {
     return from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
 }
+
+/* Write the name of an address, as far as there is room; its length. A peer
+ * that told none is known by its number. */
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size);
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */

@@ -22,8 +22,7 @@
 #include "emul/emul.h"
 #include "na/live.h"
 #include "na/msg.h"
-#include "na/mux.h"
-#include "na/mux_wire.h"
+#include "mux/mux.h"
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
@@ -59,6 +58,7 @@ HG_PRIVATE struct na_counter *na_class_counter(
 {
     unsigned i;
 
+    core = core->head;
     for (i = 0; i < NA_CORE_COUNTERS; i++) {
         const char *none = NULL;
         const char *there =
@@ -286,9 +286,11 @@ static void na_class_free(struct na_class_core *core)
     hg_mem_free(core);
 }
 
-/* Release everything but the transport, which is closed. */
+/* Release everything but the transports, which are closed. */
 static void na_class_delete(struct na_class_core *core)
 {
+    if (core->next != NULL)
+        na_class_delete(core->next); /* at most NA_CORE_PARTS deep */
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
     na_msg_inbox_drop(core);
@@ -298,9 +300,11 @@ static void na_class_delete(struct na_class_core *core)
     na_class_free(core);
 }
 
-/* A class of `plugin` with everything but the transport. */
+/* A class of `plugin` with everything but the transport; `head`: the first part
+ * of the class that it is to be a part of, or NULL. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
-    const char *protocol, na_bool_t listen, const struct na_init_info *info)
+    const char *protocol, na_bool_t listen, const struct na_init_info *info,
+    struct na_class_core *head)
 {
     struct na_class_core *core = (struct na_class_core *) na_core_alloc(
         offsetof(struct na_class_core, pub), sizeof(struct na_class),
@@ -316,7 +320,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
-    core->lock = &core->own_lock;
+    core->head = head != NULL ? head : core;
+    core->lock = head != NULL ? head->lock : &core->own_lock;
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -332,7 +337,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         pthread_mutex_destroy(&core->list_lock);
         goto free_core;
     }
-    emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
+    emulate = core->info.force_rma_emulation != NA_FALSE;
     if (emulate || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && emulate) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
@@ -418,48 +423,73 @@ static void na_class_stop_thread(struct na_class_core *core)
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
-/* Close the transport and release what the application leaked. */
-static void na_class_close(struct na_class_core *core)
+/* Close the transports, the last one first: a name of sm that follows from
+ * another address goes before that. */
+static void na_class_close_parts(struct na_class_core *core)
+{
+    if (core->next != NULL)
+        na_class_close_parts(core->next); /* at most NA_CORE_PARTS deep */
+    core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
+    if (core->emul != NULL)
+        na_emul_destroy(core->emul); /* it holds references of addresses */
+    core->emul = NULL;
+}
+
+/* Close a class and release it, with what the application leaked. */
+static void na_class_end(struct na_class_core *core)
 {
     char first[NA_MAX_ADDR_LEN] = "none";
-    unsigned addrs;
+    struct na_class_core *part;
+    unsigned addrs = 0;
     unsigned mems;
 
     na_class_stop_thread(core);
     (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
-    core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
-    if (core->emul != NULL) {
-        na_emul_destroy(core->emul); /* it holds references of addresses */
-        core->emul = NULL;
-    }
+    na_class_close_parts(core);
     na_msg_inbox_drop(core);
-    na_addr_unref(core->pub.self_addr);
-    addrs = na_addr_release_all(&core->pub);
+    for (part = core; part != NULL; part = part->next) {
+        na_addr_unref(part->pub.self_addr);
+        addrs += na_addr_release_all(&part->pub);
+    }
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
             "released what was not freed: addresses %u, memory handles %u "
             "(first address: %s)",
             addrs, mems, first);
+    na_class_delete(core);
 }
 
-/* Open the transport; NULL, logged. */
-static struct na_class_core *na_class_open(const struct na_plugin *plugin,
-    const struct na_uri *uri, const char *info_string, na_bool_t listen,
-    const struct na_init_info *info)
+/* ---- Several transports ---- */
+
+/* Open one transport, `head` being the class of the first one, or NULL. NULL,
+ * logged. */
+static struct na_class_core *na_class_open(const char *info_string,
+    na_bool_t listen, const struct na_init_info *info,
+    struct na_class_core *head)
 {
-    struct na_class_core *core =
-        na_class_new(plugin, uri->protocol, listen, info);
-    unsigned told = hg_log_begun(HG_LOG_LEVEL_ERROR);
+    const struct na_plugin *plugin;
+    struct na_class_core *core;
+    struct na_uri uri;
+    unsigned told;
     na_return_t ret;
 
+    if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
+        return NULL;
+    plugin = na_plugins_find(&uri);
+    if (plugin == NULL)
+        return NULL;
+    core = na_class_new(plugin, uri.protocol, listen, info, head);
     if (core == NULL)
         return NULL;
-    if (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
+    told = hg_log_begun(HG_LOG_LEVEL_ERROR);
+    if (strcmp(uri.plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
         memcpy(core->prefix, "na+", sizeof(core->prefix));
-    ret = core->ops.open(&core->pub, uri->rest);
-    if (ret == NA_SUCCESS)
+    ret = core->ops.open(&core->pub, uri.rest);
+    if (ret == NA_SUCCESS) {
+        assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
+    }
     if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
         told) /* as it should have said itself */
         hg_log_error(
@@ -468,37 +498,141 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
     return NULL;
 }
 
+/* Open one transport of a list, behind those that are open. */
+static na_return_t na_class_add(struct na_class_core **head_p,
+    const char *string, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core **end_p = head_p;
+    struct na_class_core *part = na_class_open(string, listen, info, *head_p);
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    char other[NA_MUX_WIRE_TAG_MAX];
+    unsigned count = 1;
+    bool twice = false;
+
+    if (part == NULL)
+        return NA_NODEV;
+    na_mux_wire_tag(&part->pub, tag);
+    for (; *end_p != NULL; end_p = &(*end_p)->next) {
+        na_mux_wire_tag(&(*end_p)->pub, other);
+        twice = twice || strcmp(tag, other) == 0;
+        count++;
+    }
+    *end_p = part;
+    if (twice)
+        hg_log_error("cls", "%s stands twice in the list", tag);
+    if (count > NA_CORE_PARTS)
+        hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
+    return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
+}
+
+/* Count what a part of several carries. */
+static na_return_t na_class_count_part(
+    struct na_class_core *head, struct na_class_core *part)
+{
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    char sent[sizeof(tag) + 16];
+    char moved[sizeof(tag) + 16];
+    const char *sent_name = sent;
+    const char *moved_name = moved;
+
+    na_mux_wire_tag(&part->pub, tag);
+    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", tag);
+    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", tag);
+    if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
+        na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
+        return NA_NOMEM;
+    part->sent = na_class_counter(head, sent_name);
+    part->moved = na_class_counter(head, moved_name);
+    return NA_SUCCESS;
+}
+
+/* The class can do what all its parts can do. Its address is the list of
+ * theirs, but without that of sm where it follows from the first. */
+static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
+{
+    char name[NA_CORE_PARTS * NA_MAX_ADDR_LEN];
+    struct na_class_core *part;
+    size_t size = 0;
+
+    for (part = head; part != NULL; part = part->next) {
+        struct na_class *pub = &part->pub;
+
+        if (pub->max_unexpected_size < head->pub.max_unexpected_size)
+            head->pub.max_unexpected_size = pub->max_unexpected_size;
+        if (pub->max_expected_size < head->pub.max_expected_size)
+            head->pub.max_expected_size = pub->max_expected_size;
+        if (pub->max_tag < head->pub.max_tag)
+            head->pub.max_tag = pub->max_tag;
+        if (part->ops.max_segments != 0 &&
+            (head->ops.max_segments == 0 ||
+                part->ops.max_segments < head->ops.max_segments))
+            head->ops.max_segments = part->ops.max_segments;
+        if (part->ops.op_size > head->ops.op_size)
+            head->ops.op_size = part->ops.op_size;
+        if (na_class_count_part(head, part) != NA_SUCCESS)
+            return NA_NOMEM;
+        if (part->next != NULL || !auto_sm)
+            size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
+                size > 0 ? ";" : "", na_addr_core_of(pub->self_addr)->name);
+    }
+    if (head->ops.op_size < sizeof(struct na_op))
+        head->ops.op_size = sizeof(struct na_op);
+    if (size < NA_MAX_ADDR_LEN)
+        return na_addr_set_label(head->pub.self_addr, name);
+    hg_log_error("cls", "the addresses are too long for one string");
+    return NA_MSGSIZE;
+}
+
+/* Open a list of transports. An sm:// without a name comes last: its name
+ * follows from the first address. NULL, logged. */
+static struct na_class_core *na_class_open_list(
+    const char *list, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core *head = NULL;
+    char string[NA_MAX_ADDR_LEN];
+    na_return_t ret = NA_SUCCESS;
+    bool auto_sm = false;
+
+    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
+        if (na_mux_is_auto_sm(string))
+            auto_sm = true;
+        else
+            ret = na_class_add(&head, string, listen, info);
+    }
+    auto_sm = auto_sm && head != NULL;
+    if (ret == NA_SUCCESS && auto_sm) {
+        na_mux_auto_sm(listen ? head->pub.self_addr->name : NULL, string);
+        ret = na_class_add(&head, string, listen, info);
+    }
+    if (ret == NA_SUCCESS)
+        ret = na_class_join(head, auto_sm);
+    if (ret == NA_SUCCESS)
+        return head;
+    if (head != NULL)
+        na_class_end(head);
+    return NULL;
+}
+
 NA_EXPORT na_class_t *NA_Initialize_opt(
     const char *info_string, na_bool_t listen, const struct na_init_info *info)
 {
     struct na_class_core *core;
-    const struct na_plugin *plugin;
     struct na_uri uri;
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    if (na_mux_wire_is_list(info_string)) {
-        uri.rest = info_string;
-        uri.plugin[0] = '\0'; /* each part has its own */
-        plugin = na_mux_table();
-    } else {
-        plugin = na_plugins_find(&uri);
-    }
-    if (plugin == NULL)
-        return NULL;
-    core = na_class_open(plugin, &uri, info_string, listen, info);
+    core = na_mux_wire_is_list(info_string)
+        ? na_class_open_list(info_string, listen, info)
+        : na_class_open(info_string, listen, info, NULL);
     if (core == NULL)
         return NULL;
-    assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
-    if (na_class_start_thread(core) != NA_SUCCESS ||
-        na_live_add(NA_LIVE_NA_CLASS, &core->pub) != NA_SUCCESS) {
-        na_class_close(core);
-        na_class_delete(core);
-        return NULL;
-    }
-    return &core->pub;
+    if (na_class_start_thread(core) == NA_SUCCESS &&
+        na_live_add(NA_LIVE_NA_CLASS, &core->pub) == NA_SUCCESS)
+        return &core->pub;
+    na_class_end(core);
+    return NULL;
 }
 
 NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
@@ -530,8 +664,7 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 
     if (ret != NA_SUCCESS)
         return na_class_refuse_end(na_class, ret);
-    na_class_close(na_class_core_of(na_class));
-    na_class_delete(na_class_core_of(na_class));
+    na_class_end(na_class_core_of(na_class));
     return NA_SUCCESS;
 }
 
@@ -558,9 +691,14 @@ NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
+    const struct na_class_core *part;
+
     if (na_live_check(na_class, "NA_Get_ordering") != NA_SUCCESS)
         return 0;
     /* Emulated transfers take turns, so they may overtake each other. */
-    return na_class_emul(na_class) == NULL &&
-        (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
+    for (part = na_class_core_of(na_class); part != NULL; part = part->next) {
+        if (part->emul != NULL || (part->ops.caps & NA_CAP_ORDERED) == 0)
+            return 0;
+    }
+    return 1;
 }

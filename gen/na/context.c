@@ -52,26 +52,112 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->list_lock);
 }
 
+/* ---- Parts ---- */
+
+/* Memory for the context of one part, zeroed but for what the transport is to
+ * find. NULL: no memory (logged). */
+static struct na_context_core *na_context_new(
+    struct na_class_core *part, uint8_t id, bool helper)
+{
+    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
+        offsetof(struct na_context_core, pub), sizeof(struct na_context),
+        part->ops.context_size);
+
+    if (context == NULL) {
+        hg_log_error("ctx", "no memory for a context");
+        return NULL;
+    }
+    context->epoll_fd = -1;
+    context->timer_fd = -1;
+    context->parts_fd = NA_POLL_FD_IDLE;
+    context->pub.na_class = &part->pub;
+    context->pub.id = id;
+    context->pub.helper = helper;
+    return context;
+}
+
+/* Tell each transport that its context goes. */
+static void na_context_close_parts(struct na_context_core *context)
+{
+    if (context->parts_fd >= 0)
+        (void) close(context->parts_fd);
+    for (; context != NULL; context = context->next)
+        na_class_ops(context->pub.na_class)->context_destroy(&context->pub);
+}
+
+/* Free the memory of all parts. */
+static void na_context_free(struct na_context_core *context)
+{
+    while (context != NULL) {
+        struct na_context_core *next = context->next;
+
+        hg_mem_free(context);
+        context = next;
+    }
+}
+
+/* Join the descriptors of several parts into one. */
+static void na_context_join_fds(struct na_context_core *context)
+{
+    struct na_context_core *part;
+    int fds[NA_CORE_PARTS];
+    unsigned count = 0;
+
+    for (part = context; part != NULL; part = part->next) {
+        int fd = na_class_ops(part->pub.na_class)->poll_fd(&part->pub);
+
+        if (fd == NA_POLL_FD_NONE) {
+            context->parts_fd = NA_POLL_FD_NONE;
+            return;
+        }
+        if (fd >= 0)
+            fds[count++] = fd;
+    }
+    if (count > 0)
+        context->parts_fd = na_progress_join_fds(fds, count);
+}
+
+/* Open the context for the transport of each part. */
+static na_return_t na_context_open_parts(struct na_context_core *context)
+{
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    na_return_t ret = core->ops.context_create(&context->pub);
+    struct na_context_core **next_p = &context->next;
+    struct na_context_core *part;
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    for (core = core->next; core != NULL; core = core->next) {
+        part = na_context_new(core, context->pub.id, context->pub.helper);
+        ret = part != NULL ? core->ops.context_create(&part->pub) : NA_NOMEM;
+        if (ret != NA_SUCCESS) {
+            hg_mem_free(part);
+            na_context_close_parts(context);
+            return ret;
+        }
+        *next_p = part;
+        next_p = &part->next;
+    }
+    if (context->next != NULL)
+        na_context_join_fds(context);
+    return NA_SUCCESS;
+}
+
+/* ---- Life ---- */
+
 HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     enum na_context_use use, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
-        offsetof(struct na_context_core, pub), sizeof(struct na_context),
-        core->ops.context_size);
+    struct na_context_core *context =
+        na_context_new(core, 0, use == NA_CONTEXT_HELPER);
     na_return_t ret;
 
-    if (context == NULL) {
-        hg_log_error("ctx", "no memory for a context");
+    if (context == NULL)
         return NA_NOMEM;
-    }
     context->own = use != NA_CONTEXT_USER;
-    context->epoll_fd = -1;
-    context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
     context->window = (uint64_t) core->info.spin_us * 1000;
-    context->pub.na_class = na_class;
-    context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
@@ -79,7 +165,7 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     ret = na_context_number(core, context);
     if (ret != NA_SUCCESS)
         goto fini_queue;
-    ret = core->ops.context_create(&context->pub);
+    ret = na_context_open_parts(context);
     if (ret != NA_SUCCESS)
         goto remove_context;
     ret = na_live_add(NA_LIVE_NA_CONTEXT, &context->pub);
@@ -89,14 +175,14 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     return NA_SUCCESS;
 
 destroy_context:
-    core->ops.context_destroy(&context->pub);
+    na_context_close_parts(context);
 remove_context:
     na_context_remove(context);
 fini_queue:
     na_op_table_fini(context);
     na_queue_fini(&context->queue);
 free_context:
-    hg_mem_free(context);
+    na_context_free(context);
     return ret;
 }
 
@@ -130,14 +216,17 @@ static void na_context_discard(struct na_context_core *context)
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
+    struct na_context_core *part;
     uint32_t left;
 
     na_context_enter(context);
     na_context_cancel_all(&context->pub);
     while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, NULL, hg_clock_after_ms(1));
-    if (na_class_emul(context->pub.na_class) != NULL)
-        na_emul_context_gone(&context->pub);
+    for (part = context; part != NULL; part = part->next) {
+        if (na_class_emul(part->pub.na_class) != NULL)
+            na_emul_context_gone(&part->pub);
+    }
     left = na_op_table_pending(context);
     na_context_leave(context);
     if (left > 0 && ms > 0)
@@ -170,12 +259,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     }
     (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
-    if (core->poll_armed) {
-        na_class_ops(context->na_class)->wait_end(context);
-        hg_waker_disarm(&core->queue.waker);
-    }
+    if (core->poll_armed)
+        na_progress_disarm(core);
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
-    na_class_ops(context->na_class)->context_destroy(context);
+    na_context_close_parts(core);
     na_context_remove(core);
     na_context_discard(core);
     if (core->epoll_fd >= 0) {
@@ -186,7 +273,7 @@ HG_PRIVATE na_return_t na_context_destroy(
         return NA_SUCCESS;
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
-    hg_mem_free(core);
+    na_context_free(core);
     return NA_SUCCESS;
 }
 
@@ -222,8 +309,14 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
     default:
-        ret = na_class_ops(context->na_class)
-                  ->cancel(&op->pub, na_op_id_of(&op->pub));
+        if (op->attempt != NA_OP_ID_NULL) {
+            op->canceled = true;
+            (void) na_context_cancel(context, op->attempt); /* it has none */
+            ret = NA_SUCCESS;
+        } else {
+            ret = na_class_ops(op->pub.context->na_class)
+                      ->cancel(&op->pub, na_op_id_of(&op->pub));
+        }
     }
 leave:
     na_context_leave(core);

@@ -16,7 +16,7 @@
 
 enum na_context_use {
     NA_CONTEXT_USER,  /* the application's */
-    NA_CONTEXT_LAYER, /* the RPC engine's, or of a class of several */
+    NA_CONTEXT_LAYER, /* the RPC engine's */
     NA_CONTEXT_HELPER /* a blocking lookup's, or the progress thread's */
 };
 

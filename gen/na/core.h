@@ -11,6 +11,13 @@
  *     +--------------------+-------------------+--------------------------+
  *                          ^ what everybody else has a pointer to
  *
+ * A class of several transports is a chain of classes, its parts: the first
+ * one is the class that everybody else knows, the head. Each part has its own
+ * table of slots, emulation, addresses and self address; contexts, messages
+ * that wait, counters and the lock are the head's. In the same way a context
+ * has one for each part, and a memory handle too. An address belongs to the
+ * part that reaches the peer, and tells which one an operation goes to.
+ *
  * The lock of the class guards all of it, in contexts, operations, addresses
  * and handles, but what is atomic. It is held around the transport's slots that
  * send, poll and wait, and free around callbacks, handlers and procs of the
@@ -28,13 +35,13 @@
 
 struct na_emul;
 struct na_emul_peer;
-struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
-#define NA_CORE_STRINGS 6
-#define NA_CORE_USES 5 /* what a layer counts for each peer */
+#define NA_CORE_STRINGS 8
+#define NA_CORE_PARTS 4 /* transports of a class */
+#define NA_CORE_USES 5  /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -50,6 +57,12 @@ struct na_op_core {
     na_cb_t callback; /* NULL: nobody wants to hear */
     void *arg;
     na_return_t ret;
+    struct na_context_core *home; /* whose it is; pub.context is the part's */
+    /* A lookup in a class of several parts: how many attempts began, the
+     * operation of the last, and whether to begin no more. */
+    unsigned turn;
+    na_op_id_t attempt;
+    bool canceled;
     struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
@@ -62,11 +75,12 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
-    /* What stands for it in a class of several; that one's lock. */
-    struct na_addr *above;
     /* As users see it: the class's prefix, and the transport's name of it, to
      * which pub.name points. Set once. */
     char *name;
+    /* What the application calls it, if that is not its name; or NULL. Set
+     * once, under list_lock. */
+    char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
@@ -81,6 +95,10 @@ struct na_mem_core {
     _Atomic uint32_t users; /* local operations in flight */
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for searching */
+    struct na_mem_core *next; /* the same memory, for another part */
+    /* A peer's, in a class of several parts: the description as it came. */
+    unsigned char *bytes;
+    na_size_t bytes_size;
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
@@ -105,6 +123,9 @@ struct na_sink {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
+    struct na_context_core *next; /* that of the next part, which has no queue
+                                     and no operations of its own */
+    int parts_fd;            /* joins the parts' descriptors; see poll_fd */
     bool own;                /* the library's own, not the application's */
     bool progressing;        /* a thread makes progress on it */
     unsigned pokes;          /* na_progress_poke */
@@ -152,12 +173,15 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul;     /* NULL: the transport moves memory itself */
-    unsigned layers;          /* that run on it; guarded by live's mutex */
-    struct na_mux_part *part; /* of a class of several, which it is; NULL */
-    char prefix[4];           /* what users see before names: "na+", or "" */
-    struct hg_monitor *lock;  /* of the class: its own, or that of the class
-                                 of several transports that it is part of */
+    struct na_emul *emul;       /* NULL: the transport moves memory itself */
+    unsigned layers;            /* that run on it; guarded by live's mutex */
+    struct na_class_core *head; /* the first part, maybe itself */
+    struct na_class_core *next; /* part, or NULL */
+    /* Bytes sent by, and moved by this part of several; else NULL. */
+    struct na_counter *sent;
+    struct na_counter *moved;
+    char prefix[4];          /* what users see before names: "na+", or "" */
+    struct hg_monitor *lock; /* of the class: the head's */
     struct hg_monitor own_lock;
     bool polling; /* a thread is in poll, perhaps without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
@@ -176,7 +200,8 @@ struct na_class_core {
     _Atomic bool fork_told;
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
-    char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
+    char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
+                                       of counters */
     _Alignas(max_align_t) struct na_class pub;
 };
 
@@ -242,6 +267,29 @@ static inline struct na_class_core *na_class_core_of(
     const struct na_class *na_class)
 {
     return HG_CONTAINER_OF(na_class, struct na_class_core, pub);
+}
+
+/* The class that a part belongs to, as the application knows it; that of the
+ * part that an address is of. */
+static inline struct na_class *na_class_head(const struct na_class *part)
+{
+    return &na_class_core_of(part)->head->pub;
+}
+
+static inline struct na_class *na_addr_class(const struct na_addr *addr)
+{
+    return na_class_head(addr->na_class);
+}
+
+/* The context of that part, given the class's. */
+static inline struct na_context *na_context_for(
+    struct na_context *context, const struct na_class *part)
+{
+    while (HG_UNLIKELY(context->na_class != part)) {
+        assert(na_context_core_of(context)->next != NULL);
+        context = &na_context_core_of(context)->next->pub;
+    }
+    return context;
 }
 
 /* The filled slot table of a class. */

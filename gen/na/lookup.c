@@ -5,87 +5,115 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "mux/mux.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
-#include "na/mux.h"
-#include "na/mux_wire.h"
 #include "na/op.h"
-#include "na/plugins.h"
 #include "na/progress.h"
 #include "na/uri.h"
 
-HG_PRIVATE bool na_lookup_is_for(
-    const struct na_class *na_class, const char *name)
+/* Check the form of a name, the argument of an application or a peer. */
+static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 {
     struct na_uri uri;
 
-    return na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
-        strcmp(uri.protocol, na_class->protocol) == 0 &&
-        na_plugins_named(na_class_ops(na_class), &uri);
+    return na_uri_read(na_addr_name_level(from_peer), name, &uri);
 }
 
-/* Of a peer with several addresses: the first of this class's protocol, or all
- * of them. */
-static const char *na_lookup_pick(const struct na_class *na_class,
-    const char *name, char part[NA_MAX_ADDR_LEN])
+/* No part of the class is for such an address. */
+static na_return_t na_lookup_refuse(
+    struct na_class *na_class, const char *name, na_bool_t from_peer)
 {
-    const char *at = name;
+    char self[NA_MAX_ADDR_LEN];
 
-    if (na_mux_is(na_class) || !na_mux_wire_is_list(name))
-        return name;
-    while (na_mux_wire_next(&at, part)) {
-        if (na_lookup_is_for(na_class, part))
-            return part;
-    }
-    return name;
-}
-
-/* Whether a name is an address of the class's transport. */
-static na_return_t na_lookup_check(
-    const struct na_class *na_class, const char *name, na_bool_t from_peer)
-{
-    const struct na_plugin *ops = na_class_ops(na_class);
-    bool same = strcmp(ops->name, na_class->protocol) == 0;
-    int level = na_addr_name_level(from_peer);
-    struct na_uri uri;
-    na_return_t ret = na_uri_read(level, name, &uri);
-
-    if (ret != NA_SUCCESS || na_mux_is(na_class) ||
-        na_plugins_speaks(ops, &uri))
-        return ret;
-    HG_LOG_AT(level, "addr", "'%s': this class was opened for %s%s%s", name,
-        same ? "" : ops->name, same ? "" : "+", na_class->protocol);
+    (void) na_addr_print(na_class->self_addr, self, sizeof(self));
+    HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+        "'%s': this class was opened for %s", name, self);
     return NA_PROTONOSUPPORT;
+}
+
+static na_return_t na_lookup_attempted(const struct na_cb_info *info);
+
+/* Start the next attempt of a lookup; what the last one ended with, if there
+ * are no more. In a class of several parts an attempt is an operation of its
+ * own. The name that it looks up lies behind op->name. */
+static na_return_t na_lookup_attempt(struct na_op_core *op, na_return_t last)
+{
+    struct na_class *na_class = op->home->pub.na_class;
+    char *name = op->name + strlen(op->name) + 1;
+    struct na_op_core *attempt = op;
+    struct na_class *part;
+
+    while (na_mux_attempt(na_class, op->name, op->turn, &part, name)) {
+        op->turn++;
+        if (part == NULL)
+            continue;
+        if (na_class_core_of(na_class)->next != NULL)
+            attempt = na_op_get(&op->home->pub, NA_CB_LOOKUP, NA_LANE_INTERNAL,
+                na_lookup_attempted, op, &op->attempt);
+        if (attempt == NULL)
+            return NA_NOMEM;
+        na_op_aim(attempt, part);
+        attempt->pub.name = name;
+        last = na_class_ops(part)->addr_lookup(&attempt->pub);
+        if (last == NA_SUCCESS)
+            break;
+        if (attempt != op)
+            na_op_put(attempt);
+    }
+    return last;
+}
+
+/* An attempt of a lookup that may need several ended. */
+static na_return_t na_lookup_attempted(const struct na_cb_info *info)
+{
+    struct na_op_core *op = (struct na_op_core *) info->arg;
+    na_return_t ret = info->ret;
+
+    if (ret == NA_SUCCESS) {
+        op->pub.result_addr = info->info.lookup.addr;
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
+    } else if (op->canceled) {
+        ret = NA_CANCELED;
+    } else if (ret != NA_CANCELED) {
+        ret = na_lookup_attempt(op, ret);
+        if (ret == NA_SUCCESS)
+            return NA_SUCCESS;
+    }
+    na_op_complete(&op->pub, ret);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
-    char part[NA_MAX_ADDR_LEN];
+    struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_op_core *op;
-    na_return_t ret;
+    na_return_t ret = na_lookup_check(name, NA_FALSE);
 
-    name = na_lookup_pick(context->na_class, name, part);
-    ret = na_lookup_check(context->na_class, name, NA_FALSE);
     if (ret != NA_SUCCESS)
         return ret;
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    op->name = hg_mem_strdup(name);
+    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
         ret = NA_NOMEM;
         goto put_op;
     }
-    op->pub.name = op->name;
-    ret = ops->addr_lookup(&op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
+    memcpy(op->name, name, strlen(name) + 1);
+    op->turn = 0;
+    op->canceled = false;
+    hg_enter(core->lock);
+    ret = na_lookup_attempt(op, NA_PROTONOSUPPORT);
+    hg_leave(core->lock);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    if (ret == NA_PROTONOSUPPORT)
+        (void) na_lookup_refuse(&core->pub, name, NA_FALSE);
 
 put_op:
     na_op_put(op);
@@ -191,24 +219,46 @@ static na_return_t na_lookup_connect(
     return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
 }
 
+/* Resolve by the first part that may reach the peer. */
+static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    char wanted[NA_MAX_ADDR_LEN];
+    struct na_class *part = NULL;
+    na_return_t ret;
+    unsigned n;
+
+    for (n = 0; part == NULL; n++) {
+        if (!na_mux_attempt(na_class, name, n, &part, wanted))
+            return na_lookup_refuse(na_class, name, from_peer);
+    }
+    if (na_class_ops(part)->addr_resolve == NULL)
+        return from_peer ? NA_OPNOTSUPPORT
+                         : na_lookup_connect(na_class, name, addr_p);
+    ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
+    if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
+        (void) na_addr_set_label(*addr_p, name);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
-    const struct na_plugin *ops = na_class_ops(na_class);
-    char part[NA_MAX_ADDR_LEN];
-    na_return_t ret;
+    na_return_t ret = na_lookup_check(name, from_peer);
+    struct na_addr *known = NULL;
 
-    name = na_lookup_pick(na_class, name, part);
-    ret = na_lookup_check(na_class, name, from_peer);
-    if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
-        ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
+    /* Peers name others again and again: do not ask each time whether they are
+     * on this node. */
+    if (ret == NA_SUCCESS && from_peer &&
+        na_class_core_of(na_class)->next != NULL)
+        known = na_addr_labelled(na_class, name);
+    if (known != NULL)
+        *addr_p = known;
     else if (ret == NA_SUCCESS)
-        ret = from_peer ? NA_OPNOTSUPPORT
-                        : na_lookup_connect(na_class, name, addr_p);
+        ret = na_lookup_find(na_class, name, from_peer, addr_p);
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
-    if (na_class_core_of(na_class)->part == NULL) /* else its list counts it */
-        na_class->core->count(na_class, "bad_names", 1);
+    na_class->core->count(na_class, "bad_names", 1);
     /* A peer's name is no argument of the application's. */
     return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
@@ -288,7 +338,8 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    ret = na_class_ops(na_class)->addr_terminate(&op->pub);
+    na_op_aim(op, addr->na_class);
+    ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;

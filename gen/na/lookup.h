@@ -4,16 +4,15 @@
  *
  * The string is checked to be of the class's transport; the rest is the
  * transport's. A lookup connects; it may wait, in a context of its own. A name
- * that is resolved is connected by the first use of its address.
+ * that is resolved is connected by the first use of its address. In a class of
+ * several transports a lookup that fails is followed by the next attempt
+ * (mux/mux.h), unless it was canceled; a name is resolved by the first part
+ * that may reach the peer.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
 
 #include "na/core.h"
-
-/* Whether an address is of the protocol that a class was opened for. */
-HG_PRIVATE bool na_lookup_is_for(
-    const struct na_class *na_class, const char *name);
 
 /* Start a lookup whose end goes to `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,

@@ -255,15 +255,15 @@ static na_return_t na_msg_offer(
     return NA_SUCCESS;
 }
 
-/* A message that was not taken: `ret` says why. */
+/* A message of that part was not taken: `ret` says why. */
 HG_NOINLINE static na_return_t na_msg_refused(
-    struct na_class_core *core, const struct na_msg_in *in, na_return_t ret)
+    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
-        core->inbox.held = true;
+    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+        part->head->inbox.held = true;
         return NA_AGAIN;
     }
-    core->pub.core->count(&core->pub, "msg_dropped", 1);
+    part->pub.core->count(&part->pub, "msg_dropped", 1);
     hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
         in->size, in->source->name != NULL ? in->source->name : "a peer",
         NA_Error_to_string(ret));
@@ -274,7 +274,8 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_class_core *core = part->head;
     na_return_t ret = NA_NOENTRY;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
@@ -287,7 +288,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
         if (ret == NA_NOENTRY)
             ret = na_msg_offer(core, &in);
         if (ret != NA_SUCCESS)
-            ret = na_msg_refused(core, &in, ret);
+            ret = na_msg_refused(part, &in, ret);
     }
     hg_leave(core->lock);
     return ret;
@@ -295,7 +296,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
 HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
@@ -318,7 +319,7 @@ HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
 
 HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
@@ -332,7 +333,7 @@ HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
 
     hg_enter(core->lock);
     if (na_addr_core_of(addr)->queued_bytes > 0)
@@ -419,18 +420,30 @@ HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
 
 /* ---- Sends ---- */
 
+/* Hand a message to the transport that reaches its peer: now, or as `op`. */
+static HG_HOT na_return_t na_msg_give(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_class *part = msg->addr->na_class;
+    na_return_t ret =
+        na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
+
+    if (ret == NA_SUCCESS)
+        na_counter_add(na_class_core_of(part)->sent, msg->size);
+    return ret;
+}
+
 /* Start a send that could not go out at once; on error its operation is given
  * back. */
 static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
 {
-    struct na_context *context = op->pub.context;
     na_return_t ret;
 
     na_op_set_addr(op, msg->addr);
+    na_op_aim(op, msg->addr->na_class);
     ret = na_op_set_msg(op, msg);
     if (ret == NA_SUCCESS)
-        ret = na_class_ops(context->na_class)
-                  ->msg_send(context, &op->pub.msg, &op->pub);
+        ret = na_msg_give(op->pub.context, &op->pub.msg, &op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
@@ -444,7 +457,7 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_class_ops(context->na_class)->msg_send(context, msg, NULL);
+    return na_msg_give(context, msg, NULL);
 }
 
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
@@ -528,8 +541,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     core = na_context_core_of(context);
     na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
-    ret = op == NULL ? NA_NOMEM
-                     : na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    ret = op == NULL ? NA_NOMEM : na_msg_give(context, &msg, NULL);
     if (ret == NA_AGAIN)
         ret = na_msg_start(op, &msg);
     else if (ret == NA_SUCCESS)

@@ -87,12 +87,13 @@ static void na_op_fill_info(
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
-    struct hg_monitor *lock = na_context_core_of(op->pub.context)->queue.lock;
+    struct hg_monitor *lock = op->home->queue.lock;
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
     na_op_fill_info(op, &info);
-    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
+    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
+        op->lane != NA_LANE_INTERNAL)
         na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
     if (op->lane == NA_LANE_INTERNAL) {
@@ -104,6 +105,17 @@ static void na_op_run(struct na_completion *done)
         hg_enter(lock);
     }
     na_op_put(op);
+}
+
+HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part)
+{
+    struct na_context *context = na_context_for(&op->home->pub, part);
+
+    /* A transport finds its part of an operation as it left it, or zero. */
+    if (HG_UNLIKELY(op->pub.context != context) && op->pub.context != NULL)
+        memset(&op->pub + 1, 0,
+            na_class_ops(op->home->pub.na_class)->op_size - sizeof(op->pub));
+    op->pub.context = context;
 }
 
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
@@ -131,12 +143,14 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->arg = arg;
     op->next_free = NULL;
     hg_list_init(&op->pub.link);
-    op->pub.context = context;
+    op->home = core;
+    na_op_aim(op, context->na_class);
     op->pub.addr = NULL;
     op->pub.local = NULL;
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
+    op->attempt = NA_OP_ID_NULL;
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:
@@ -162,7 +176,7 @@ static void na_op_drop_mems(struct na_op *op)
 
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
-    struct na_context_core *core = na_context_core_of(op->pub.context);
+    struct na_context_core *core = op->home;
 
     na_context_enter(core);
     assert(op->state != NA_OP_FREE);
@@ -236,7 +250,7 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 {
     struct na_op_core *core = na_op_core_of(op);
-    struct na_context_core *context = na_context_core_of(op->context);
+    struct na_context_core *context = core->home;
 
     na_context_enter(context);
     assert(core->state == NA_OP_PENDING);

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "emul/emul.h"
 #include "na/live.h"
-#include "na/mux.h"
 
 /* Idle turns between two looks at the clock, and two yields: each costs about
  * as much as a few turns. */
@@ -24,7 +23,7 @@
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *core = na_class_core_of(na_class)->head;
     unsigned i;
 
     hg_lock(&core->list_lock);
@@ -46,6 +45,22 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     na_context_leave(core);
 }
 
+/* Poll the transport of each part. */
+static unsigned na_progress_poll(struct na_context_core *context)
+{
+    unsigned n = 0;
+
+    do {
+        struct na_class_core *core = na_class_core_of(context->pub.na_class);
+
+        n += core->ops.poll(&context->pub);
+        if (core->emul != NULL)
+            n += na_emul_poll(core->emul);
+        context = context->next;
+    } while (HG_UNLIKELY(context != NULL));
+    return n;
+}
+
 /* One turn: ask the transport, then run the library's own steps. A transport
  * may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
@@ -56,9 +71,7 @@ static unsigned na_progress_turn(struct na_context_core *context)
     core->inbox.retry = false;
     if (!core->polling) {
         core->polling = true;
-        n = core->ops.poll(&context->pub);
-        if (core->emul != NULL)
-            n += na_emul_poll(core->emul);
+        n = na_progress_poll(context);
         core->polling = false;
     }
     return n + na_queue_run_internal(&context->queue);
@@ -69,10 +82,44 @@ static unsigned na_progress_turn(struct na_context_core *context)
 static bool na_progress_may_sleep(struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
+    bool idle = !core->inbox.retry;
 
-    return idle && !core->inbox.retry &&
-        (core->emul == NULL || !na_emul_has_work(core->emul));
+    for (; context != NULL; context = context->next) {
+        core = na_class_core_of(context->pub.na_class);
+        if (!core->ops.wait_begin(&context->pub) ||
+            (core->emul != NULL && na_emul_has_work(core->emul)))
+            idle = false;
+    }
+    return idle;
+}
+
+/* The descriptor of all parts; see poll_fd. */
+static int na_progress_fd(struct na_context_core *context)
+{
+    return context->next != NULL
+        ? context->parts_fd
+        : na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+}
+
+/* When emulated transfers need a turn, whatever arrives. */
+static uint64_t na_progress_due(const struct na_context_core *context)
+{
+    uint64_t due = HG_CLOCK_NEVER;
+
+    for (; context != NULL; context = context->next) {
+        struct na_emul *emul = na_class_emul(context->pub.na_class);
+        uint64_t part = emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+
+        due = part < due ? part : due;
+    }
+    return due;
+}
+
+/* Nobody sleeps in the context any more. */
+static void na_progress_wait_end(struct na_context_core *context)
+{
+    for (; context != NULL; context = context->next)
+        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
 }
 
 /* ---- Waiting ---- */
@@ -124,11 +171,10 @@ static HG_HOT bool na_progress_is_there(
 static na_return_t na_progress_sleep(struct na_context_core *context,
     const struct na_progress_aim *aim, uint64_t deadline)
 {
-    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = ops->poll_fd(&context->pub);
-    uint64_t due = na_mux_due(context->pub.na_class);
+    int fd = na_progress_fd(context);
+    uint64_t due = na_progress_due(context);
 
     context->no_fd = fd == NA_POLL_FD_NONE;
     if (context->no_fd) {
@@ -146,7 +192,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
             na_context_enter(context);
         }
-        ops->wait_end(&context->pub);
+        na_progress_wait_end(context);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
@@ -206,11 +252,10 @@ static na_return_t na_progress_run(struct na_context_core *context,
     }
 }
 
-/* The application slept on our descriptor, and progresses now. */
-static void na_progress_disarm(struct na_context_core *context)
+HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
 {
     context->poll_armed = false;
-    na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+    na_progress_wait_end(context);
     hg_waker_disarm(&context->queue.waker);
 }
 
@@ -273,27 +318,24 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-HG_PRIVATE int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
 {
     struct epoll_event event;
-    int fd = epoll_create1(EPOLL_CLOEXEC);
+    int joined = epoll_create1(EPOLL_CLOEXEC);
+    bool failed = joined < 0;
+    unsigned i;
 
-    if (fd < 0)
-        goto failed;
     memset(&event, 0, sizeof(event));
     event.events = EPOLLIN;
-    event.data.fd = first;
-    if (epoll_ctl(fd, EPOLL_CTL_ADD, first, &event) != 0)
-        goto close_fd;
-    event.data.fd = second;
-    if (epoll_ctl(fd, EPOLL_CTL_ADD, second, &event) != 0)
-        goto close_fd;
-    return fd;
-
-close_fd:
-    (void) close(fd);
-failed:
+    for (i = 0; i < count && !failed; i++) {
+        event.data.fd = fds[i];
+        failed = epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0;
+    }
+    if (!failed)
+        return joined;
     (void) hg_log_no_fd("ctx", "what an application polls");
+    if (joined >= 0)
+        (void) close(joined);
     return -1;
 }
 
@@ -301,29 +343,18 @@ failed:
  * lock is held. */
 static void na_progress_open_fd(struct na_context_core *context, int fd)
 {
-    struct epoll_event event;
+    int fds[3] = {context->queue.waker.read_fd, -1, fd};
 
-    context->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (context->timer_fd < 0) {
+    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fds[1] < 0) {
         (void) hg_log_no_fd("ctx", "a timer");
         return;
     }
-    context->epoll_fd =
-        na_progress_join_fds(context->queue.waker.read_fd, context->timer_fd);
-    if (context->epoll_fd < 0)
-        goto close_timer;
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return;
-    (void) hg_log_no_fd("ctx", "what an application polls");
-    (void) close(context->epoll_fd);
-    context->epoll_fd = -1;
-close_timer:
-    (void) close(context->timer_fd);
-    context->timer_fd = -1;
+    context->epoll_fd = na_progress_join_fds(fds, fd < 0 ? 2 : 3);
+    if (context->epoll_fd >= 0)
+        context->timer_fd = fds[1];
+    else
+        (void) close(fds[1]);
 }
 
 /* Let the timer ring at `when`. One that rang is silent again. */
@@ -351,10 +382,10 @@ static void na_progress_set_timer(
 
 #else
 
-HG_PRIVATE int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
 {
-    (void) first;
-    (void) second;
+    (void) fds;
+    (void) count;
     return -1;
 }
 
@@ -383,7 +414,7 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
         NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
-    fd = na_class_ops(na_class)->poll_fd(context);
+    fd = na_progress_fd(core);
     if (fd == NA_POLL_FD_NONE)
         return -1;
     hg_enter(core->queue.lock);
@@ -415,7 +446,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
 
 HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
 {
-    uint64_t due = na_mux_due(context->na_class);
+    uint64_t due = na_progress_due(na_context_core_of(context));
 
     if (due < when)
         when = due;

@@ -43,9 +43,12 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context);
 HG_PRIVATE bool na_progress_set_alarm(
     struct na_context *context, uint64_t when);
 
-/* One descriptor for two, readable when either is; -1: none was to be had
+/* The application slept on that descriptor, and does not any more. */
+HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
+
+/* One descriptor for several, readable when one is; -1: none was to be had
  * (logged), or the system has nothing of the kind. */
-HG_PRIVATE int na_progress_join_fds(int first, int second);
+HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count);
 
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);

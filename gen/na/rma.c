@@ -5,10 +5,9 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "mux/mux_wire.h"
 #include "na/addr.h"
 #include "na/live.h"
-#include "na/mux.h"
-#include "na/mux_wire.h"
 #include "na/op.h"
 
 /* ---- Cursors ---- */
@@ -140,13 +139,15 @@ HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p)
 {
     struct na_mem_block block = {NULL, size, NULL, NULL};
+    struct na_class_core *part = na_class_core_of(na_class);
 
-    if (na_class_ops(na_class)->mem_alloc(na_class, flags, &block) !=
-        NA_SUCCESS) {
+    while (part != NULL &&
+        part->ops.mem_alloc(&part->pub, flags, &block) != NA_SUCCESS)
+        part = part->next;
+    if (part == NULL)
         block.memory = hg_mem_calloc(1, (size_t) size);
-        if (block.memory == NULL)
-            return NA_NOMEM;
-    }
+    if (block.memory == NULL)
+        return NA_NOMEM;
     *block_p = block;
     return NA_SUCCESS;
 }
@@ -161,13 +162,12 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block)
 
 /* ---- Handles ---- */
 
-/* A handle of `count` segments, none filled in; in the class's list. */
+/* A handle of one part, of `count` segments, none filled in. NULL: no memory
+ * (logged). */
 static struct na_mem_core *na_rma_new(
-    struct na_class *na_class, na_size_t count)
+    struct na_class_core *core, na_size_t count)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
-    na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
@@ -184,13 +184,8 @@ static struct na_mem_core *na_rma_new(
         if (mem->pub.segments == NULL || mem->starts == NULL)
             goto free_mem;
     }
-    mem->pub.na_class = na_class;
+    mem->pub.na_class = &core->pub;
     mem->pub.segment_count = count;
-    hg_lock(&core->list_lock);
-    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
-    hg_unlock(&core->list_lock);
-    if (ret != HG_SUCCESS)
-        goto free_mem;
     return mem;
 
 free_mem:
@@ -203,9 +198,25 @@ no_memory:
     return NULL;
 }
 
+/* Enter a handle into its class's list. On error it is deleted. */
+static na_return_t na_rma_enter(
+    struct na_class_core *core, struct na_mem_core *mem)
+{
+    na_return_t ret;
+
+    hg_lock(&core->list_lock);
+    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
+    hg_unlock(&core->list_lock);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    hg_log_error("rma", "no memory for the list of handles");
+    na_rma_delete(&mem->pub);
+    return NA_NOMEM;
+}
+
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
-    struct na_class_core *core = na_class_core_of(handle->na_class);
+    struct na_class_core *core = na_class_core_of(handle->na_class)->head;
 
     assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
     hg_lock(&core->list_lock);
@@ -217,12 +228,19 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
 {
     struct na_mem_core *mem = na_mem_core_of(handle);
 
-    if (atomic_exchange(&mem->registered, false))
-        na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
-    na_class_ops(mem->pub.na_class)->mem_release(&mem->pub);
-    hg_mem_free(mem->pub.segments);
-    hg_mem_free(mem->starts);
-    hg_mem_free(mem);
+    while (mem != NULL) {
+        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        struct na_mem_core *next = mem->next;
+
+        if (atomic_exchange(&mem->registered, false))
+            ops->mem_deregister(&mem->pub);
+        ops->mem_release(&mem->pub);
+        hg_mem_free(mem->pub.segments);
+        hg_mem_free(mem->starts);
+        hg_mem_free(mem->bytes);
+        hg_mem_free(mem);
+        mem = next;
+    }
 }
 
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
@@ -320,32 +338,69 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
     return NA_SUCCESS;
 }
 
-NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
-    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
-    na_mem_handle_t *mem_handle)
+/* A handle of one part for local memory; NULL, logged. */
+static struct na_mem_core *na_rma_describe(struct na_class_core *part,
+    const struct na_segment *segments, na_size_t count, unsigned long flags)
 {
-    struct na_mem_core *mem;
+    struct na_mem_core *mem = na_rma_new(part, count);
     na_size_t i;
-    na_return_t ret =
-        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_rma_check_segments(
-        segments, segment_count, flags, na_class_ops(na_class)->max_segments);
-    if (ret != NA_SUCCESS)
-        return ret;
-    mem = na_rma_new(na_class, segment_count);
     if (mem == NULL)
-        return NA_NOMEM;
-    for (i = 0; i < segment_count; i++) {
+        return NULL;
+    for (i = 0; i < count; i++) {
         mem->pub.segments[i] = segments[i];
         mem->starts[i] = mem->pub.size;
         mem->pub.size += segments[i].size;
     }
     mem->pub.flags = flags;
-    *mem_handle = &mem->pub;
-    return NA_SUCCESS;
+    return mem;
+}
+
+HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
+    na_size_t size, unsigned long flags, struct na_mem_handle **mem_p)
+{
+    struct na_segment segment = {buf, size};
+    struct na_mem_core *mem =
+        na_rma_describe(na_class_core_of(part), &segment, 1, flags);
+    na_return_t ret = NA_NOMEM;
+
+    if (mem != NULL)
+        ret = na_rma_enter(na_class_core_of(part)->head, mem);
+    if (ret == NA_SUCCESS)
+        *mem_p = &mem->pub;
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
+    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
+    na_mem_handle_t *mem_handle)
+{
+    struct na_class_core *part;
+    struct na_mem_core *first = NULL;
+    struct na_mem_core **mem_p = &first;
+    na_return_t ret =
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    part = na_class_core_of(na_class);
+    ret = na_rma_check_segments(
+        segments, segment_count, flags, part->ops.max_segments);
+    if (ret != NA_SUCCESS)
+        return ret;
+    for (; part != NULL; part = part->next) {
+        *mem_p = na_rma_describe(part, segments, segment_count, flags);
+        if (*mem_p == NULL) {
+            if (first != NULL)
+                na_rma_delete(&first->pub);
+            return NA_NOMEM;
+        }
+        mem_p = &(*mem_p)->next;
+    }
+    ret = na_rma_enter(na_class_core_of(na_class), first);
+    if (ret == NA_SUCCESS)
+        *mem_handle = &first->pub;
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
@@ -365,6 +420,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_free");
     struct na_class_core *core;
+    const struct na_mem_core *part;
     struct na_mem_core *mem;
     bool used;
 
@@ -374,7 +430,9 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     hg_lock(&core->list_lock);
     mem =
         (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
-    used = mem != NULL && atomic_load(&mem->users) > 0;
+    used = false;
+    for (part = mem; part != NULL; part = part->next)
+        used = used || atomic_load(&part->users) > 0;
     if (!used)
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
     hg_unlock(&core->list_lock);
@@ -387,6 +445,15 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return used ? NA_BUSY : NA_INVALID_ARG;
 }
 
+/* Take back what is registered of a handle. */
+static void na_rma_deregister(struct na_mem_core *mem)
+{
+    for (; mem != NULL; mem = mem->next) {
+        if (atomic_exchange(&mem->registered, false))
+            na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
+    }
+}
+
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
@@ -396,14 +463,17 @@ NA_EXPORT na_return_t NA_Mem_register(
     if (ret != NA_SUCCESS)
         return ret;
     mem = na_mem_core_of(mem_handle);
-    if (mem_handle->remote || atomic_exchange(&mem->registered, true)) {
+    if (mem_handle->remote || atomic_load(&mem->registered)) {
         hg_log_error("rma", "NA_Mem_register: the memory is %s",
             mem_handle->remote ? "a peer's" : "registered already");
         return mem_handle->remote ? NA_INVALID_ARG : NA_EXIST;
     }
-    ret = na_class_ops(na_class)->mem_register(mem_handle);
+    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
+        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
+        atomic_store(&mem->registered, ret == NA_SUCCESS);
+    }
     if (ret != NA_SUCCESS)
-        atomic_store(&mem->registered, false);
+        na_rma_deregister(na_mem_core_of(mem_handle));
     return ret;
 }
 
@@ -415,12 +485,56 @@ NA_EXPORT na_return_t NA_Mem_deregister(
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (!atomic_exchange(&na_mem_core_of(mem_handle)->registered, false)) {
+    if (!atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_deregister: it is not registered");
         return NA_NOENTRY;
     }
-    na_class_ops(na_class)->mem_deregister(mem_handle);
+    na_rma_deregister(na_mem_core_of(mem_handle));
     return NA_SUCCESS;
+}
+
+/* The description of one part's handle as it is, or a list of all of them. */
+static na_size_t na_rma_serialize_size(const struct na_mem_handle *handle)
+{
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t size = NA_MUX_WIRE_HEAD;
+
+    if (mem->bytes != NULL)
+        return mem->bytes_size;
+    if (mem->next == NULL)
+        return na_class_ops(handle->na_class)->mem_serialize_size(handle);
+    for (; mem != NULL; mem = mem->next) {
+        na_mux_wire_tag(mem->pub.na_class, tag);
+        size += na_mux_wire_part_size(tag) +
+            na_class_ops(mem->pub.na_class)->mem_serialize_size(&mem->pub);
+    }
+    return size;
+}
+
+static void na_rma_serialize(const struct na_mem_handle *handle, void *buf)
+{
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    unsigned char *bytes = (unsigned char *) buf;
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    unsigned parts = 0;
+
+    if (mem->next == NULL) {
+        na_class_ops(handle->na_class)->mem_serialize(handle, buf);
+        return;
+    }
+    for (bytes += NA_MUX_WIRE_HEAD; mem != NULL; mem = mem->next) {
+        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        na_size_t size = ops->mem_serialize_size(&mem->pub);
+
+        na_mux_wire_tag(mem->pub.na_class, tag);
+        na_mux_wire_put_part(bytes, tag, (uint32_t) size);
+        bytes += na_mux_wire_part_size(tag);
+        ops->mem_serialize(&mem->pub, bytes);
+        bytes += size;
+        parts++;
+    }
+    na_mux_wire_put_head(buf, parts);
 }
 
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
@@ -429,7 +543,7 @@ NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     if (na_rma_check_mem(na_class, mem_handle,
             "NA_Mem_handle_get_serialize_size") != NA_SUCCESS)
         return 0;
-    return na_class_ops(na_class)->mem_serialize_size(mem_handle);
+    return na_rma_serialize_size(mem_handle);
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
@@ -441,7 +555,7 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    size = na_class_ops(na_class)->mem_serialize_size(mem_handle);
+    size = na_rma_serialize_size(mem_handle);
     if (buf == NULL || buf_size < size ||
         !atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_handle_serialize: %s",
@@ -450,30 +564,85 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
                                   : "the handle is not registered");
         return buf != NULL && buf_size < size ? NA_MSGSIZE : NA_INVALID_ARG;
     }
-    na_class_ops(na_class)->mem_serialize(mem_handle, buf);
+    na_rma_serialize(mem_handle, buf);
     return NA_SUCCESS;
 }
 
-/* Of a peer with several transports: what is for ours. */
-static void na_rma_pick(
-    const struct na_class *na_class, const void **buf_p, na_size_t *size_p)
+/* A handle of one part for a peer's memory, from that part's description, or a
+ * list that has one. */
+static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
+    na_size_t buf_size, struct na_mem_core **mem_p)
 {
+    unsigned begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     char tag[NA_MUX_WIRE_TAG_MAX];
-    const void *bytes;
+    const void *bytes = buf;
+    struct na_mem_core *mem;
+    na_return_t ret;
 
-    if (!na_mux_wire_is_mem(*buf_p, *size_p) || na_mux_is(na_class))
-        return;
-    na_mux_wire_tag(na_class, tag);
-    bytes = na_mux_wire_find(*buf_p, *size_p, tag, size_p);
-    if (bytes != NULL)
-        *buf_p = bytes;
+    if (na_mux_wire_is_mem(buf, buf_size)) {
+        na_mux_wire_tag(&part->pub, tag);
+        bytes = na_mux_wire_find(buf, buf_size, tag, &buf_size);
+    }
+    mem = na_rma_new(part, 0);
+    if (mem == NULL)
+        return NA_NOMEM;
+    mem->pub.remote = NA_TRUE;
+    ret = bytes != NULL ? part->ops.mem_deserialize(&mem->pub, bytes, buf_size)
+                        : NA_PROTOCOL_ERROR;
+    if (ret == NA_SUCCESS) {
+        *mem_p = mem;
+        return NA_SUCCESS;
+    }
+    na_rma_delete(&mem->pub);
+    if (ret == NA_PROTOCOL_ERROR)
+        part->pub.core->count(&part->pub, "rma_malformed", 1);
+    if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+        hg_log_warning("rma",
+            "these %" PRIu64 " bytes are no memory handle of %s+%s", buf_size,
+            part->ops.name, part->pub.protocol);
+    return ret;
+}
+
+/* The part that reads a description first. Where that is no list it is sm,
+ * which reads what an emulation writes, too. */
+static struct na_class_core *na_rma_first(
+    struct na_class_core *core, const void *buf, na_size_t buf_size)
+{
+    bool list = na_mux_wire_is_mem(buf, buf_size);
+    struct na_class_core *part;
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t size;
+
+    for (part = core; core->next != NULL && part != NULL; part = part->next) {
+        na_mux_wire_tag(&part->pub, tag);
+        if (list ? na_mux_wire_find(buf, buf_size, tag, &size) != NULL
+                 : strcmp(tag, "sm") == 0)
+            return part;
+    }
+    return core;
+}
+
+/* A copy of the description, for parts that are used later. */
+static na_return_t na_rma_keep(
+    struct na_mem_core *mem, const void *buf, na_size_t buf_size)
+{
+    mem->bytes = (unsigned char *) hg_mem_alloc((size_t) buf_size + 1);
+    if (mem->bytes == NULL) {
+        hg_log_error("rma", "no memory for a description");
+        return NA_NOMEM;
+    }
+    memcpy(mem->bytes, buf, (size_t) buf_size);
+    mem->bytes_size = buf_size;
+    return NA_SUCCESS;
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
+    struct na_class_core *first;
+    struct na_class_core *core;
+    struct na_class_core *part;
     struct na_mem_core *mem;
-    unsigned begun;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
@@ -481,24 +650,61 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
-    na_rma_pick(na_class, &buf, &buf_size);
-    mem = na_rma_new(na_class, 0);
-    if (mem == NULL)
-        return NA_NOMEM;
-    mem->pub.remote = NA_TRUE;
-    begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
-    ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
-    if (ret != NA_SUCCESS) {
-        if (ret == NA_PROTOCOL_ERROR)
-            na_class->core->count(na_class, "rma_malformed", 1);
-        if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-            hg_log_warning("rma",
-                "these %" PRIu64 " bytes are no memory handle", buf_size);
-        (void) NA_Mem_handle_free(na_class, &mem->pub);
-        return ret;
+    core = na_class_core_of(na_class);
+    first = na_rma_first(core, buf, buf_size);
+    ret = na_rma_read(first, buf, buf_size, &mem);
+    for (part = core; part != NULL && ret == NA_PROTOCOL_ERROR &&
+         !na_mux_wire_is_mem(buf, buf_size);
+         part = part->next) {
+        if (part != first)
+            ret = na_rma_read(part, buf, buf_size, &mem);
     }
-    *mem_handle = &mem->pub;
-    return NA_SUCCESS;
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (core->next != NULL)
+        ret = na_rma_keep(mem, buf, buf_size);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_enter(core, mem);
+    else
+        na_rma_delete(&mem->pub);
+    if (ret == NA_SUCCESS)
+        *mem_handle = &mem->pub;
+    return ret;
+}
+
+/* The handle for a part, in place of *handle_p. That of a peer's memory is made
+ * when it is first used; all must agree on the memory. */
+static na_return_t na_rma_pick(
+    struct na_class *na_class, struct na_mem_handle **handle_p)
+{
+    struct na_mem_core *first = na_mem_core_of(*handle_p);
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_mem_core *mem;
+    na_return_t ret = NA_SUCCESS;
+
+    if (HG_LIKELY(first->pub.na_class == na_class))
+        return NA_SUCCESS;
+    hg_enter(part->lock);
+    for (mem = first; mem != NULL && mem->pub.na_class != na_class;)
+        mem = mem->next;
+    if (mem == NULL) {
+        assert(first->bytes != NULL);
+        ret = na_rma_read(part, first->bytes, first->bytes_size, &mem);
+        if (ret == NA_SUCCESS) {
+            mem->next = first->next;
+            first->next = mem;
+        }
+    }
+    hg_leave(part->lock);
+    if (ret != NA_SUCCESS)
+        return ret;
+    *handle_p = &mem->pub;
+    if (mem->pub.size == first->pub.size && mem->pub.flags == first->pub.flags)
+        return NA_SUCCESS;
+    part->pub.core->count(&part->pub, "rma_malformed", 1);
+    hg_log_warning(
+        "rma", "a peer's descriptions of memory contradict each other");
+    return NA_PROTOCOL_ERROR;
 }
 
 /* ---- Transfers ---- */
@@ -557,11 +763,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
+    struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op_core *op;
     na_return_t ret = na_rma_check_transfer(
         type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
 
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &local);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &remote);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
@@ -571,12 +781,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
+    na_op_aim(op, addr->na_class);
     na_op_set_mems(op, local, remote);
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;
     op->pub.size = size;
-    ret = type == NA_CB_PUT ? ops->put(&op->pub) : ops->get(&op->pub);
-    if (ret != NA_SUCCESS)
+    ret = type == NA_CB_PUT ? part->ops.put(&op->pub) : part->ops.get(&op->pub);
+    if (ret == NA_SUCCESS)
+        na_counter_add(part->moved, size);
+    else
         na_op_put(op);
     return ret;
 }
@@ -586,16 +799,21 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr)
 {
+    struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op op;
     na_return_t ret = na_rma_check_transfer(
         type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
 
     if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &local);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(&part->pub, &remote);
+    if (ret == NA_SUCCESS)
         ret = na_addr_state(addr);
     if (ret != NA_SUCCESS)
         return ret;
     memset(&op, 0, sizeof(op));
-    op.context = context;
+    op.context = na_context_for(context, &part->pub);
     op.type = type;
     op.addr = addr;
     op.local = local;
@@ -603,7 +821,10 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     op.local_offset = local_offset;
     op.remote_offset = remote_offset;
     op.size = size;
-    return na_class_ops(context->na_class)->rma_now(&op);
+    ret = part->ops.rma_now(&op);
+    if (ret == NA_SUCCESS)
+        na_counter_add(part->moved, size);
+    return ret;
 }
 
 /* NA_Put and NA_Get. */

@@ -72,6 +72,10 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr);
 
+/* A handle of one part alone, for memory that is for one peer. */
+HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
+    na_size_t size, unsigned long flags, struct na_mem_handle **mem_p);
+
 /* The two halves of freeing a handle that nobody uses: the class forgets it,
  * and its memory goes, deregistered if it was not yet. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);

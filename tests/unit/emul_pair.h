@@ -407,6 +407,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     hg_map_init(&core->mems);
     HG_CHECK_OK(hg_monitor_init(&core->own_lock));
     HG_CHECK_OK(hg_lock_init(&core->list_lock));
+    core->head = core;
     core->lock = &core->own_lock;
     HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &core->pub));
     side->peer = na_addr_create(&core->pub, "pipe://other", NA_FALSE);
@@ -473,6 +474,7 @@ static struct emul_pair *emul_try_open(
             pair->b.pair = pair;
             HG_CHECK_OK(hg_monitor_init(&pair->b.core.own_lock));
             HG_CHECK_OK(hg_lock_init(&pair->b.core.list_lock));
+            pair->b.core.head = &pair->b.core;
             pair->b.core.lock = &pair->b.core.own_lock;
             HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &pair->b.core.pub));
         }

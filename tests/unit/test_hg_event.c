@@ -174,7 +174,7 @@ static void event_try_na(const char *string, unsigned part)
 {
     na_class_t *na_class = NA_Initialize(string, NA_TRUE);
     na_context_t *context;
-    struct na_class *inner;
+    struct na_class_core *core;
     struct na_emul *emul;
     struct pollfd pfd;
     unsigned rounds;
@@ -182,9 +182,9 @@ static void event_try_na(const char *string, unsigned part)
     HG_CHECK(na_class != NULL);
     context = NA_Context_create(na_class);
     HG_CHECK(context != NULL);
-    inner = na_mux_is(na_class) ? na_mux_of(na_class)->parts[part].na_class
-                                : na_class;
-    emul = na_class_emul(inner);
+    for (core = na_class_core_of(na_class); part > 0; part--)
+        core = core->next;
+    emul = core->emul;
     HG_CHECK(emul != NULL);
     pfd.fd = NA_Poll_get_fd(na_class, context);
     pfd.events = POLLIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mux_wire: see mux_wire.h. */
-#include "na/mux_wire.h"
+#include "mux/mux_wire.h"
 
 #include "base/wire.h"
 

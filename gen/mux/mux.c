@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux: see mux.h. */
+#include "mux/mux.h"
+
+#include "base/crc64.h"
+#include "base/log.h"
+#include "na/plugins.h"
+#include "sm/sm.h"
+
+/* ---- The name of sm ---- */
+
+HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
+{
+    const char *mark = strstr(string, "://");
+    struct na_uri uri;
+
+    return na_uri_parse(string, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
+}
+
+/* What only one listener of this network namespace has at a time: its address,
+ * or for a path, the inode. */
+static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
+{
+    static const char ipc[] = "ipc://", inproc[] = "inproc://";
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    struct stat is;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    if (strncmp(string, inproc, sizeof(inproc) - 1) == 0)
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "%s", string);
+    string += sizeof(ipc) - 1;
+    if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
+        return true;
+    /* While a listener exists, no other file has the inode of its socket. */
+    if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
+        (uintmax_t) is.st_dev, (uintmax_t) is.st_ino);
+    return true;
+}
+
+HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN])
+{
+    uint64_t hash = (uint64_t) geteuid() << 1;
+    char place[NA_MAX_ADDR_LEN];
+
+    if (!na_mux_place(address, place))
+        return false;
+    hash = hg_crc64_update(hash, place, strlen(place));
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+    return true;
+}
+
+HG_PRIVATE void na_mux_auto_sm(
+    const char *address, char string[NA_MAX_ADDR_LEN])
+{
+    if (address != NULL && na_mux_derive(address, string)) {
+        if (na_sm_is_free(string + 5))
+            return;
+        hg_log_warning("cls", "%s is taken: no peer can connect by it", string);
+    }
+    (void) snprintf(string, NA_MAX_ADDR_LEN, "sm://");
+}
+
+/* ---- Which part ---- */
+
+/* The part that was opened for the transport of an address, or NULL. */
+static struct na_class *na_mux_part(
+    const struct na_class *na_class, const char *address)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_uri uri;
+
+    if (na_uri_read(HG_LOG_LEVEL_DEBUG, address, &uri) != NA_SUCCESS)
+        return NULL;
+    for (; part != NULL; part = part->next) {
+        if (strcmp(uri.protocol, part->pub.protocol) == 0 &&
+            na_plugins_named(&part->ops, &uri))
+            return &part->pub;
+    }
+    return NULL;
+}
+
+/* Whether sm reaches the peer at an address, and by which name. Asked quietly:
+ * most peers are on another node. */
+static bool na_mux_is_near(const struct na_class *sm, bool is_sm,
+    const char *address, char name[NA_MAX_ADDR_LEN])
+{
+    if (is_sm)
+        (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", address);
+    else if (!na_mux_derive(address, name))
+        return false;
+    return strcmp(name, sm->self_addr->name) == 0 ||
+        na_sm_is_there(sm, strstr(name, "://") + 3);
+}
+
+/* Whether a listener may be at an address: the socket of a path must exist. */
+static bool na_mux_may_be(const char *address)
+{
+    char place[NA_MAX_ADDR_LEN];
+
+    return strstr(address, "ipc://") == NULL || na_mux_place(address, place);
+}
+
+/* The only attempt of a class of one transport: the first address that is for
+ * it. */
+static bool na_mux_attempt_alone(const struct na_class *na_class,
+    const char *list, struct na_class **part_p, char name[NA_MAX_ADDR_LEN])
+{
+    const char *at = list;
+    struct na_uri uri;
+
+    *part_p = NULL;
+    while (*part_p == NULL && na_mux_wire_next(&at, name))
+        *part_p = na_mux_part(na_class, name);
+    if (*part_p != NULL)
+        return true;
+    /* The transport says what is wrong with another protocol of its own. */
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
+    if (na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
+        na_plugins_speaks(na_class_ops(na_class), &uri))
+        *part_p = &na_class_core_of(na_class)->pub;
+    return true;
+}
+
+HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
+    const char *list, unsigned n, struct na_class **part_p,
+    char name[NA_MAX_ADDR_LEN])
+{
+    struct na_class *sm;
+    char address[NA_MAX_ADDR_LEN];
+    const char *at = list;
+    unsigned length = 0;
+    unsigned i;
+
+    if (na_class_core_of(na_class)->next == NULL)
+        return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
+    while (na_mux_wire_next(&at, address))
+        length++;
+    if (n >= 2 * length)
+        return false;
+    for (at = list, i = 0; i <= n % length; i++)
+        (void) na_mux_wire_next(&at, address);
+    sm = na_mux_part(na_class, "sm://");
+    *part_p = na_mux_part(na_class, address);
+    if (n < length) {
+        if (sm == NULL || !na_mux_is_near(sm, *part_p == sm, address, name))
+            sm = NULL;
+        *part_p = sm;
+        return true;
+    }
+    memcpy(name, address, sizeof(address));
+    if (n + 1 < 2 * length && !na_mux_may_be(address))
+        *part_p = NULL;
+    return true;
+}
