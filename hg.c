@@ -21905,7 +21905,7 @@ struct hg_transfer {
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start what was checked. `callback` runs once, from the DONE lane of the
+/* Start what was checked; the lock is held once. `callback` runs once, from the DONE lane of the
  * home's queue, with the result in `ret`. It never runs if `ended_p` is not
  * NULL and *ended_p tells that the transfer ended within the call. Then, or in
  * the callback, hg_transfer_fini follows. It never runs on an error: HG_NOENTRY
@@ -21915,7 +21915,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_home *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Drop its references; its home does not know it any more. */
+/* Drop its references; its home does not know it any more. The lock is held. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
 /* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
@@ -22129,19 +22129,15 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     struct hg_transfer_home *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
-    hg_enter(home->layer->lock);
+    assert(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
-    hg_leave(home->layer->lock);
+    home->count--;
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (args->addr != NULL)
         na_addr_unref(args->addr);
     hg_bulk_unref(args->origin);
     hg_bulk_unref(args->local);
-    hg_enter(home->layer->lock);
-    assert(home->count > 0);
-    home->count--; /* last: the context may end now */
-    hg_leave(home->layer->lock);
 }
 
 /* ---- Pieces: the lock is held once ---- */
@@ -22311,14 +22307,14 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     bool ended;
 
     assert(transfer->home == NULL && args->local->layer == home->layer);
-    hg_enter(home->layer->lock);
+    assert(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
         ret = args->origin->remote
             ? hg_transfer_find_owner(args, &transfer->owner)
             : hg_bulk_check_there(args->origin);
     if (ret != HG_SUCCESS)
-        goto unlock;
+        return ret;
     transfer->home = home;
     transfer->args = *args;
     args->origin->refs++;
@@ -22334,9 +22330,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
         *ended_p = ended;
     else if (ended)
         hg_transfer_push(transfer);
-unlock:
-    hg_leave(home->layer->lock);
-    return ret;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_transfer_cancel(
@@ -31976,8 +31970,8 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
  *
  * The Mercury paper's names stand at the end.
  *
- * Locking: the lock of the request model's class guards requests and their
- * tickets. One mutex guards the tickets of the callback model, of all classes;
+ * Locking: the lock of the bulk class guards the tickets of requests, the lock
+ * of the request model's class the rest of them, and is the outer one. One mutex guards the tickets of the callback model, of all classes;
  * the lock of a class is taken inside. A process that forks holds it, so that
  * HG_Bulk_cancel recognises a parent's transfer in the child.
  */
@@ -32358,14 +32352,14 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
 
 /* ---- Transfers of the request model ---- */
 
-/* The lock is held. */
+/* The bulk class's lock is held. */
 static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
 {
     struct hg_bulk_request *request = hg_bulk_request_spare;
 
     hg_bulk_request_spare = NULL;
-    if (request != NULL)
-        memset(request, 0, sizeof(*request));
+    if (request != NULL) /* what is behind the transfer was not used */
+        memset(request, 0, offsetof(struct hg_bulk_request, callback));
     else
         request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
     if (request == NULL)
@@ -32375,7 +32369,7 @@ static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
     return request;
 }
 
-/* The lock is held. */
+/* The bulk class's lock is held. */
 static void hg_bulk_request_delete(struct hg_bulk_request *request)
 {
     (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
@@ -32391,9 +32385,12 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     struct hg_bulk_request *request =
         HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
     struct hg_context *context = request->context;
+    struct hg_monitor *bulk_lock = transfer->home->layer->lock;
 
-    hg_transfer_fini(transfer);
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
+    hg_transfer_fini(transfer);
+    hg_leave(bulk_lock);
     if (request->abandoned)
         hg_mem_free(request);
     else
@@ -32404,29 +32401,27 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
 static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, uintptr_t *ticket_p)
 {
+    struct hg_transfer_home *home = &context->transfers;
     struct hg_bulk_request *made;
     hg_return_t ret = HG_NOMEM;
     bool ended = false;
 
-    hg_enter(context->lock);
+    hg_enter(home->layer->lock);
     made = hg_bulk_request_new(context);
     if (made != NULL)
         ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
-    hg_leave(context->lock);
     if (ret == HG_SUCCESS) {
         *ticket_p = made->ticket;
-        ret = hg_transfer_start(&made->transfer, &context->transfers, args,
-            hg_bulk_request_ended, &ended);
+        ret = hg_transfer_start(
+            &made->transfer, home, args, hg_bulk_request_ended, &ended);
     }
     if (ended) {
         hg_transfer_fini(&made->transfer);
         atomic_store_explicit(&made->done, true, memory_order_relaxed);
-    }
-    if (ret != HG_SUCCESS && made != NULL) {
-        hg_enter(context->lock);
+    } else if (ret != HG_SUCCESS && made != NULL) {
         hg_bulk_request_delete(made);
-        hg_leave(context->lock);
     }
+    hg_leave(home->layer->lock);
     return ret;
 }
 
@@ -32461,16 +32456,20 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_monitor *bulk_lock;
     struct hg_bulk_request *found;
     const char *wrong = NULL;
     bool done = false;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
     if (context == NULL)
         return HG_FAULT;
+    bulk_lock = context->transfers.layer->lock;
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
+    hg_leave(bulk_lock);
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
@@ -32481,17 +32480,19 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         ret = HG_BUSY;
     } else {
         found->waited = true;
-        if (found->done &&
-            ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+        if (!found->done)
+            ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
+                hg_wait_deadline(timeout));
+        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
             !hg_wait_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
-        ret = hg_wait_until(
-            context, &found->done, NA_LANES_DONE, hg_wait_deadline(timeout));
         found->waited = false;
         done = ret == HG_SUCCESS;
         if (done) {
             ret = found->transfer.ret;
+            hg_enter(bulk_lock);
             hg_bulk_request_delete(found);
+            hg_leave(bulk_lock);
         }
     }
     hg_leave(context->lock);
@@ -32504,9 +32505,11 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
 {
+    struct hg_monitor *bulk_lock = context->transfers.layer->lock;
     struct hg_bulk_request *request;
 
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
@@ -32515,6 +32518,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     }
     hg_mem_free(hg_bulk_request_spare);
     hg_bulk_request_spare = NULL;
+    hg_leave(bulk_lock);
     hg_leave(context->lock);
 }
 
@@ -32570,7 +32574,9 @@ static void hg_bulk_call_ended(struct hg_transfer *transfer)
     call->info.ret = transfer->ret;
     if (call->callback != NULL)
         (void) call->callback(&call->info);
+    hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
     hg_mem_free(call);
 }
 
@@ -32596,7 +32602,8 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     const struct hg_transfer_args *args, bool bind, hg_cb_t callback, void *arg,
     hg_op_id_t *op_id, const char *function)
 {
-    struct hg_bulk_request *call = NULL;
+    struct hg_bulk_request *call;
+    struct hg_transfer_home *home;
     hg_return_t ret = hg_check_context(context, function);
 
     if (ret == HG_SUCCESS)
@@ -32605,6 +32612,7 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
         ret = hg_transfer_check(&context->transfers, args, function);
     if (ret != HG_SUCCESS)
         return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
+    home = &context->transfers;
     call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
     if (call == NULL) {
         hg_log_error("bulk", "no memory for a transfer");
@@ -32624,8 +32632,10 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
             goto free_call;
         *op_id = (hg_op_id_t) call->ticket;
     }
+    hg_enter(home->layer->lock);
     ret = hg_transfer_start(
-        &call->transfer, &context->transfers, args, hg_bulk_call_ended, NULL);
+        &call->transfer, home, args, hg_bulk_call_ended, NULL);
+    hg_leave(home->layer->lock);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (op_id != HG_OP_ID_IGNORE)
@@ -33632,7 +33642,9 @@ static void hg_stub_moved(struct hg_transfer *transfer)
 {
     struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
 
+    hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
     hg_stub_raise(&moved->flag);
 }
 
@@ -33672,13 +33684,13 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
         return ret;
     memset(&moved, 0, sizeof(moved));
     moved.flag.context = call->context;
+    hg_enter(home->layer->lock);
     ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (ended) {
+    if (ended)
         hg_transfer_fini(&moved.transfer);
-        return moved.transfer.ret;
-    }
+    hg_leave(home->layer->lock);
+    if (ret != HG_SUCCESS || ended)
+        return ret != HG_SUCCESS ? ret : moved.transfer.ret;
     ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
     if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
         return moved.transfer.ret;

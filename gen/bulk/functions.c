@@ -360,14 +360,14 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
 
 /* ---- Transfers of the request model ---- */
 
-/* The lock is held. */
+/* The bulk class's lock is held. */
 static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
 {
     struct hg_bulk_request *request = hg_bulk_request_spare;
 
     hg_bulk_request_spare = NULL;
-    if (request != NULL)
-        memset(request, 0, sizeof(*request));
+    if (request != NULL) /* what is behind the transfer was not used */
+        memset(request, 0, offsetof(struct hg_bulk_request, callback));
     else
         request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
     if (request == NULL)
@@ -377,7 +377,7 @@ static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
     return request;
 }
 
-/* The lock is held. */
+/* The bulk class's lock is held. */
 static void hg_bulk_request_delete(struct hg_bulk_request *request)
 {
     (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
@@ -393,9 +393,12 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     struct hg_bulk_request *request =
         HG_CONTAINER_OF(transfer, struct hg_bulk_request, transfer);
     struct hg_context *context = request->context;
+    struct hg_monitor *bulk_lock = transfer->home->layer->lock;
 
-    hg_transfer_fini(transfer);
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
+    hg_transfer_fini(transfer);
+    hg_leave(bulk_lock);
     if (request->abandoned)
         hg_mem_free(request);
     else
@@ -406,29 +409,27 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
 static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, uintptr_t *ticket_p)
 {
+    struct hg_transfer_home *home = &context->transfers;
     struct hg_bulk_request *made;
     hg_return_t ret = HG_NOMEM;
     bool ended = false;
 
-    hg_enter(context->lock);
+    hg_enter(home->layer->lock);
     made = hg_bulk_request_new(context);
     if (made != NULL)
         ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
-    hg_leave(context->lock);
     if (ret == HG_SUCCESS) {
         *ticket_p = made->ticket;
-        ret = hg_transfer_start(&made->transfer, &context->transfers, args,
-            hg_bulk_request_ended, &ended);
+        ret = hg_transfer_start(
+            &made->transfer, home, args, hg_bulk_request_ended, &ended);
     }
     if (ended) {
         hg_transfer_fini(&made->transfer);
         atomic_store_explicit(&made->done, true, memory_order_relaxed);
-    }
-    if (ret != HG_SUCCESS && made != NULL) {
-        hg_enter(context->lock);
+    } else if (ret != HG_SUCCESS && made != NULL) {
         hg_bulk_request_delete(made);
-        hg_leave(context->lock);
     }
+    hg_leave(home->layer->lock);
     return ret;
 }
 
@@ -463,16 +464,20 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_monitor *bulk_lock;
     struct hg_bulk_request *found;
     const char *wrong = NULL;
     bool done = false;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
     if (context == NULL)
         return HG_FAULT;
+    bulk_lock = context->transfers.layer->lock;
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
+    hg_leave(bulk_lock);
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
@@ -483,17 +488,19 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         ret = HG_BUSY;
     } else {
         found->waited = true;
-        if (found->done &&
-            ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+        if (!found->done)
+            ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
+                hg_wait_deadline(timeout));
+        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
             !hg_wait_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
-        ret = hg_wait_until(
-            context, &found->done, NA_LANES_DONE, hg_wait_deadline(timeout));
         found->waited = false;
         done = ret == HG_SUCCESS;
         if (done) {
             ret = found->transfer.ret;
+            hg_enter(bulk_lock);
             hg_bulk_request_delete(found);
+            hg_leave(bulk_lock);
         }
     }
     hg_leave(context->lock);
@@ -506,9 +513,11 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
 {
+    struct hg_monitor *bulk_lock = context->transfers.layer->lock;
     struct hg_bulk_request *request;
 
     hg_enter(context->lock);
+    hg_enter(bulk_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
@@ -517,6 +526,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     }
     hg_mem_free(hg_bulk_request_spare);
     hg_bulk_request_spare = NULL;
+    hg_leave(bulk_lock);
     hg_leave(context->lock);
 }
 
@@ -572,7 +582,9 @@ static void hg_bulk_call_ended(struct hg_transfer *transfer)
     call->info.ret = transfer->ret;
     if (call->callback != NULL)
         (void) call->callback(&call->info);
+    hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
     hg_mem_free(call);
 }
 
@@ -598,7 +610,8 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     const struct hg_transfer_args *args, bool bind, hg_cb_t callback, void *arg,
     hg_op_id_t *op_id, const char *function)
 {
-    struct hg_bulk_request *call = NULL;
+    struct hg_bulk_request *call;
+    struct hg_transfer_home *home;
     hg_return_t ret = hg_check_context(context, function);
 
     if (ret == HG_SUCCESS)
@@ -607,6 +620,7 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
         ret = hg_transfer_check(&context->transfers, args, function);
     if (ret != HG_SUCCESS)
         return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
+    home = &context->transfers;
     call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
     if (call == NULL) {
         hg_log_error("bulk", "no memory for a transfer");
@@ -626,8 +640,10 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
             goto free_call;
         *op_id = (hg_op_id_t) call->ticket;
     }
+    hg_enter(home->layer->lock);
     ret = hg_transfer_start(
-        &call->transfer, &context->transfers, args, hg_bulk_call_ended, NULL);
+        &call->transfer, home, args, hg_bulk_call_ended, NULL);
+    hg_leave(home->layer->lock);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (op_id != HG_OP_ID_IGNORE)

@@ -194,19 +194,15 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     struct hg_transfer_home *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
-    hg_enter(home->layer->lock);
+    assert(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
-    hg_leave(home->layer->lock);
+    home->count--;
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (args->addr != NULL)
         na_addr_unref(args->addr);
     hg_bulk_unref(args->origin);
     hg_bulk_unref(args->local);
-    hg_enter(home->layer->lock);
-    assert(home->count > 0);
-    home->count--; /* last: the context may end now */
-    hg_leave(home->layer->lock);
 }
 
 /* ---- Pieces: the lock is held once ---- */
@@ -376,14 +372,14 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     bool ended;
 
     assert(transfer->home == NULL && args->local->layer == home->layer);
-    hg_enter(home->layer->lock);
+    assert(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
         ret = args->origin->remote
             ? hg_transfer_find_owner(args, &transfer->owner)
             : hg_bulk_check_there(args->origin);
     if (ret != HG_SUCCESS)
-        goto unlock;
+        return ret;
     transfer->home = home;
     transfer->args = *args;
     args->origin->refs++;
@@ -399,9 +395,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
         *ended_p = ended;
     else if (ended)
         hg_transfer_push(transfer);
-unlock:
-    hg_leave(home->layer->lock);
-    return ret;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_transfer_cancel(

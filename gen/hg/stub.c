@@ -238,7 +238,9 @@ static void hg_stub_moved(struct hg_transfer *transfer)
 {
     struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
 
+    hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
     hg_stub_raise(&moved->flag);
 }
 
@@ -278,13 +280,13 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
         return ret;
     memset(&moved, 0, sizeof(moved));
     moved.flag.context = call->context;
+    hg_enter(home->layer->lock);
     ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (ended) {
+    if (ended)
         hg_transfer_fini(&moved.transfer);
-        return moved.transfer.ret;
-    }
+    hg_leave(home->layer->lock);
+    if (ret != HG_SUCCESS || ended)
+        return ret != HG_SUCCESS ? ret : moved.transfer.ret;
     ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
     if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
         return moved.transfer.ret;

@@ -52,7 +52,21 @@ static void bulk_ended(struct hg_transfer *transfer)
 
     HG_CHECK_EQ_INT(result->ends++, 0);
     result->ret = transfer->ret;
+    hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
+}
+
+static hg_return_t bulk_begin_transfer(struct bulk_result *result,
+    struct hg_transfer_home *home, const struct hg_transfer_args *args)
+{
+    hg_return_t ret;
+
+    memset(result, 0, sizeof(*result));
+    hg_enter(home->layer->lock);
+    ret = hg_transfer_start(&result->transfer, home, args, bulk_ended, NULL);
+    hg_leave(home->layer->lock);
+    return ret;
 }
 
 /* A transfer of `b`. */
@@ -63,9 +77,7 @@ static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
     struct hg_transfer_args args = {
         op, engine->b.peer, origin, origin_offset, local, local_offset, size};
 
-    memset(result, 0, sizeof(*result));
-    return hg_transfer_start(&result->transfer, &engine->b.context->transfers,
-        &args, bulk_ended, NULL);
+    return bulk_begin_transfer(result, &engine->b.context->transfers, &args);
 }
 
 /* ---- Bytes ---- */
@@ -962,7 +974,7 @@ HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
 {
     static struct hg_context *left; /* for leak checkers: on purpose */
     static struct hg_transfer *transfer;
-    struct bulk_result result;
+    static struct bulk_result result; /* reachable until the process ends */
     struct na_class_core *core;
     struct engine engine;
     struct na_emul *emul;
@@ -1137,11 +1149,9 @@ static hg_return_t bulk_pull_separate(struct bulk_separate *a,
     struct hg_transfer_args args = {
         HG_BULK_PULL, b->peer, remote, 0, local, 0, local->size};
     struct bulk_result result;
-    hg_return_t ret;
+    hg_return_t ret =
+        bulk_begin_transfer(&result, &b->context->transfers, &args);
 
-    memset(&result, 0, sizeof(result));
-    ret = hg_transfer_start(
-        &result.transfer, &b->context->transfers, &args, bulk_ended, NULL);
     if (ret != HG_SUCCESS)
         return ret;
     while (result.ends == 0) {
@@ -1213,18 +1223,14 @@ HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
     HG_CHECK_OK(hg_bulk_deserialize(
         engine.b.layer, bytes, sizeof(bytes), &args.origin));
     home = &engine.b.context->transfers;
-    memset(&result, 0, sizeof(result));
-    HG_CHECK_OK(
-        hg_transfer_start(&result.transfer, home, &args, bulk_ended, NULL));
+    HG_CHECK_OK(bulk_begin_transfer(&result, home, &args));
     hg_transfer_cancel(home, &result.transfer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(result.ends, 1);
     HG_CHECK_RET(result.ret, HG_CANCELED);
 
     /* Left alone it finds its way. */
-    memset(&result, 0, sizeof(result));
-    HG_CHECK_OK(
-        hg_transfer_start(&result.transfer, home, &args, bulk_ended, NULL));
+    HG_CHECK_OK(bulk_begin_transfer(&result, home, &args));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(result.ends, 1);
     HG_CHECK_OK(result.ret);
