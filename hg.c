@@ -21905,17 +21905,18 @@ struct hg_transfer {
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start what was checked; the lock is held once. `callback` runs once, from the DONE lane of the
- * home's queue, with the result in `ret`. It never runs if `ended_p` is not
- * NULL and *ended_p tells that the transfer ended within the call. Then, or in
- * the callback, hg_transfer_fini follows. It never runs on an error: HG_NOENTRY
- * (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR (no way to the
- * owner), all logged. */
+/* Start what was checked; the lock is held once. `callback` runs once, from the
+ * DONE lane of the home's queue, with the result in `ret`. It never runs if
+ * `ended_p` is not NULL and *ended_p tells that the transfer ended within the
+ * call. Then, or in the callback, hg_transfer_fini follows. It never runs on an
+ * error: HG_NOENTRY (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR
+ * (no way to the owner), all logged. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_home *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Drop its references; its home does not know it any more. The lock is held. */
+/* Drop its references; its home does not know it any more. The lock is
+ * held. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
 /* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
@@ -31970,9 +31971,10 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
  *
  * The Mercury paper's names stand at the end.
  *
- * Locking: the lock of the bulk class guards the tickets of requests, the lock
- * of the request model's class the rest of them, and is the outer one. One mutex guards the tickets of the callback model, of all classes;
- * the lock of a class is taken inside. A process that forks holds it, so that
+ * Locking: the lock of the bulk class guards the tickets of requests. The lock
+ * of the request model's class guards the rest of them, and is the outer one.
+ * One mutex guards the tickets of the callback model, of all classes; the lock
+ * of a class is taken inside. A process that forks holds it, so that
  * HG_Bulk_cancel recognises a parent's transfer in the child.
  */
 #ifndef HG_GEN_BULK_FUNCTIONS_H

@@ -13,9 +13,10 @@
  *
  * The Mercury paper's names stand at the end.
  *
- * Locking: the lock of the bulk class guards the tickets of requests, the lock
- * of the request model's class the rest of them, and is the outer one. One mutex guards the tickets of the callback model, of all classes;
- * the lock of a class is taken inside. A process that forks holds it, so that
+ * Locking: the lock of the bulk class guards the tickets of requests. The lock
+ * of the request model's class guards the rest of them, and is the outer one.
+ * One mutex guards the tickets of the callback model, of all classes; the lock
+ * of a class is taken inside. A process that forks holds it, so that
  * HG_Bulk_cancel recognises a parent's transfer in the child.
  */
 #ifndef HG_GEN_BULK_FUNCTIONS_H

@@ -92,17 +92,18 @@ struct hg_transfer {
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start what was checked; the lock is held once. `callback` runs once, from the DONE lane of the
- * home's queue, with the result in `ret`. It never runs if `ended_p` is not
- * NULL and *ended_p tells that the transfer ended within the call. Then, or in
- * the callback, hg_transfer_fini follows. It never runs on an error: HG_NOENTRY
- * (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR (no way to the
- * owner), all logged. */
+/* Start what was checked; the lock is held once. `callback` runs once, from the
+ * DONE lane of the home's queue, with the result in `ret`. It never runs if
+ * `ended_p` is not NULL and *ended_p tells that the transfer ended within the
+ * call. Then, or in the callback, hg_transfer_fini follows. It never runs on an
+ * error: HG_NOENTRY (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR
+ * (no way to the owner), all logged. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_home *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Drop its references; its home does not know it any more. The lock is held. */
+/* Drop its references; its home does not know it any more. The lock is
+ * held. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
 /* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
