@@ -3370,11 +3370,10 @@ malformed:
  * queue: where everything that ended waits for its callback; one a context.
  *
  * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Four lanes keep apart who runs them: steps of the
+ * never allocates. Three lanes keep apart who runs them: steps of the
  * library's own, which progress runs at the end of each turn; callbacks
- * of the application; calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone; and slow steps of the library's
- * own that peers ask for, of which progress runs one in each turn.
+ * of the application; and calls that arrived for its handlers, which a wait
+ * inside a handler must be able to leave alone.
  *
  * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
  * a trigger that naps, and a sleeping progress through the waker. Entries
@@ -3389,21 +3388,19 @@ enum na_lane {
     NA_LANE_INTERNAL = 0,
     NA_LANE_DONE = 1,
     NA_LANE_CALL = 2,
-    NA_LANE_SLOW = 3, /* steps of the library's own that may take long */
-    NA_LANE_MAX = 4
+    NA_LANE_MAX = 3
 };
 
 /* Sets of lanes, as bits. In what a thread sleeps for, NA_LANES_ROLE stands for
  * the role of the one that makes progress. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
-#define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
+#define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
 #define NA_LANES_ROLE (1u << NA_LANE_MAX)
 
 struct na_queue {
     struct hg_monitor *lock; /* the class's */
-    /* Read without the lock by who asks whether there is anything. */
-    _Atomic(struct na_completion *) first[NA_LANE_MAX];
+    struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
     unsigned waiters;    /* threads in na_queue_nap */
@@ -3420,11 +3417,6 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run the library's own steps: every entry of the internal lane and what these
- * add, and one entry of the slow lane. Returns their number. The lock is held,
- * once. */
-HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
-
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
@@ -3436,15 +3428,14 @@ static inline bool na_queue_is_running(const struct na_queue *queue)
     return queue->running > 0;
 }
 
-/* Whether any of the lanes has an entry. */
+/* Whether any of the lanes has an entry; the lock is held. */
 static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
+    assert(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        if ((lanes & (1u << lane)) != 0 &&
-            atomic_load_explicit(&queue->first[lane], memory_order_acquire) !=
-                NULL)
+        if ((lanes & (1u << lane)) != 0 && queue->first[lane] != NULL)
             return true;
     }
     return false;
@@ -3497,13 +3488,13 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     hg_waker_fini(&queue->waker);
 }
 
-/* Append to a lane; the lock is held. */
+/* Append to a lane. */
 static HG_HOT void na_queue_append(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
     entry->next = NULL;
-    if (atomic_load_explicit(&queue->first[lane], memory_order_relaxed) == NULL)
-        atomic_store_explicit(&queue->first[lane], entry, memory_order_release);
+    if (queue->first[lane] == NULL)
+        queue->first[lane] = entry;
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
@@ -3523,23 +3514,16 @@ HG_PRIVATE void na_queue_push(
     hg_leave(queue->lock);
 }
 
-/* The first entry of the first lane that has one, taken off; NULL. The lock is
- * held. */
-static HG_HOT struct na_completion *na_queue_pop(
+/* Where the first entry of the first lane that has one is linked; NULL. */
+static HG_HOT struct na_completion **na_queue_first(
     struct na_queue *queue, unsigned lanes)
 {
-    unsigned lane;
+    struct na_completion **first = queue->first;
 
-    for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        struct na_completion *entry = (lanes & (1u << lane)) == 0
-            ? NULL
-            : atomic_load_explicit(&queue->first[lane], memory_order_relaxed);
-
-        if (entry == NULL)
-            continue;
-        atomic_store_explicit(
-            &queue->first[lane], entry->next, memory_order_relaxed);
-        return entry;
+    for (; lanes != 0 && first < queue->first + NA_LANE_MAX; first++) {
+        if ((lanes & 1) != 0 && *first != NULL)
+            return first;
+        lanes >>= 1;
     }
     return NULL;
 }
@@ -3547,27 +3531,21 @@ static HG_HOT struct na_completion *na_queue_pop(
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    struct na_completion *entry;
+    struct na_completion **first;
     unsigned n = 0;
 
     assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
-    while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
+    while (n < max && (first = na_queue_first(queue, lanes)) != NULL &&
+        (n == 0 || !hg_clock_is_past(deadline))) {
+        struct na_completion *entry = *first;
+
+        *first = entry->next;
         queue->running++;
         entry->run(entry);
         queue->running--;
         n++;
-        if (hg_clock_is_past(deadline))
-            break;
     }
     return n;
-}
-
-HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
-{
-    unsigned n =
-        na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
-
-    return n + na_queue_run(queue, 1u << NA_LANE_SLOW, 1, HG_CLOCK_NEVER);
 }
 
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
@@ -3580,8 +3558,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) == 0)
             continue;
-        for (entry = atomic_load(&queue->first[lane]); entry != NULL;
-             entry = entry->next)
+        for (entry = queue->first[lane]; entry != NULL; entry = entry->next)
             n++;
     }
     hg_leave(queue->lock);
@@ -9100,7 +9077,9 @@ static unsigned na_progress_turn(struct na_context_core *context)
         n = na_progress_poll(context);
         core->polling = false;
     }
-    return n + na_queue_run_internal(&context->queue);
+    return n +
+        na_queue_run(
+            &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -9211,7 +9190,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     if (due < deadline)
         deadline = due;
     hg_waker_arm(waker);
-    if (!na_queue_has(&context->queue, NA_LANES_OWN) &&
+    if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
         !na_progress_is_there(context, aim)) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
@@ -9465,7 +9444,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
     idle = na_progress_may_sleep(core) &&
-        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_OWN);
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
     na_context_leave(core);
     return idle;
 }
@@ -27614,7 +27593,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Step from the slow lane. */
+/* Step from the internal lane. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -27629,7 +27608,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
-        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
     else
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
@@ -30653,9 +30632,10 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
         hg_transfer_home_count(&context->transfers) == 0 &&
-        atomic_load(&context->lookups) == 0;
+        atomic_load(&context->lookups) == 0 &&
+        !na_queue_has(context->queue, NA_LANES_ALL);
     hg_leave(context->lock);
-    return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
+    return stuck;
 }
 
 /* Turn the wheel until everything is home, or will not come. */

@@ -596,9 +596,10 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
         hg_transfer_home_count(&context->transfers) == 0 &&
-        atomic_load(&context->lookups) == 0;
+        atomic_load(&context->lookups) == 0 &&
+        !na_queue_has(context->queue, NA_LANES_ALL);
     hg_leave(context->lock);
-    return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
+    return stuck;
 }
 
 /* Turn the wheel until everything is home, or will not come. */

@@ -369,7 +369,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Step from the slow lane. */
+/* Step from the internal lane. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -384,7 +384,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
-        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
     else
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }

@@ -74,7 +74,9 @@ static unsigned na_progress_turn(struct na_context_core *context)
         n = na_progress_poll(context);
         core->polling = false;
     }
-    return n + na_queue_run_internal(&context->queue);
+    return n +
+        na_queue_run(
+            &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -185,7 +187,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     if (due < deadline)
         deadline = due;
     hg_waker_arm(waker);
-    if (!na_queue_has(&context->queue, NA_LANES_OWN) &&
+    if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
         !na_progress_is_there(context, aim)) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
@@ -439,7 +441,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context)
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
     idle = na_progress_may_sleep(core) &&
-        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_OWN);
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
     na_context_leave(core);
     return idle;
 }

@@ -20,13 +20,13 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     hg_waker_fini(&queue->waker);
 }
 
-/* Append to a lane; the lock is held. */
+/* Append to a lane. */
 static HG_HOT void na_queue_append(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
     entry->next = NULL;
-    if (atomic_load_explicit(&queue->first[lane], memory_order_relaxed) == NULL)
-        atomic_store_explicit(&queue->first[lane], entry, memory_order_release);
+    if (queue->first[lane] == NULL)
+        queue->first[lane] = entry;
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
@@ -46,23 +46,16 @@ HG_PRIVATE void na_queue_push(
     hg_leave(queue->lock);
 }
 
-/* The first entry of the first lane that has one, taken off; NULL. The lock is
- * held. */
-static HG_HOT struct na_completion *na_queue_pop(
+/* Where the first entry of the first lane that has one is linked; NULL. */
+static HG_HOT struct na_completion **na_queue_first(
     struct na_queue *queue, unsigned lanes)
 {
-    unsigned lane;
+    struct na_completion **first = queue->first;
 
-    for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        struct na_completion *entry = (lanes & (1u << lane)) == 0
-            ? NULL
-            : atomic_load_explicit(&queue->first[lane], memory_order_relaxed);
-
-        if (entry == NULL)
-            continue;
-        atomic_store_explicit(
-            &queue->first[lane], entry->next, memory_order_relaxed);
-        return entry;
+    for (; lanes != 0 && first < queue->first + NA_LANE_MAX; first++) {
+        if ((lanes & 1) != 0 && *first != NULL)
+            return first;
+        lanes >>= 1;
     }
     return NULL;
 }
@@ -70,27 +63,21 @@ static HG_HOT struct na_completion *na_queue_pop(
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    struct na_completion *entry;
+    struct na_completion **first;
     unsigned n = 0;
 
     assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
-    while (n < max && (entry = na_queue_pop(queue, lanes)) != NULL) {
+    while (n < max && (first = na_queue_first(queue, lanes)) != NULL &&
+        (n == 0 || !hg_clock_is_past(deadline))) {
+        struct na_completion *entry = *first;
+
+        *first = entry->next;
         queue->running++;
         entry->run(entry);
         queue->running--;
         n++;
-        if (hg_clock_is_past(deadline))
-            break;
     }
     return n;
-}
-
-HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
-{
-    unsigned n =
-        na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
-
-    return n + na_queue_run(queue, 1u << NA_LANE_SLOW, 1, HG_CLOCK_NEVER);
 }
 
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
@@ -103,8 +90,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) == 0)
             continue;
-        for (entry = atomic_load(&queue->first[lane]); entry != NULL;
-             entry = entry->next)
+        for (entry = queue->first[lane]; entry != NULL; entry = entry->next)
             n++;
     }
     hg_leave(queue->lock);

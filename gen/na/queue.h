@@ -3,11 +3,10 @@
  * queue: where everything that ended waits for its callback; one a context.
  *
  * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Four lanes keep apart who runs them: steps of the
+ * never allocates. Three lanes keep apart who runs them: steps of the
  * library's own, which progress runs at the end of each turn; callbacks
- * of the application; calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone; and slow steps of the library's
- * own that peers ask for, of which progress runs one in each turn.
+ * of the application; and calls that arrived for its handlers, which a wait
+ * inside a handler must be able to leave alone.
  *
  * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
  * a trigger that naps, and a sleeping progress through the waker. Entries
@@ -22,21 +21,19 @@ enum na_lane {
     NA_LANE_INTERNAL = 0,
     NA_LANE_DONE = 1,
     NA_LANE_CALL = 2,
-    NA_LANE_SLOW = 3, /* steps of the library's own that may take long */
-    NA_LANE_MAX = 4
+    NA_LANE_MAX = 3
 };
 
 /* Sets of lanes, as bits. In what a thread sleeps for, NA_LANES_ROLE stands for
  * the role of the one that makes progress. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
-#define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
+#define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
 #define NA_LANES_ROLE (1u << NA_LANE_MAX)
 
 struct na_queue {
     struct hg_monitor *lock; /* the class's */
-    /* Read without the lock by who asks whether there is anything. */
-    _Atomic(struct na_completion *) first[NA_LANE_MAX];
+    struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
     unsigned waiters;    /* threads in na_queue_nap */
@@ -53,11 +50,6 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run the library's own steps: every entry of the internal lane and what these
- * add, and one entry of the slow lane. Returns their number. The lock is held,
- * once. */
-HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
-
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
@@ -69,15 +61,14 @@ static inline bool na_queue_is_running(const struct na_queue *queue)
     return queue->running > 0;
 }
 
-/* Whether any of the lanes has an entry. */
+/* Whether any of the lanes has an entry; the lock is held. */
 static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
+    assert(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        if ((lanes & (1u << lane)) != 0 &&
-            atomic_load_explicit(&queue->first[lane], memory_order_acquire) !=
-                NULL)
+        if ((lanes & (1u << lane)) != 0 && queue->first[lane] != NULL)
             return true;
     }
     return false;

@@ -218,7 +218,8 @@ static inline void engine_turn(struct engine_end *end)
 
 static inline bool engine_end_is_idle(struct engine_end *end)
 {
-    return !na_queue_has(end->context->queue, NA_LANES_ALL | NA_LANES_OWN) &&
+    return na_queue_count(
+               end->context->queue, NA_LANES_ALL | NA_LANES_INTERNAL) == 0 &&
         !na_emul_has_work(na_class_emul(end->na_class));
 }
 

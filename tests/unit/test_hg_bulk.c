@@ -1009,11 +1009,12 @@ HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
     HG_CHECK(transfer->op_id != NA_OP_ID_NULL);
     engine.b.na_class->core->complete(bulk_stuck, NA_DISCONNECT);
     hg_enter(left->lock);
-    (void) na_queue_run_internal(left->queue);
+    (void) na_queue_run(
+        left->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
     hg_leave(left->lock);
     HG_CHECK(transfer->op_id == NA_OP_ID_NULL);
     HG_CHECK_RET(transfer->ret, HG_DISCONNECT);
-    HG_CHECK(!na_queue_has(left->queue, NA_LANES_ALL));
+    HG_CHECK_EQ_INT(na_queue_count(left->queue, NA_LANES_ALL), 0);
     HG_CHECK_EQ_INT(result.ends, 0);
     core->emul = emul;
     hg_bulk_unref(origin);

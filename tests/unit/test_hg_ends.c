@@ -729,7 +729,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
         large = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
         if (large->state == HG_HANDLE_FETCHING) /* hg_cancel_mark, too late */
             atomic_store(&large->unwanted, true);
-    } while (!na_queue_has(context->queue, 1u << NA_LANE_CALL));
+    } while (na_queue_count(context->queue, 1u << NA_LANE_CALL) == 0);
     HG_CHECK_EQ_INT(large->state, HG_HANDLE_QUEUED);
     HG_CHECK_EQ_U64(hg_share_peer(engine.b.peer, HG_SHARE_CALLS), 2);
     hg_cancel_peer(context, engine.b.peer);

@@ -1576,7 +1576,8 @@ HG_TEST(context_leaves_its_memory_to_what_does_not_end)
     HG_CHECK_EQ_MEM(sent->in.data + HG_HEADER_MIN + 8, in.bytes, 100);
     loop_unstick();
     hg_enter(left->lock);
-    (void) na_queue_run_internal(left->queue);
+    (void) na_queue_run(
+        left->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
     hg_leave(left->lock);
     HG_CHECK_EQ_INT(engine_live(left), 0);
     HG_CHECK_EQ_INT(left->sending, 0);

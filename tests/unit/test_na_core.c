@@ -97,7 +97,7 @@ static unsigned core_queue_run_internal(struct na_queue *queue)
     unsigned n;
 
     hg_enter(queue->lock);
-    n = na_queue_run_internal(queue);
+    n = na_queue_run(queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
     hg_leave(queue->lock);
     return n;
 }
@@ -131,7 +131,6 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
         na_queue_push(
             &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
     }
-    HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_DONE), 2);
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 4);
     HG_CHECK_EQ_INT(
@@ -147,7 +146,7 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     HG_CHECK_EQ_INT(entries[4].ran_as, 5); /* the lower lane first */
     HG_CHECK_EQ_INT(entries[0].ran_as, 6);
     HG_CHECK_EQ_INT(entries[3].ran_as, 7);
-    HG_CHECK(!na_queue_has(&queue, ~0u));
+    HG_CHECK_EQ_INT(na_queue_count(&queue, ~0u), 0);
     HG_CHECK_RET(core_queue_wait(&queue, NA_LANES_ALL, 2), NA_TIMEOUT);
     na_queue_fini(&queue);
 }
@@ -235,69 +234,6 @@ HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
     na_queue_fini(&queue);
 }
 
-struct core_watch {
-    struct na_queue *queue;
-    _Atomic unsigned phase; /* odd: entries are there; UINT_MAX: it is over */
-    _Atomic unsigned looks;
-};
-
-static void *core_watch_queue(void *arg)
-{
-    struct core_watch *watch = (struct core_watch *) arg;
-    unsigned phase;
-
-    while ((phase = atomic_load(&watch->phase)) != UINT_MAX) {
-        bool has = na_queue_has(watch->queue, NA_LANES_DONE);
-
-        if (phase % 2 == 1 && atomic_load(&watch->phase) == phase) {
-            HG_CHECK(has);
-            atomic_fetch_add(&watch->looks, 1);
-        }
-    }
-    return NULL;
-}
-
-/* A queue whose first entry is taken does not seem empty meanwhile. */
-HG_TEST_SECONDS(queue_never_seems_empty_while_it_is_not, 100)
-{
-    enum { ENTRIES = 256, ROUNDS = 200 };
-    struct core_entry entries[ENTRIES];
-    struct core_watch watch;
-    struct na_queue queue;
-    pthread_t thread;
-    unsigned counter = 0, i, round;
-
-    HG_CHECK_OK(na_queue_init(&queue, &core_queue_lock));
-    memset(entries, 0, sizeof(entries));
-    watch.queue = &queue;
-    atomic_init(&watch.phase, 0);
-    atomic_init(&watch.looks, 0);
-    HG_CHECK(!pthread_create(&thread, NULL, core_watch_queue, &watch));
-    for (round = 0; round < ROUNDS; round++) {
-        unsigned before;
-
-        for (i = 0; i < ENTRIES; i++) {
-            entries[i].done.run = core_entry_run;
-            entries[i].counter = &counter;
-            entries[i].queue = &queue;
-            na_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
-        }
-        before = atomic_load(&watch.looks);
-        atomic_fetch_add(&watch.phase, 1);
-        while (atomic_load(&watch.looks) == before) /* it looks now */
-            (void) sched_yield();
-        HG_CHECK_EQ_INT(
-            core_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
-        atomic_fetch_add(&watch.phase, 1);
-        HG_CHECK_EQ_INT(
-            core_queue_run(&queue, NA_LANES_DONE, ENTRIES, HG_CLOCK_NEVER),
-            ENTRIES - 1);
-    }
-    atomic_store(&watch.phase, UINT_MAX);
-    HG_CHECK(!pthread_join(thread, NULL));
-    na_queue_fini(&queue);
-}
-
 /* Two push at a time: each one's entries keep their order, and all come. */
 HG_TEST(queue_keeps_the_order_of_each_who_pushes)
 {
@@ -327,7 +263,7 @@ HG_TEST(queue_keeps_the_order_of_each_who_pushes)
         if (i != CORE_PUSHES)
             HG_CHECK(entries[i].ran_as > entries[i - 1].ran_as);
     }
-    HG_CHECK(!na_queue_has(&queue, ~0u));
+    HG_CHECK_EQ_INT(na_queue_count(&queue, ~0u), 0);
     na_queue_fini(&queue);
     free(entries);
 }
