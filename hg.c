@@ -8302,7 +8302,7 @@ static void na_emul_abandon(struct na_emul_xfer *xfer)
     na_addr_unref(addr);
 }
 
-/* End such transfers with `status`; whether one of them uses memory still. If
+/* End such transfers with `status`; whether the transport had frames of one. If
  * it is `late`, the peer of that one loses its connection. */
 static bool na_emul_end_some(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
@@ -8312,21 +8312,22 @@ static bool na_emul_end_some(struct na_emul *emul,
     size_t cursor = 0;
     bool used = false;
 
-    (void) na_emul_xfer_collect(emul);
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
+        bool held;
+
         if (!na_emul_uses(xfer, context, mem))
             continue;
-        if (atomic_load(&xfer->pins) == 0) {
-            na_emul_xfer_fail(xfer, status);
-            continue;
-        }
-        used = true;
+        atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
         na_emul_xfer_fail(xfer, status);
-        if (!late || xfer->abandoned)
-            continue;
-        na_emul_abandon(xfer);
-        cursor = 0; /* any transfer may be gone */
+        held = atomic_load(&xfer->pins) > 1;
+        if (held && late && !xfer->abandoned) {
+            na_emul_abandon(xfer);
+            cursor = 0; /* any other transfer may be gone */
+        }
+        na_emul_xfer_unpin(xfer);
+        used = used || held;
     }
+    (void) na_emul_xfer_collect(emul);
     return used;
 }
 
