@@ -219,8 +219,14 @@ TEST_LIB     = $(BUILD)/libtest.a
 
 # With SPLIT=1 the rooms are compiled one by one instead of hg.c.
 ROOMS := $(shell awk '/^c .*\.c$$/ { print $$2 }' gen/manifest)
-OBJS  := $(if $(SPLIT),$(ROOMS:%.c=$(BUILD)/rooms/%.o),$(BUILD)/hg.o) \
+HG_O  ?= $(BUILD)/hg.o
+OBJS  := $(if $(SPLIT),$(ROOMS:%.c=$(BUILD)/rooms/%.o),$(HG_O)) \
          $(FOUND:%=$(BUILD)/hg_na_%.o)
+
+# The objects of the suites of conformance are the same in all flavours of make
+# check: it compiles them once.
+SUITES  ?= $(BUILD)
+SUITE_OBJS = $(CONFORM:$(BUILD)/%=$(SUITES)/%.o)
 
 $(BUILD)/run: tests/run.c
 	$(Q)mkdir -p $(@D)
@@ -260,7 +266,7 @@ $(BUILD)/tests/steps: $(BUILD)/steps.c $(STEPPED) hg.c $(TEST_LIB)
 	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(TEST_LIB)
 
 # The decorator does nothing unless a transport's name asks for it.
-HOOK_OBJS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/ofi/hook*.c))
+HOOK_OBJS  := $(patsubst %.c,$(SUITES)/%.o,$(wildcard tests/ofi/hook*.c))
 HOOK_FLAGS := -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
 ifneq ($(HOOKED),)
 $(CONFORM): HOOK := $(HOOK_OBJS) $(HOOK_FLAGS)
@@ -278,9 +284,15 @@ $(RANKS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,mpi) -c -o $@ $<
 
+ifeq ($(SUITES),$(BUILD))
 $(HOOK_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,ofi) -c -o $@ $<
+
+$(SUITE_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_QUICKLY) -c -o $@ $<
+endif
 
 $(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
@@ -288,11 +300,18 @@ $(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
 	    $(HOOK_OBJS) $(HOOK_FLAGS) $(TEST_LIB) $(OBJS) \
 	    $(call na_libs,$(FOUND) ofi)
 
-# tests/faulty.c is what tests/selftest has the runner judge.
-$(BOX) $(CONFORM) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
+define link_test
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_QUICKLY) $(TEST_LINKER) -o $@ $< $(HOOK) $(TEST_LIB) $(OBJS) \
 	    $(TEST_LIB) $(call na_libs,$(filter-out ofi,$(FOUND)))
+endef
+
+# tests/faulty.c is what tests/selftest has the runner judge.
+$(BOX) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
+	$(link_test)
+
+$(CONFORM): $(BUILD)/%: $(SUITES)/%.o $(OBJS) $(TEST_LIB)
+	$(link_test)
 
 # ---- Examples ----
 
@@ -363,7 +382,7 @@ $(PERF): $(PERF_OBJS) $(OBJS)
 # What an echo costs in events, with hg.c as users compile it: the figures of
 # counts.txt are gcc 12's.
 COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
-COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g -DHG_LINES
+COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g1 -DHG_LINES
 COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/counts/%.o,hg.c \
                 $(notdir $(wildcard tests/perf/counts*.c)))
 
@@ -416,33 +435,37 @@ check: ## lint and all tests, also under ASan+UBSan
 
 # What takes the longest to compile comes first.
 check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
-        $(EXAMPLES) $(PERF) $(COUNTS) \
-        $(BUILD)/tests/faulty check-port-programs check-split-programs \
-        $(MPIS:%=check-%-programs)
+        $(EXAMPLES) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
+        check-port-programs $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(COUNTS) $(CHECK_CASES) \
 	    $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
-	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES) $(CHECK_MPI)
+	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(CHECK_MPI)
 
-.PHONY: check-asan-programs check-port-programs check-split-programs \
-        check-ompi-programs check-mpich-programs all-ompi-programs \
-        all-mpich-programs split-objects rooms
+.PHONY: check-asan-programs check-port-programs check-ompi-programs \
+        check-mpich-programs all-ompi-programs all-mpich-programs \
+        port-objects rooms
+CHECK_FLAVOURS := asan port $(MPIS)
+$(CHECK_FLAVOURS:%=check-%-programs): $(SUITE_OBJS) $(HOOK_OBJS)
 check-asan-programs:
-	$(call make_flavour,asan,$(ASAN),\
+	$(call make_flavour,asan,$(ASAN),SUITES=$(BUILD) \
 	    $(call programs_of,$(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%)))
 check-port-programs:
-	$(call make_flavour,port,$(PORT),INSIDE='$(PORT_INSIDE)' \
+	$(call make_flavour,port,$(PORT),SUITES=$(BUILD) SPLIT=1 \
+	    INSIDE='$(PORT_INSIDE)' \
 	    $(call programs_of,$(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%)))
-check-split-programs:
-	$(call make_flavour,split,-O0,$(call programs_of,$(SPLIT_CASES)) SPLIT=1)
 # tests/lint looks at these.
-split-objects:
-	$(call make_flavour,split,-O0,rooms SPLIT=1)
+port-objects:
+	$(call make_flavour,port,$(PORT),SPLIT=1 rooms)
 rooms: $(OBJS)
-check-ompi-programs check-mpich-programs: check-%-programs:
-	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi \
+check-ompi-programs check-mpich-programs: check-%-programs: $(BUILD)/mpi.o
+	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi SUITES=$(BUILD) \
+	    HG_O=$(BUILD)/mpi.o \
 	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
 	    $(addprefix $(BUILD)/$*/,tests/faulty $(addprefix examples/, \
 	        demo_server demo_client cluster loop)))
+# hg.c as it is with any MPI.
+$(BUILD)/mpi.o: hg.c hg.h $(BUILD)/flags
+	$(Q)$(CC) $(TEST_QUICKLY) -DHG_NA_MPI=1 -c -o $@ $<
 
 lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator
@@ -475,12 +498,11 @@ valgrind: $(BUILD)/run programs ## all tests under valgrind
 check-full: export HG_TEST_FULL := 1
 check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
 	$(call make_flavour,clang,-O3 -g,CC=clang programs)
-	$(call make_flavour,split,-O0,SPLIT=1 programs)
-	$(call make_flavour,port,$(PORT),programs)
+	$(call make_flavour,port,$(PORT),SPLIT=1 programs)
 	$(call make_flavour,asan,$(ASAN),programs)
 	+$(Q)$(MAKE) --no-print-directory programs
 	$(Q)$(RUN) $(filter-out $(CHECK_CASES),$(CASES)) \
-	    $(call cases_of,clang) $(call cases_of,port) $(call cases_of,split) \
+	    $(call cases_of,clang) $(call cases_of,port) \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%, \
 	        $(filter-out $(ASAN_CASES),$(CASES)))
 	+$(Q)$(MAKE) --no-print-directory mpi

@@ -440,6 +440,17 @@ bool hg_test_is_plain(void)
 #endif
 }
 
+bool hg_test_has_epoll(void)
+{
+#if defined(HG_ENABLE_EPOLL)
+    return HG_ENABLE_EPOLL != 0;
+#elif defined(__linux__)
+    return true;
+#else
+    return false;
+#endif
+}
+
 const char *hg_test_dir(void)
 {
     const char *dir = getenv("HG_TEST_DIR");

@@ -187,6 +187,9 @@ bool hg_test_is_self(void);
  * rather than dropping it. */
 bool hg_test_holds_back(void);
 
+/* Whether the library waits with epoll, which NA_Poll_get_fd needs. */
+bool hg_test_has_epoll(void);
+
 /* Whether this is the plain build, run as it is: what costs seconds and no
  * sanitizer, fallback or valgrind sees more of is left to it. */
 bool hg_test_is_plain(void);

@@ -80,15 +80,17 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,mux,$(MUXED_ASAN)) \
     $(call on,self-emul sm-copy,$(COPIES))
 
-# Optimized, as users have it: all of conformance on self and zmq+tcp. On sm, on
-# the other transports of ZeroMQ and on mux, what is theirs and not above NA. Of
+# Optimized, as users have it: all of conformance on zmq+tcp, and on self what is
+# above NA. On sm, on the other transports of ZeroMQ and on mux, what is theirs
+# and not above NA. Of
 # libfabric's the native tcp runs messages, memory, peers and calls, also with
 # bulk data on another transport; other providers run messages, and the
 # decorated ones (HOOKED) run memory. Death, which libfabric tells only by
 # silence, and strangers take minutes: check-full.
 CHECK_CASES := $(STEPS) $(OFI) \
     $(filter $(call box,ofi_names ofi_shm_forged sm_asleep sm_mapped),$(BOX)) \
-    $(call on,self zmq+tcp,$(CONFORM)) \
+    $(call on,zmq+tcp,$(CONFORM)) \
+    $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
     $(call on,sm,$(NEAR_NA)) \
     $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
         na_wait bulk)) \
@@ -98,15 +100,14 @@ CHECK_CASES := $(STEPS) $(OFI) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 
-# What PORT leaves out, and what stands in for it: how threads sleep, and CRC64.
+# PORT compiles the modules one by one (SPLIT=1). What it leaves out, and what
+# stands in for it: how threads sleep, and CRC64.
 PORT_INSIDE := $(patsubst %,tests/unit/test_%.c,base_bytes base_data \
     base_waker hg_checksum hg_engine hg_event hg_header na_core na_mux sm_wake)
-PORT_CASES  := $(UNIT) $(call on,self zmq+tcp,$(NEAR_NA)) \
-    $(call on,self,$(call conform,cb_crc cb_threads rpc_waits)) \
+PORT_CASES  := $(UNIT) $(filter $(call box,paper),$(BOX)) \
+    $(call on,self zmq+tcp,$(call conform,na_msg na_wait rpc_calls)) \
+    $(call on,self,$(call conform,bulk cb_crc cb_threads fork rpc_waits)) \
     $(filter $(call box,zmq_hostile zmq_stopped),$(BOX))
-
-SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
-    $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
 
 # On MPI each case is a job, of three ranks unless its name says 2 or 8. MPICH
 # of Debian cannot connect jobs.
@@ -120,5 +121,6 @@ CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \
     $(foreach mpi,$(MPIS), \
-    $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static) \
-    $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
+    $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static)) \
+    $(if $(filter ompi,$(MPIS)),$(MPI:$(BUILD)/%=$(BUILD)/ompi/%)) \
+    $(if $(filter mpich,$(MPIS)),$(BUILD)/mpich/tests/mpi/test_job)

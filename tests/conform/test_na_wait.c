@@ -342,21 +342,9 @@ HG_TEST_WHERE(a_blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
     HG_CHECK(!close(fd));
 }
 
-/* NA_Poll_get_fd needs epoll, which joins the two descriptors of a context. */
-static bool wait_has_descriptor(void)
-{
-#if defined(HG_ENABLE_EPOLL)
-    return HG_ENABLE_EPOLL != 0;
-#elif defined(__linux__)
-    return true;
-#else
-    return false;
-#endif
-}
-
 static bool wait_sleeps_on_frames(void)
 {
-    return wait_has_descriptor() && hg_test_is_self() && hg_test_emulated();
+    return hg_test_has_epoll() && hg_test_is_self() && hg_test_emulated();
 }
 
 /* Of a context that need not be polled meanwhile: MPI has none, nor have
@@ -372,7 +360,7 @@ static int wait_descriptor(struct conform_end *end)
 }
 
 HG_TEST_WHERE_SECONDS(
-    sleeping_on_the_descriptor_loses_no_wake_up, wait_has_descriptor, 60)
+    sleeping_on_the_descriptor_loses_no_wake_up, hg_test_has_epoll, 60)
 {
     enum { COUNT = 20000 };
     struct conform_end end;
@@ -421,7 +409,7 @@ HG_TEST_WHERE_SECONDS(
 
 /* Work that the calling thread itself has left must not sleep either. */
 HG_TEST_WHERE(
-    what_one_started_oneself_keeps_the_descriptor_awake, wait_has_descriptor)
+    what_one_started_oneself_keeps_the_descriptor_awake, hg_test_has_epoll)
 {
     enum { SIZE = 300000 };
     struct na_init_info info;

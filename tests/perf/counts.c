@@ -81,7 +81,7 @@ void counts_must(const char *function, int64_t ret)
 #define COUNTS_WARM 300 /* rounds before the first that is counted */
 /* Rounds that are counted; the median is shown: the first one knows no header,
  * and in one the ring may begin anew. */
-#define COUNTS_ROUNDS 5
+#define COUNTS_ROUNDS 3
 
 /* ---- Figures ---- */
 
