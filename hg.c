@@ -153,8 +153,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif
-#ifdef __linux__
-#include <sys/random.h>
+#if defined(__linux__) || defined(__APPLE__)
+#include <sys/random.h> /* getentropy; unistd.h elsewhere */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>
@@ -1381,8 +1381,8 @@ HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
  * also for HG_CLOCK_NEVER. The unit poll(2) takes. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 random bits nobody else can guess (getrandom, else /dev/urandom; the
- * process ends if there is neither). */
+/* 64 random bits that nobody else can guess. Without a source of them the
+ * process ends. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----
@@ -1530,34 +1530,11 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline)
     return ms < INT_MAX ? (int) ms : INT_MAX;
 }
 
-/* Fill from the device, where there is no getrandom. */
-static bool hg_clock_random_device(void *buf, size_t size)
-{
-    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-    ssize_t got;
-
-    if (fd < 0)
-        return false;
-    do
-        got = read(fd, buf, size);
-    while (got < 0 && errno == EINTR);
-    close(fd);
-    return got == (ssize_t) size;
-}
-
 HG_PRIVATE uint64_t hg_clock_random(void)
 {
     uint64_t value;
-#ifdef __linux__
-    ssize_t got;
 
-    do
-        got = getrandom(&value, sizeof(value), 0);
-    while (got < 0 && errno == EINTR);
-    if (HG_LIKELY(got == (ssize_t) sizeof(value)))
-        return value;
-#endif
-    if (!hg_clock_random_device(&value, sizeof(value))) {
+    if (getentropy(&value, sizeof(value)) != 0) {
         /* Keys that can be guessed would open memory to strangers. */
         hg_log_error(
             "clock", "no source of random numbers: %s", strerror(errno));
@@ -2944,9 +2921,9 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
  * macro adds them up; the entry of bit j in table k is the polynomial after
  * 8k + 7 - j further steps of the shift register.
  *
- * The fast form of CRC-64 folds 64, then 16 bytes at a time with carry-less
- * multiplication; a wide one 128 bytes, where the processor multiplies two
- * pairs at once, in half the time. In bit-reflected order, bit i of a register
+ * The fast form of CRC-64 folds 16 bytes at a time with carry-less
+ * multiplication. Where the processor multiplies two pairs at once, a wide form
+ * folds 128 bytes at a time. In bit-reflected order, bit i of a register
  * stands for the power 127 - i of x, and a product of two halves comes out one
  * power too high, so that moving a half by n bits takes the constant x^(n - 1)
  * mod P.
@@ -3052,7 +3029,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 #define HG_CRC64_FOLD_MIN 16
 
 /* The same for the wide form, which needs four registers full. */
-#define HG_CRC64_WIDE_MIN 256
+#define HG_CRC64_WIDE_MIN 128
 
 #define HG_CRC64_FOLD_TARGET __attribute__((target("pclmul,sse4.1")))
 #define HG_CRC64_WIDE_TARGET \
@@ -3130,33 +3107,14 @@ HG_CRC64_FOLD_TARGET
 static uint64_t hg_crc64_update_fold(
     uint64_t crc, const unsigned char *p, size_t size)
 {
-    /* Low half: x^(n + 63), high half: x^(n - 1), for n = 128 and 512. */
+    /* Low half: x^(n + 63), high half: x^(n - 1), for n = 128. */
     const __m128i by16 = _mm_set_epi64x(
         (int64_t) 0xDABE95AFC7875F40, (int64_t) 0xE05DD497CA393AE4);
-    const __m128i by64 = _mm_set_epi64x(
-        (int64_t) 0x081F6054A7842DF4, (int64_t) 0x6AE3EFBB9DD441F3);
     const unsigned char *end = p + size;
     __m128i x =
         _mm_xor_si128(hg_crc64_load(p), _mm_set_epi64x(0, (int64_t) ~crc));
 
-    if (size >= 128) {
-        __m128i x1 = hg_crc64_load(p + 16);
-        __m128i x2 = hg_crc64_load(p + 32);
-        __m128i x3 = hg_crc64_load(p + 48);
-
-        for (p += 64; end - p >= 64; p += 64) {
-            x = hg_crc64_fold(x, by64, hg_crc64_load(p));
-            x1 = hg_crc64_fold(x1, by64, hg_crc64_load(p + 16));
-            x2 = hg_crc64_fold(x2, by64, hg_crc64_load(p + 32));
-            x3 = hg_crc64_fold(x3, by64, hg_crc64_load(p + 48));
-        }
-        x = hg_crc64_fold(x, by16, x1);
-        x = hg_crc64_fold(x, by16, x2);
-        x = hg_crc64_fold(x, by16, x3);
-    } else {
-        p += 16;
-    }
-    return hg_crc64_fold_rest(x, by16, p, end);
+    return hg_crc64_fold_rest(x, by16, p + 16, end);
 }
 
 HG_CRC64_WIDE_TARGET

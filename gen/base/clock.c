@@ -96,34 +96,11 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline)
     return ms < INT_MAX ? (int) ms : INT_MAX;
 }
 
-/* Fill from the device, where there is no getrandom. */
-static bool hg_clock_random_device(void *buf, size_t size)
-{
-    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-    ssize_t got;
-
-    if (fd < 0)
-        return false;
-    do
-        got = read(fd, buf, size);
-    while (got < 0 && errno == EINTR);
-    close(fd);
-    return got == (ssize_t) size;
-}
-
 HG_PRIVATE uint64_t hg_clock_random(void)
 {
     uint64_t value;
-#ifdef __linux__
-    ssize_t got;
 
-    do
-        got = getrandom(&value, sizeof(value), 0);
-    while (got < 0 && errno == EINTR);
-    if (HG_LIKELY(got == (ssize_t) sizeof(value)))
-        return value;
-#endif
-    if (!hg_clock_random_device(&value, sizeof(value))) {
+    if (getentropy(&value, sizeof(value)) != 0) {
         /* Keys that can be guessed would open memory to strangers. */
         hg_log_error(
             "clock", "no source of random numbers: %s", strerror(errno));

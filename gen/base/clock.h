@@ -26,8 +26,8 @@ HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
  * also for HG_CLOCK_NEVER. The unit poll(2) takes. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 random bits nobody else can guess (getrandom, else /dev/urandom; the
- * process ends if there is neither). */
+/* 64 random bits that nobody else can guess. Without a source of them the
+ * process ends. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----

@@ -8,9 +8,9 @@
  * macro adds them up; the entry of bit j in table k is the polynomial after
  * 8k + 7 - j further steps of the shift register.
  *
- * The fast form of CRC-64 folds 64, then 16 bytes at a time with carry-less
- * multiplication; a wide one 128 bytes, where the processor multiplies two
- * pairs at once, in half the time. In bit-reflected order, bit i of a register
+ * The fast form of CRC-64 folds 16 bytes at a time with carry-less
+ * multiplication. Where the processor multiplies two pairs at once, a wide form
+ * folds 128 bytes at a time. In bit-reflected order, bit i of a register
  * stands for the power 127 - i of x, and a product of two halves comes out one
  * power too high, so that moving a half by n bits takes the constant x^(n - 1)
  * mod P.
@@ -116,7 +116,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 #define HG_CRC64_FOLD_MIN 16
 
 /* The same for the wide form, which needs four registers full. */
-#define HG_CRC64_WIDE_MIN 256
+#define HG_CRC64_WIDE_MIN 128
 
 #define HG_CRC64_FOLD_TARGET __attribute__((target("pclmul,sse4.1")))
 #define HG_CRC64_WIDE_TARGET \
@@ -194,33 +194,14 @@ HG_CRC64_FOLD_TARGET
 static uint64_t hg_crc64_update_fold(
     uint64_t crc, const unsigned char *p, size_t size)
 {
-    /* Low half: x^(n + 63), high half: x^(n - 1), for n = 128 and 512. */
+    /* Low half: x^(n + 63), high half: x^(n - 1), for n = 128. */
     const __m128i by16 = _mm_set_epi64x(
         (int64_t) 0xDABE95AFC7875F40, (int64_t) 0xE05DD497CA393AE4);
-    const __m128i by64 = _mm_set_epi64x(
-        (int64_t) 0x081F6054A7842DF4, (int64_t) 0x6AE3EFBB9DD441F3);
     const unsigned char *end = p + size;
     __m128i x =
         _mm_xor_si128(hg_crc64_load(p), _mm_set_epi64x(0, (int64_t) ~crc));
 
-    if (size >= 128) {
-        __m128i x1 = hg_crc64_load(p + 16);
-        __m128i x2 = hg_crc64_load(p + 32);
-        __m128i x3 = hg_crc64_load(p + 48);
-
-        for (p += 64; end - p >= 64; p += 64) {
-            x = hg_crc64_fold(x, by64, hg_crc64_load(p));
-            x1 = hg_crc64_fold(x1, by64, hg_crc64_load(p + 16));
-            x2 = hg_crc64_fold(x2, by64, hg_crc64_load(p + 32));
-            x3 = hg_crc64_fold(x3, by64, hg_crc64_load(p + 48));
-        }
-        x = hg_crc64_fold(x, by16, x1);
-        x = hg_crc64_fold(x, by16, x2);
-        x = hg_crc64_fold(x, by16, x3);
-    } else {
-        p += 16;
-    }
-    return hg_crc64_fold_rest(x, by16, p, end);
+    return hg_crc64_fold_rest(x, by16, p + 16, end);
 }
 
 HG_CRC64_WIDE_TARGET

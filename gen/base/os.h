@@ -142,8 +142,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif
-#ifdef __linux__
-#include <sys/random.h>
+#if defined(__linux__) || defined(__APPLE__)
+#include <sys/random.h> /* getentropy; unistd.h elsewhere */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>
