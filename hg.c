@@ -10873,7 +10873,8 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  * the child of a fork blocks are shared with the parent, and nothing is given
  * back.
  *
- * Locking: one mutex, with no lock inside it. Must not know: peers, transfers.
+ * Locking: one mutex for all arenas, with no lock inside it. Must not know:
+ * peers, transfers.
  */
 #ifndef HG_GEN_SM_MEMORY_H
 #define HG_GEN_SM_MEMORY_H
@@ -11018,10 +11019,10 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
  * block is left. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
 
-/* Around fork: so that the child finds the map whole, and in the child, where
+/* Around fork: so that the child finds the maps whole, and in the child, where
  * descriptors are closed. */
-HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
-HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_lock(void);
+HG_PRIVATE void na_sm_arenas_unlock(void);
 HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
 
 /* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
@@ -11258,8 +11259,9 @@ struct na_sm_arena {
     int fd;
 };
 
+static pthread_mutex_t na_sm_arena_lock = PTHREAD_MUTEX_INITIALIZER;
+
 struct na_sm_arenas {
-    pthread_mutex_t lock;
     uint64_t blocks;
     pid_t pid; /* whose they are */
     bool closed;
@@ -11311,10 +11313,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
     unsigned i;
 
-    if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
-        if (arenas == NULL)
-            hg_log_error("sm", "no memory for arenas");
-        hg_mem_free(arenas);
+    if (arenas == NULL) {
+        hg_log_error("sm", "no memory for arenas");
         return NULL;
     }
     for (i = 0; i < NA_SM_ARENAS; i++)
@@ -11329,14 +11329,13 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     bool last = arenas->closed && arenas->blocks == 0;
     unsigned i;
 
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
     if (!last)
         return;
     for (i = 0; i < NA_SM_ARENAS; i++) {
         na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
         hg_mem_free(arenas->arena[i].used);
     }
-    pthread_mutex_destroy(&arenas->lock);
     hg_mem_free(arenas);
 }
 
@@ -11355,21 +11354,21 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
 {
     if (arenas == NULL)
         return;
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     assert(!arenas->closed);
     na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
 }
 
-HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_lock(void)
 {
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
 }
 
-HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_unlock(void)
 {
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
 }
 
 /* ---- Pages ---- */
@@ -11455,7 +11454,7 @@ static void na_sm_arena_release(struct na_mem_block *block)
         return;
     assert(arena != NULL && arenas->blocks > 0);
     (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
@@ -11478,7 +11477,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     if (arena->used == NULL)
         arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
     found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
@@ -11488,7 +11487,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         if (first + count > fresh)
             arena->fresh = first + count;
     }
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
     if (!found)
         return NA_NOMEM;
     at = arena->base + first * NA_SM_ARENA_PAGE;
@@ -11608,9 +11607,6 @@ HG_PRIVATE int na_sm_arena_fd(
 
 /* A fresh bell, or -1 with errno. */
 HG_PRIVATE int na_sm_bell_open(void);
-
-/* Have epoll tell of each ring as `what`, once; false, and errno: it cannot. */
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what);
 
 /* Whether a peer's descriptor will do as a bell: a write to it neither waits,
  * nor reaches a file or a socket, nor raises a signal. */
@@ -11753,45 +11749,23 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 
-/* ==== bell ==== */
+/* ---- Bells ---- */
 
 HG_PRIVATE int na_sm_bell_open(void)
 {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLET;
-    event.data.ptr = what;
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
-}
-
-/* The kernel names what has no path, as nothing that has one is named. Where
- * /proc is not to be had: what has no kind of file is none of the file
- * system's, and no socket, nor a pipe. */
-static bool na_sm_bell_is_eventfd(int fd)
-{
-    char link[48], name[32];
-    struct stat is;
-    ssize_t size;
-
-    (void) snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
-    size = readlink(link, name, sizeof(name) - 1);
-    if (size < 0)
-        return fstat(fd, &is) == 0 && (is.st_mode & S_IFMT) == 0;
-    name[size] = '\0';
-    return strcmp(name, "anon_inode:[eventfd]") == 0;
-}
-
 HG_PRIVATE bool na_sm_bell_is_one(int fd)
 {
     int mode = fcntl(fd, F_GETFL);
+    struct stat is;
 
-    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+    /* What has no kind of file is none of the file system's, and no socket, nor
+     * a pipe. A write of 8 bytes does nothing to those of them that are no
+     * bell. */
+    return mode >= 0 && (mode & O_NONBLOCK) != 0 && fstat(fd, &is) == 0 &&
+        (is.st_mode & S_IFMT) == 0;
 }
 
 HG_PRIVATE void na_sm_bell_ring(int bell)
@@ -11803,8 +11777,6 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
         written = write(bell, &once, sizeof(once));
     while (written < 0 && errno == EINTR);
 }
-
-/* ==== meet ==== */
 
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
@@ -12575,11 +12547,7 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held;  /* on one of our lists */
-    bool aimed; /* `remote` is set */
-    /* Put, get: where the next piece is. */
-    struct na_cursor local;
-    struct na_cursor remote;
+    bool held; /* on one of our lists */
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -12700,6 +12668,11 @@ HG_PRIVATE void na_sm_peer_complete(
     struct na_sm_class *self, struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
+
+/* Have epoll tell of a descriptor as `what`, which begins with an enum
+ * na_sm_watch. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
+HG_PRIVATE na_return_t na_sm_watch(
+    const struct na_sm_class *self, int fd, uint32_t events, void *what);
 
 /* Connect the addresses that are to be dialled, and give up what takes too
  * long; the number of things done. Sets the class's tick to when this must be
@@ -13121,19 +13094,17 @@ HG_PRIVATE void na_sm_peer_end(
 #define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
 #define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
 
-/* Watch a socket; `what` begins with an enum na_sm_watch. */
-static na_return_t na_sm_door_watch(
-    struct na_sm_class *self, int fd, void *what)
+HG_PRIVATE na_return_t na_sm_watch(
+    const struct na_sm_class *self, int fd, uint32_t events, void *what)
 {
     struct epoll_event event;
 
     memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLRDHUP;
+    event.events = EPOLLIN | events;
     event.data.ptr = what;
-    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return NA_SUCCESS;
-    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
-    return NA_IO_ERROR;
+    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+        ? NA_SUCCESS
+        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 static void na_sm_door_packet(const struct na_sm_class *self,
@@ -13308,7 +13279,7 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
+    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_peer_take_slot(self, addr);
@@ -13475,7 +13446,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr->pid = guest->peer.pid;
     na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &addr->watch);
     if (ret == NA_SUCCESS)
         ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
@@ -13577,7 +13548,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
     guest->fd = fd;
     hg_list_push(&self->guests, &guest->link);
     self->guest_count++;
-    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
+    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &guest->watch);
     if (ret != NA_SUCCESS) {
         na_sm_door_refuse(self, guest->fd, ret);
         na_sm_door_drop(self, guest);
@@ -14891,14 +14862,16 @@ static na_return_t na_sm_rma_fetch(
 
 /* ---- Pieces ---- */
 
-/* Segments from a place on, *size bytes in all or fewer, and then those: their
- * number. */
-static size_t na_sm_rma_list(struct na_cursor cursor,
-    struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
+/* Segments of memory from an offset on, *size bytes in all or fewer, and then
+ * those: their number. */
+static size_t na_sm_rma_list(const struct na_mem_handle *mem,
+    na_offset_t offset, struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
 {
+    struct na_cursor cursor;
     na_size_t left = *size;
     size_t n;
 
+    na_cursor_init(&cursor, mem, offset);
     for (n = 0; left > 0 && n < NA_SM_RMA_VECTOR; n++) {
         na_size_t run;
 
@@ -14909,17 +14882,6 @@ static size_t na_sm_rma_list(struct na_cursor cursor,
     }
     *size -= left;
     return n;
-}
-
-static void na_sm_rma_pass(struct na_cursor *cursor, na_size_t size)
-{
-    while (size > 0) {
-        na_size_t run;
-
-        (void) na_cursor_run(cursor, size, &run);
-        na_cursor_advance(cursor, run);
-        size -= run;
-    }
 }
 
 /* The offsets and the size tell what is left. */
@@ -14934,10 +14896,10 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 static na_return_t na_sm_rma_move(
     struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
-    struct na_sm_op *rma = na_sm_op_of(op);
     struct iovec local[NA_SM_RMA_VECTOR + 1];
     struct iovec remote[NA_SM_RMA_VECTOR + 1];
-    size_t local_count = na_sm_rma_list(rma->local, local, &size);
+    size_t local_count =
+        na_sm_rma_list(op->local, op->local_offset, local, &size);
     size_t remote_count = 1;
     na_return_t ret;
 
@@ -14948,9 +14910,11 @@ static na_return_t na_sm_rma_move(
     } else {
         na_size_t all = size;
 
-        remote_count = na_sm_rma_list(rma->remote, remote, &size);
+        remote_count =
+            na_sm_rma_list(op->remote, op->remote_offset, remote, &size);
         if (size < all)
-            local_count = na_sm_rma_list(rma->local, local, &size);
+            local_count =
+                na_sm_rma_list(op->local, op->local_offset, local, &size);
     }
     ret = op->type == NA_CB_PUT
         ? na_sm_rma_write(
@@ -14961,11 +14925,6 @@ static na_return_t na_sm_rma_move(
     na_counter_add(touch->self->rma_calls, 1);
     na_counter_add(touch->self->rma_vm, size);
     na_sm_rma_progress(op, size);
-    if (op->size == 0) /* the cursors are not needed any more */
-        return NA_SUCCESS;
-    na_sm_rma_pass(&rma->local, size);
-    if (touch->told.count != 1)
-        na_sm_rma_pass(&rma->remote, size);
     return NA_SUCCESS;
 }
 
@@ -14974,11 +14933,11 @@ static na_return_t na_sm_rma_move(
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
     const struct na_sm_told *told = &touch->told;
-    struct na_sm_op *rma = na_sm_op_of(op);
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     uint64_t offset = told->arena_offset + op->remote_offset;
     bool put = op->type == NA_CB_PUT;
     unsigned arena = told->arena;
+    struct na_cursor cursor;
     unsigned char *remote;
     na_size_t left = size;
 
@@ -14993,22 +14952,22 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
                                            : PROT_READ | PROT_WRITE))
         return NA_OPNOTSUPPORT;
     remote = touch->addr->peer_arena[arena] + offset;
+    na_cursor_init(&cursor, op->local, op->local_offset);
     na_sm_rma_copy_begins(touch);
     while (left > 0) {
         na_size_t run;
-        char *local = na_cursor_run(&rma->local, left, &run);
+        char *local = na_cursor_run(&cursor, left, &run);
 
         if (put)
             memcpy(remote, local, (size_t) run);
         else
             memcpy(local, remote, (size_t) run);
-        na_cursor_advance(&rma->local, run);
+        na_cursor_advance(&cursor, run);
         remote += run;
         left -= run;
     }
     na_sm_rma_copy_ends(touch);
     na_counter_add(touch->self->rma_mapped, size);
-    rma->aimed = false; /* the remote cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
@@ -15016,7 +14975,6 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 /* Have the kernel move up to a piece. */
 static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 {
-    struct na_sm_op *rma = na_sm_op_of(op);
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     na_size_t left = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     na_size_t end = op->size - left;
@@ -15027,14 +14985,11 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
         return NA_OPNOTSUPPORT;
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
-    if (ret == NA_SUCCESS && touch->told.count != 1 && !rma->aimed) {
+    if (ret == NA_SUCCESS && touch->told.count != 1) {
         if (!mem->known)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
-        rma->aimed = ret == NA_SUCCESS;
-        if (rma->aimed)
-            na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
@@ -15170,14 +15125,10 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return na_sm_peer_forked(self);
     na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op)) {
-        na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
-        na_sm_op_of(op)->aimed = false;
-        if (op->size <= NA_SM_RMA_AT_ONCE)
-            ret = na_sm_rma_piece(self, op, !inside);
-    } else {
+    if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
-    }
+    else if (op->size <= NA_SM_RMA_AT_ONCE)
+        ret = na_sm_rma_piece(self, op, !inside);
     ret = na_sm_rma_settle(self, op, ret);
     na_sm_leave(self);
     return ret;
@@ -15187,20 +15138,15 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool inside = hg_is_inside(na_sm_lock(self));
-    struct na_sm_op rma;
+    struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
     if (op->size > NA_SM_RMA_AT_ONCE ||
         HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return NA_AGAIN;
     na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op)) {
-        rma.base = *op;
-        rma.held = false;
-        rma.aimed = false;
-        na_cursor_init(&rma.local, op->local, op->local_offset);
-        ret = na_sm_rma_piece(self, &rma.base, !inside);
-    }
+    if (na_sm_rma_is_direct(self, op))
+        ret = na_sm_rma_piece(self, &copy, !inside);
     na_sm_leave(self);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
@@ -15386,29 +15332,18 @@ static void na_sm_fork_prepare(void)
     struct na_link *link;
 
     hg_lock(&na_sm_live_lock);
-    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
-        struct na_sm_class *self =
-            HG_CONTAINER_OF(link, struct na_sm_class, live);
-
-        na_sm_enter(self);
-        if (self->arenas != NULL) /* it is not being opened */
-            na_sm_arenas_lock(self->arenas);
-    }
-}
-
-static void na_sm_fork_unlock(struct na_sm_class *self)
-{
-    if (self->arenas != NULL)
-        na_sm_arenas_unlock(self->arenas);
-    na_sm_leave(self);
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
+        na_sm_enter(HG_CONTAINER_OF(link, struct na_sm_class, live));
+    na_sm_arenas_lock();
 }
 
 static void na_sm_fork_parent(void)
 {
     struct na_link *link;
 
+    na_sm_arenas_unlock();
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
-        na_sm_fork_unlock(HG_CONTAINER_OF(link, struct na_sm_class, live));
+        hg_leave(na_sm_lock(HG_CONTAINER_OF(link, struct na_sm_class, live)));
     hg_unlock(&na_sm_live_lock);
 }
 
@@ -15448,9 +15383,8 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->hints_fd);
         if (self->arenas != NULL)
             na_sm_arenas_forked(self->arenas);
-        na_sm_fork_unlock(self);
     }
-    hg_unlock(&na_sm_live_lock);
+    na_sm_fork_parent();
 }
 
 static void na_sm_fork_begin(void)
@@ -15469,19 +15403,6 @@ static bool na_sm_is_forked(const struct na_sm_class *self)
 static na_size_t na_sm_msg_size(size_t wanted)
 {
     return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
-}
-
-static na_return_t na_sm_watch_own(
-    struct na_sm_class *self, int fd, enum na_sm_watch *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN;
-    event.data.ptr = what;
-    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
-        ? NA_SUCCESS
-        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 /* What needs no undoing but by na_sm_shut. */
@@ -15545,9 +15466,10 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
         self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    if (!na_sm_bell_watch(self->epoll_fd, self->bell_fd, &self->bell))
-        return hg_log_no_fd("sm", "the class's epoll");
-    return na_sm_watch_own(self, self->timer_fd, &self->timer);
+    ret = na_sm_watch(self, self->bell_fd, EPOLLET, &self->bell);
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_watch(self, self->timer_fd, 0, &self->timer);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -15572,7 +15494,7 @@ static na_return_t na_sm_open_listener(
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
-    return na_sm_watch_own(self, self->listen_fd, &self->listener);
+    return na_sm_watch(self, self->listen_fd, 0, &self->listener);
 }
 
 /* Undo whatever of open was done. Until the last descriptor is closed a child

@@ -8,45 +8,23 @@
 #include "base/log.h"
 #include "base/wire.h"
 
-/* ==== bell ==== */
+/* ---- Bells ---- */
 
 HG_PRIVATE int na_sm_bell_open(void)
 {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLET;
-    event.data.ptr = what;
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
-}
-
-/* The kernel names what has no path, as nothing that has one is named. Where
- * /proc is not to be had: what has no kind of file is none of the file
- * system's, and no socket, nor a pipe. */
-static bool na_sm_bell_is_eventfd(int fd)
-{
-    char link[48], name[32];
-    struct stat is;
-    ssize_t size;
-
-    (void) snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
-    size = readlink(link, name, sizeof(name) - 1);
-    if (size < 0)
-        return fstat(fd, &is) == 0 && (is.st_mode & S_IFMT) == 0;
-    name[size] = '\0';
-    return strcmp(name, "anon_inode:[eventfd]") == 0;
-}
-
 HG_PRIVATE bool na_sm_bell_is_one(int fd)
 {
     int mode = fcntl(fd, F_GETFL);
+    struct stat is;
 
-    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+    /* What has no kind of file is none of the file system's, and no socket, nor
+     * a pipe. A write of 8 bytes does nothing to those of them that are no
+     * bell. */
+    return mode >= 0 && (mode & O_NONBLOCK) != 0 && fstat(fd, &is) == 0 &&
+        (is.st_mode & S_IFMT) == 0;
 }
 
 HG_PRIVATE void na_sm_bell_ring(int bell)
@@ -58,8 +36,6 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
         written = write(bell, &once, sizeof(once));
     while (written < 0 && errno == EINTR);
 }
-
-/* ==== meet ==== */
 
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */

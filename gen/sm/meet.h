@@ -70,9 +70,6 @@
 /* A fresh bell, or -1 with errno. */
 HG_PRIVATE int na_sm_bell_open(void);
 
-/* Have epoll tell of each ring as `what`, once; false, and errno: it cannot. */
-HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what);
-
 /* Whether a peer's descriptor will do as a bell: a write to it neither waits,
  * nor reaches a file or a socket, nor raises a signal. */
 HG_PRIVATE bool na_sm_bell_is_one(int fd);

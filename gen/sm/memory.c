@@ -203,8 +203,9 @@ struct na_sm_arena {
     int fd;
 };
 
+static pthread_mutex_t na_sm_arena_lock = PTHREAD_MUTEX_INITIALIZER;
+
 struct na_sm_arenas {
-    pthread_mutex_t lock;
     uint64_t blocks;
     pid_t pid; /* whose they are */
     bool closed;
@@ -256,10 +257,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
     unsigned i;
 
-    if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
-        if (arenas == NULL)
-            hg_log_error("sm", "no memory for arenas");
-        hg_mem_free(arenas);
+    if (arenas == NULL) {
+        hg_log_error("sm", "no memory for arenas");
         return NULL;
     }
     for (i = 0; i < NA_SM_ARENAS; i++)
@@ -274,14 +273,13 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     bool last = arenas->closed && arenas->blocks == 0;
     unsigned i;
 
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
     if (!last)
         return;
     for (i = 0; i < NA_SM_ARENAS; i++) {
         na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
         hg_mem_free(arenas->arena[i].used);
     }
-    pthread_mutex_destroy(&arenas->lock);
     hg_mem_free(arenas);
 }
 
@@ -300,21 +298,21 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
 {
     if (arenas == NULL)
         return;
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     assert(!arenas->closed);
     na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
 }
 
-HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_lock(void)
 {
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
 }
 
-HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_unlock(void)
 {
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
 }
 
 /* ---- Pages ---- */
@@ -400,7 +398,7 @@ static void na_sm_arena_release(struct na_mem_block *block)
         return;
     assert(arena != NULL && arenas->blocks > 0);
     (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
@@ -423,7 +421,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
-    hg_lock(&arenas->lock);
+    hg_lock(&na_sm_arena_lock);
     if (arena->used == NULL)
         arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
     found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
@@ -433,7 +431,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         if (first + count > fresh)
             arena->fresh = first + count;
     }
-    hg_unlock(&arenas->lock);
+    hg_unlock(&na_sm_arena_lock);
     if (!found)
         return NA_NOMEM;
     at = arena->base + first * NA_SM_ARENA_PAGE;

@@ -392,19 +392,17 @@ HG_PRIVATE void na_sm_peer_end(
 #define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
 #define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
 
-/* Watch a socket; `what` begins with an enum na_sm_watch. */
-static na_return_t na_sm_door_watch(
-    struct na_sm_class *self, int fd, void *what)
+HG_PRIVATE na_return_t na_sm_watch(
+    const struct na_sm_class *self, int fd, uint32_t events, void *what)
 {
     struct epoll_event event;
 
     memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN | EPOLLRDHUP;
+    event.events = EPOLLIN | events;
     event.data.ptr = what;
-    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return NA_SUCCESS;
-    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
-    return NA_IO_ERROR;
+    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+        ? NA_SUCCESS
+        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 static void na_sm_door_packet(const struct na_sm_class *self,
@@ -579,7 +577,7 @@ static na_return_t na_sm_door_call(
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
+    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_peer_take_slot(self, addr);
@@ -746,7 +744,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr->pid = guest->peer.pid;
     na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &addr->watch);
     if (ret == NA_SUCCESS)
         ret = na_sm_door_seat(self, guest, addr);
     if (ret != NA_SUCCESS)
@@ -848,7 +846,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
     guest->fd = fd;
     hg_list_push(&self->guests, &guest->link);
     self->guest_count++;
-    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
+    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &guest->watch);
     if (ret != NA_SUCCESS) {
         na_sm_door_refuse(self, guest->fd, ret);
         na_sm_door_drop(self, guest);

@@ -215,11 +215,7 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held;  /* on one of our lists */
-    bool aimed; /* `remote` is set */
-    /* Put, get: where the next piece is. */
-    struct na_cursor local;
-    struct na_cursor remote;
+    bool held; /* on one of our lists */
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -340,6 +336,11 @@ HG_PRIVATE void na_sm_peer_complete(
     struct na_sm_class *self, struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
+
+/* Have epoll tell of a descriptor as `what`, which begins with an enum
+ * na_sm_watch. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
+HG_PRIVATE na_return_t na_sm_watch(
+    const struct na_sm_class *self, int fd, uint32_t events, void *what);
 
 /* Connect the addresses that are to be dialled, and give up what takes too
  * long; the number of things done. Sets the class's tick to when this must be

@@ -504,14 +504,16 @@ static na_return_t na_sm_rma_fetch(
 
 /* ---- Pieces ---- */
 
-/* Segments from a place on, *size bytes in all or fewer, and then those: their
- * number. */
-static size_t na_sm_rma_list(struct na_cursor cursor,
-    struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
+/* Segments of memory from an offset on, *size bytes in all or fewer, and then
+ * those: their number. */
+static size_t na_sm_rma_list(const struct na_mem_handle *mem,
+    na_offset_t offset, struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
 {
+    struct na_cursor cursor;
     na_size_t left = *size;
     size_t n;
 
+    na_cursor_init(&cursor, mem, offset);
     for (n = 0; left > 0 && n < NA_SM_RMA_VECTOR; n++) {
         na_size_t run;
 
@@ -522,17 +524,6 @@ static size_t na_sm_rma_list(struct na_cursor cursor,
     }
     *size -= left;
     return n;
-}
-
-static void na_sm_rma_pass(struct na_cursor *cursor, na_size_t size)
-{
-    while (size > 0) {
-        na_size_t run;
-
-        (void) na_cursor_run(cursor, size, &run);
-        na_cursor_advance(cursor, run);
-        size -= run;
-    }
 }
 
 /* The offsets and the size tell what is left. */
@@ -547,10 +538,10 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 static na_return_t na_sm_rma_move(
     struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
-    struct na_sm_op *rma = na_sm_op_of(op);
     struct iovec local[NA_SM_RMA_VECTOR + 1];
     struct iovec remote[NA_SM_RMA_VECTOR + 1];
-    size_t local_count = na_sm_rma_list(rma->local, local, &size);
+    size_t local_count =
+        na_sm_rma_list(op->local, op->local_offset, local, &size);
     size_t remote_count = 1;
     na_return_t ret;
 
@@ -561,9 +552,11 @@ static na_return_t na_sm_rma_move(
     } else {
         na_size_t all = size;
 
-        remote_count = na_sm_rma_list(rma->remote, remote, &size);
+        remote_count =
+            na_sm_rma_list(op->remote, op->remote_offset, remote, &size);
         if (size < all)
-            local_count = na_sm_rma_list(rma->local, local, &size);
+            local_count =
+                na_sm_rma_list(op->local, op->local_offset, local, &size);
     }
     ret = op->type == NA_CB_PUT
         ? na_sm_rma_write(
@@ -574,11 +567,6 @@ static na_return_t na_sm_rma_move(
     na_counter_add(touch->self->rma_calls, 1);
     na_counter_add(touch->self->rma_vm, size);
     na_sm_rma_progress(op, size);
-    if (op->size == 0) /* the cursors are not needed any more */
-        return NA_SUCCESS;
-    na_sm_rma_pass(&rma->local, size);
-    if (touch->told.count != 1)
-        na_sm_rma_pass(&rma->remote, size);
     return NA_SUCCESS;
 }
 
@@ -587,11 +575,11 @@ static na_return_t na_sm_rma_move(
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
     const struct na_sm_told *told = &touch->told;
-    struct na_sm_op *rma = na_sm_op_of(op);
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     uint64_t offset = told->arena_offset + op->remote_offset;
     bool put = op->type == NA_CB_PUT;
     unsigned arena = told->arena;
+    struct na_cursor cursor;
     unsigned char *remote;
     na_size_t left = size;
 
@@ -606,22 +594,22 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
                                            : PROT_READ | PROT_WRITE))
         return NA_OPNOTSUPPORT;
     remote = touch->addr->peer_arena[arena] + offset;
+    na_cursor_init(&cursor, op->local, op->local_offset);
     na_sm_rma_copy_begins(touch);
     while (left > 0) {
         na_size_t run;
-        char *local = na_cursor_run(&rma->local, left, &run);
+        char *local = na_cursor_run(&cursor, left, &run);
 
         if (put)
             memcpy(remote, local, (size_t) run);
         else
             memcpy(local, remote, (size_t) run);
-        na_cursor_advance(&rma->local, run);
+        na_cursor_advance(&cursor, run);
         remote += run;
         left -= run;
     }
     na_sm_rma_copy_ends(touch);
     na_counter_add(touch->self->rma_mapped, size);
-    rma->aimed = false; /* the remote cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
@@ -629,7 +617,6 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 /* Have the kernel move up to a piece. */
 static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 {
-    struct na_sm_op *rma = na_sm_op_of(op);
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     na_size_t left = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     na_size_t end = op->size - left;
@@ -640,14 +627,11 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
         return NA_OPNOTSUPPORT;
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
-    if (ret == NA_SUCCESS && touch->told.count != 1 && !rma->aimed) {
+    if (ret == NA_SUCCESS && touch->told.count != 1) {
         if (!mem->known)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
-        rma->aimed = ret == NA_SUCCESS;
-        if (rma->aimed)
-            na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
@@ -783,14 +767,10 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return na_sm_peer_forked(self);
     na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op)) {
-        na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
-        na_sm_op_of(op)->aimed = false;
-        if (op->size <= NA_SM_RMA_AT_ONCE)
-            ret = na_sm_rma_piece(self, op, !inside);
-    } else {
+    if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
-    }
+    else if (op->size <= NA_SM_RMA_AT_ONCE)
+        ret = na_sm_rma_piece(self, op, !inside);
     ret = na_sm_rma_settle(self, op, ret);
     na_sm_leave(self);
     return ret;
@@ -800,20 +780,15 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool inside = hg_is_inside(na_sm_lock(self));
-    struct na_sm_op rma;
+    struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
     if (op->size > NA_SM_RMA_AT_ONCE ||
         HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
         return NA_AGAIN;
     na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op)) {
-        rma.base = *op;
-        rma.held = false;
-        rma.aimed = false;
-        na_cursor_init(&rma.local, op->local, op->local_offset);
-        ret = na_sm_rma_piece(self, &rma.base, !inside);
-    }
+    if (na_sm_rma_is_direct(self, op))
+        ret = na_sm_rma_piece(self, &copy, !inside);
     na_sm_leave(self);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;

@@ -41,29 +41,18 @@ static void na_sm_fork_prepare(void)
     struct na_link *link;
 
     hg_lock(&na_sm_live_lock);
-    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
-        struct na_sm_class *self =
-            HG_CONTAINER_OF(link, struct na_sm_class, live);
-
-        na_sm_enter(self);
-        if (self->arenas != NULL) /* it is not being opened */
-            na_sm_arenas_lock(self->arenas);
-    }
-}
-
-static void na_sm_fork_unlock(struct na_sm_class *self)
-{
-    if (self->arenas != NULL)
-        na_sm_arenas_unlock(self->arenas);
-    na_sm_leave(self);
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
+        na_sm_enter(HG_CONTAINER_OF(link, struct na_sm_class, live));
+    na_sm_arenas_lock();
 }
 
 static void na_sm_fork_parent(void)
 {
     struct na_link *link;
 
+    na_sm_arenas_unlock();
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
-        na_sm_fork_unlock(HG_CONTAINER_OF(link, struct na_sm_class, live));
+        hg_leave(na_sm_lock(HG_CONTAINER_OF(link, struct na_sm_class, live)));
     hg_unlock(&na_sm_live_lock);
 }
 
@@ -103,9 +92,8 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->hints_fd);
         if (self->arenas != NULL)
             na_sm_arenas_forked(self->arenas);
-        na_sm_fork_unlock(self);
     }
-    hg_unlock(&na_sm_live_lock);
+    na_sm_fork_parent();
 }
 
 static void na_sm_fork_begin(void)
@@ -124,19 +112,6 @@ static bool na_sm_is_forked(const struct na_sm_class *self)
 static na_size_t na_sm_msg_size(size_t wanted)
 {
     return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
-}
-
-static na_return_t na_sm_watch_own(
-    struct na_sm_class *self, int fd, enum na_sm_watch *what)
-{
-    struct epoll_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.events = EPOLLIN;
-    event.data.ptr = what;
-    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
-        ? NA_SUCCESS
-        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 /* What needs no undoing but by na_sm_shut. */
@@ -200,9 +175,10 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
         self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    if (!na_sm_bell_watch(self->epoll_fd, self->bell_fd, &self->bell))
-        return hg_log_no_fd("sm", "the class's epoll");
-    return na_sm_watch_own(self, self->timer_fd, &self->timer);
+    ret = na_sm_watch(self, self->bell_fd, EPOLLET, &self->bell);
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_watch(self, self->timer_fd, 0, &self->timer);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -227,7 +203,7 @@ static na_return_t na_sm_open_listener(
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
-    return na_sm_watch_own(self, self->listen_fd, &self->listener);
+    return na_sm_watch(self, self->listen_fd, 0, &self->listener);
 }
 
 /* Undo whatever of open was done. Until the last descriptor is closed a child
