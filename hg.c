@@ -20335,7 +20335,6 @@ HG_PRIVATE hg_return_t hg_registry_remove(
 enum hg_share_kind {
     HG_SHARE_CALLS = 0, /* calls whose answer has not left */
     HG_SHARE_REFUSALS,  /* refusals that cannot leave */
-    HG_SHARE_OWED,      /* the same, in short */
     HG_SHARE_FETCHED,   /* bytes of arguments */
     HG_SHARE_HELD,      /* bytes of outputs */
     HG_SHARE_KINDS
@@ -22727,7 +22726,6 @@ struct hg_context {
     struct na_link abandoned; /* free handles that may be destroyed once more */
     unsigned abandoned_count;
     struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
     struct hg_map by_call;  /* of these, by origin and number; cancel.h */
@@ -24489,225 +24487,6 @@ HG_PRIVATE bool hg_room_close(struct hg_context *context)
         atomic_store(&context->transfers.ending, true);
     hg_leave(core->lock);
     return !found;
-}
-
-/* ==== gen/hg/owed.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/owed.h"
-#endif
-/*
- * owed: refusals in short, for peers that send calls and take no answers yet.
- *
- * Who forwards many calls before making progress has them refused, and takes
- * the refusals later. Those that cannot leave are kept as handles at first, as
- * many as there may be calls; what comes beyond that is noted here in a few
- * bytes: whose call, of what, and what to say. The notes are paid in the
- * context's turns, when the transport takes them; without words, which there is
- * no room for. So a peer that is alive hears of each of its calls, unless it
- * has more of them than anybody keeps in flight.
- *
- *     serve    a call for which there is no handle --> add
- *     context  its turns: what is unsaid, and pay
- *
- * Locking: the context's lock guards the list. What is paid is taken off it
- * first, and put back if it was not.
- */
-#ifndef HG_GEN_HG_OWED_H
-#define HG_GEN_HG_OWED_H
-
-/* #include "hg/handle.h" */
-
-/* As many notes as a peer may have, if no other one has any. */
-#define HG_OWED_MAX 65536u
-
-/* Note a refusal with that code. False: so many are noted, or there is no
- * memory. The lock is held. */
-HG_PRIVATE bool hg_owed_add(struct hg_context *context, struct na_addr *addr,
-    const struct hg_header *header, hg_return_t code);
-
-/* Send what the transport takes. False: not all of it. */
-HG_PRIVATE bool hg_owed_pay(struct hg_context *context);
-
-/* Give up what is left. */
-HG_PRIVATE void hg_owed_drop(struct hg_context *context);
-
-#endif
-
-/* ==== gen/hg/owed.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/owed.c"
-#endif
-/* owed: see owed.h. */
-/* #include "hg/owed.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "na/msg.h" */
-
-#define HG_OWED_NOTES 84  /* a slice is 2 KiB */
-#define HG_OWED_LOOKS 256 /* slices looked at for one that has room */
-
-struct hg_owed_note {
-    uint64_t sequence;
-    uint64_t rpc_id;
-    int32_t code;
-    uint8_t context; /* of the peer */
-};
-
-/* Some refusals to one peer. */
-struct hg_owed {
-    struct na_link link;
-    struct na_addr *addr; /* a reference */
-    unsigned count;
-    struct hg_owed_note notes[HG_OWED_NOTES];
-};
-
-/* A slice of the peer's that has room. As peers call in turns, it need not be
- * the last; but so many others may hide it. NULL: none. The lock is held. */
-static struct hg_owed *hg_owed_find(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    const struct na_link *link = context->owed.prev;
-    unsigned looks;
-
-    for (looks = 0; looks < HG_OWED_LOOKS && link != &context->owed; looks++) {
-        struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
-
-        if (owed->addr == addr && owed->count < HG_OWED_NOTES)
-            return owed;
-        link = link->prev;
-    }
-    return NULL;
-}
-
-/* The slice to write to; NULL: no memory. The lock is held. */
-static struct hg_owed *hg_owed_open(
-    struct hg_context *context, struct na_addr *addr)
-{
-    struct hg_owed *owed = hg_owed_find(context, addr);
-
-    if (owed != NULL)
-        return owed;
-    owed = (struct hg_owed *) hg_mem_alloc(sizeof(*owed));
-    if (owed == NULL)
-        return NULL;
-    na_addr_ref(addr);
-    owed->addr = addr;
-    owed->count = 0;
-    hg_list_push(&context->owed, &owed->link);
-    atomic_store_explicit(&context->has_timers, true, memory_order_release);
-    return owed;
-}
-
-HG_PRIVATE bool hg_owed_add(struct hg_context *context, struct na_addr *addr,
-    const struct hg_header *header, hg_return_t code)
-{
-    struct hg_owed_note *note;
-    struct hg_owed *owed;
-
-    assert(code != HG_SUCCESS && !addr->self);
-    if (!hg_share_take(&context->share, addr, HG_SHARE_OWED, 1))
-        return false;
-    owed = hg_owed_open(context, addr);
-    if (owed == NULL) {
-        hg_share_give(&context->share, addr, HG_SHARE_OWED, 1);
-        return false;
-    }
-    note = &owed->notes[owed->count++];
-    note->sequence = header->sequence;
-    note->rpc_id = header->rpc_id;
-    note->code = (int32_t) code;
-    note->context = header->origin_context;
-    return true;
-}
-
-static hg_return_t hg_owed_send(struct hg_context *context,
-    struct na_addr *addr, const struct hg_owed_note *note)
-{
-    unsigned char bytes[HG_HEADER_MIN];
-    struct na_segment segment = {bytes, sizeof(bytes)};
-    struct na_msg msg = {.addr = addr,
-        .segments = &segment,
-        .segment_count = 1,
-        .size = sizeof(bytes),
-        .plane = NA_MSG_RPC,
-        .target = note->context};
-    struct hg_header header;
-
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_RESPONSE;
-    header.flags = HG_HEADER_REFUSED;
-    header.origin_context = na_sink_number(context->na_context);
-    header.code = (hg_return_t) note->code;
-    header.rpc_id = note->rpc_id;
-    header.sequence = note->sequence;
-    hg_header_encode(&header, bytes, hg_class_sums_messages(context->hg_class));
-    return na_msg_try_rpc(context->na_context, &msg);
-}
-
-static void hg_owed_end(struct hg_context *context, struct hg_owed *owed)
-{
-    if (owed->count > 0)
-        hg_share_give(&context->share, owed->addr, HG_SHARE_OWED, owed->count);
-    na_addr_unref(owed->addr);
-    hg_mem_free(owed);
-}
-
-/* Pay a slice, the last note first: who calls knows no order. False: the peer
- * does not take all of it yet. */
-static bool hg_owed_pay_slice(struct hg_context *context, struct hg_owed *owed)
-{
-    while (owed->count > 0) {
-        hg_return_t ret =
-            hg_owed_send(context, owed->addr, &owed->notes[owed->count - 1]);
-
-        if (ret == HG_AGAIN || ret == HG_NOMEM)
-            return false;
-        if (ret != HG_SUCCESS)
-            return true; /* it is gone, and has heard so */
-        owed->count--;
-        hg_handle_count(context, HG_COUNT_ERRORS_SENT);
-        hg_share_give(&context->share, owed->addr, HG_SHARE_OWED, 1);
-    }
-    return true;
-}
-
-HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
-{
-    const struct na_addr *full = NULL; /* takes no more */
-    struct na_link left;
-    struct na_link *link;
-    bool all;
-
-    hg_list_init(&left);
-    hg_enter(context->lock);
-    while ((link = hg_list_pop(&context->owed)) != NULL) {
-        struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
-
-        if (owed->addr != full && hg_owed_pay_slice(context, owed)) {
-            hg_owed_end(context, owed);
-            continue;
-        }
-        full = owed->addr;
-        hg_list_push(&left, &owed->link);
-    }
-    hg_list_splice(&context->owed, &left);
-    all = hg_list_is_empty(&context->owed);
-    hg_leave(context->lock);
-    return all;
-}
-
-HG_PRIVATE void hg_owed_drop(struct hg_context *context)
-{
-    struct na_link *link;
-
-    hg_enter(context->lock);
-    while ((link = hg_list_pop(&context->owed)) != NULL)
-        hg_owed_end(context, HG_CONTAINER_OF(link, struct hg_owed, link));
-    hg_leave(context->lock);
 }
 
 /* ==== gen/hg/watch.h ==== */
@@ -27017,8 +26796,8 @@ give_place:
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
  * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none. Only who takes
- * no answers, so that they pile up here, is not told any more.
+ * needs no memory (handle.h), so this holds when there is none. A peer that
+ * takes no answers, so that they pile up here, loses its connection.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
@@ -27038,6 +26817,9 @@ give_place:
 #define HG_GEN_HG_SERVE_H
 
 /* #include "hg/handle.h" */
+
+/* As many refusals as may wait until they can leave. */
+#define HG_SERVE_REFUSALS_MAX 65536u
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
@@ -27112,7 +26894,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
 /* #include "hg/held.h" */
-/* #include "hg/owed.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
@@ -27565,23 +27346,21 @@ static hg_return_t hg_serve_why_refused(struct hg_context *context)
         : HG_AGAIN;
 }
 
-/* Note a refusal, if anybody waits for one. False: it is not told. */
-static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
-    const struct hg_header *header)
+/* The peer of a call sends more of them than are accepted, and takes no
+ * answers: its connection ends. */
+static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
 {
-    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
-    return ((header->flags & HG_HEADER_ONE_WAY) != 0 &&
-               (header->flags & HG_HEADER_LARGE) == 0) ||
-        hg_owed_add(context, source, header, hg_serve_why_refused(context));
-}
+    struct hg_context *context = handle->context;
 
-static void hg_serve_log_dropped(struct hg_handle *handle)
-{
-    hg_handle_count(handle->context, HG_COUNT_DROPPED);
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    hg_handle_count(context, HG_COUNT_TURNED_AWAY);
+    hg_handle_count(context, HG_COUNT_DROPPED);
     hg_log_warning("rpc",
-        "%s sends more calls than are accepted, and takes no answers: its call "
-        "of \"%s\" is dropped",
-        hg_handle_peer(handle), hg_handle_function(handle));
+        "%s sends more calls than are accepted, and takes no answers: the "
+        "connection ends",
+        hg_handle_peer(handle));
+    na_addr_abandon(handle->addr);
+    hg_handle_unref(handle);
 }
 
 /* A handle for a request, in the list of those to us, with two references: its
@@ -27593,35 +27372,23 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct hg_handle **handle_p)
 {
     struct hg_handle *handle;
-    bool admitted = false;
-    bool heard = false;
 
     assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context, true);
-    if (handle != NULL) {
-        hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, refused);
-    }
-    if (admitted) {
-        hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header);
-        if (!refused)
-            hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
-        atomic_store_explicit(
-            &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
-        hg_list_push(&context->targets, &handle->link);
-    } else if (handle != NULL && !refused) {
-        heard = hg_serve_note(context, source, header);
-    }
     if (handle == NULL)
         return HG_NOMEM;
-    if (!admitted) {
-        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
-        if (!heard)
-            hg_serve_log_dropped(handle);
-        hg_handle_unref(handle);
+    hg_handle_set_addr(handle, source);
+    if (HG_UNLIKELY(!hg_serve_admit(handle, refused))) {
+        hg_serve_end_peer(handle);
         return HG_SUCCESS;
     }
+    hg_handle_hand_over(handle, true);
+    hg_serve_identify(handle, header);
+    if (!refused)
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
+    hg_list_push(&context->targets, &handle->link);
     if (hg_watch_is_on(context->hg_class))
         hg_watch_arrive(handle);
     if (header->time_left != 0)
@@ -28097,7 +27864,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
-/* #include "hg/owed.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/room.h" */
 /* #include "hg/serve.h" */
@@ -28175,16 +27941,7 @@ static void hg_context_end_input(struct hg_handle *handle)
 /* Something could not be said yet. The lock is held. */
 static bool hg_context_is_unsaid(const struct hg_context *context)
 {
-    return !hg_list_is_empty(&context->unsaid) ||
-        !hg_list_is_empty(&context->owed);
-}
-
-/* Say it now. False: not all of it. */
-static bool hg_context_say_again(struct hg_context *context)
-{
-    bool all = hg_handle_say_again(context);
-
-    return hg_owed_pay(context) && all;
+    return !hg_list_is_empty(&context->unsaid);
 }
 
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
@@ -28208,7 +27965,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
         hg_leave(context->lock);
-        if (handle == NULL && unsaid && !hg_context_say_again(context)) {
+        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
             return soon < next ? soon : next;
@@ -28442,8 +28199,7 @@ static void hg_context_set_shares(struct hg_context *context)
     const struct hg_options *options = &context->hg_class->options;
 
     context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_OWED] = HG_OWED_MAX;
+    context->share.limit[HG_SHARE_REFUSALS] = HG_SERVE_REFUSALS_MAX;
     context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
@@ -28497,7 +28253,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
-    hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -28668,7 +28423,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
      * gone. */
     (void) hg_context_drain(context, drain_ms);
     hg_handle_drop_unsaid(context);
-    hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_home_leave(&context->transfers);

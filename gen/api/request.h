@@ -62,8 +62,8 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * locks others out by sending calls and leaving it at that. What is past that
  * gets HG_AGAIN; if it was an output, the handler has run, and its
  * HG_Handler_start_output returns HG_AGAIN, too. A peer that takes no answers
- * hears of its refusals once it does; of what comes when some 65,536 of them
- * wait for it, it hears nothing any more (logged).
+ * hears of its refusals once it does; when 65,536 of them wait for it, its
+ * connection ends (logged).
  *
  * Arguments too large for a message take memory, and count, as they come, not
  * as they are announced: a call may get HG_AGAIN in the middle of its input.
@@ -258,7 +258,7 @@ struct hg_counters {
     uint64_t refused;     /* messages and arguments that are malformed */
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
-    uint64_t dropped;     /* calls of who takes no answers: no answer */
+    uint64_t dropped;     /* calls of who takes no answers: disconnected */
     uint64_t expired;     /* calls whose time was over: neither executed, ... */
     uint64_t canceled;    /* ... nor answered, as those nobody waited for */
     uint64_t bulk_bytes_pulled;

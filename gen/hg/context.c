@@ -8,7 +8,6 @@
 #include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
-#include "hg/owed.h"
 #include "hg/overflow.h"
 #include "hg/room.h"
 #include "hg/serve.h"
@@ -86,16 +85,7 @@ static void hg_context_end_input(struct hg_handle *handle)
 /* Something could not be said yet. The lock is held. */
 static bool hg_context_is_unsaid(const struct hg_context *context)
 {
-    return !hg_list_is_empty(&context->unsaid) ||
-        !hg_list_is_empty(&context->owed);
-}
-
-/* Say it now. False: not all of it. */
-static bool hg_context_say_again(struct hg_context *context)
-{
-    bool all = hg_handle_say_again(context);
-
-    return hg_owed_pay(context) && all;
+    return !hg_list_is_empty(&context->unsaid);
 }
 
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
@@ -119,7 +109,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
         hg_leave(context->lock);
-        if (handle == NULL && unsaid && !hg_context_say_again(context)) {
+        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
             return soon < next ? soon : next;
@@ -353,8 +343,7 @@ static void hg_context_set_shares(struct hg_context *context)
     const struct hg_options *options = &context->hg_class->options;
 
     context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_OWED] = HG_OWED_MAX;
+    context->share.limit[HG_SHARE_REFUSALS] = HG_SERVE_REFUSALS_MAX;
     context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
@@ -408,7 +397,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
-    hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -579,7 +567,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
      * gone. */
     (void) hg_context_drain(context, drain_ms);
     hg_handle_drop_unsaid(context);
-    hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_home_leave(&context->transfers);

@@ -239,7 +239,6 @@ struct hg_context {
     struct na_link abandoned; /* free handles that may be destroyed once more */
     unsigned abandoned_count;
     struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
     struct hg_map by_call;  /* of these, by origin and number; cancel.h */

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "hg/cancel.h"
 #include "hg/held.h"
-#include "hg/owed.h"
 #include "hg/overflow.h"
 #include "hg/watch.h"
 #include "na/addr.h"
@@ -460,23 +459,21 @@ static hg_return_t hg_serve_why_refused(struct hg_context *context)
         : HG_AGAIN;
 }
 
-/* Note a refusal, if anybody waits for one. False: it is not told. */
-static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
-    const struct hg_header *header)
+/* The peer of a call sends more of them than are accepted, and takes no
+ * answers: its connection ends. */
+static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
 {
-    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
-    return ((header->flags & HG_HEADER_ONE_WAY) != 0 &&
-               (header->flags & HG_HEADER_LARGE) == 0) ||
-        hg_owed_add(context, source, header, hg_serve_why_refused(context));
-}
+    struct hg_context *context = handle->context;
 
-static void hg_serve_log_dropped(struct hg_handle *handle)
-{
-    hg_handle_count(handle->context, HG_COUNT_DROPPED);
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    hg_handle_count(context, HG_COUNT_TURNED_AWAY);
+    hg_handle_count(context, HG_COUNT_DROPPED);
     hg_log_warning("rpc",
-        "%s sends more calls than are accepted, and takes no answers: its call "
-        "of \"%s\" is dropped",
-        hg_handle_peer(handle), hg_handle_function(handle));
+        "%s sends more calls than are accepted, and takes no answers: the "
+        "connection ends",
+        hg_handle_peer(handle));
+    na_addr_abandon(handle->addr);
+    hg_handle_unref(handle);
 }
 
 /* A handle for a request, in the list of those to us, with two references: its
@@ -488,35 +485,23 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct hg_handle **handle_p)
 {
     struct hg_handle *handle;
-    bool admitted = false;
-    bool heard = false;
 
     assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context, true);
-    if (handle != NULL) {
-        hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, refused);
-    }
-    if (admitted) {
-        hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header);
-        if (!refused)
-            hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
-        atomic_store_explicit(
-            &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
-        hg_list_push(&context->targets, &handle->link);
-    } else if (handle != NULL && !refused) {
-        heard = hg_serve_note(context, source, header);
-    }
     if (handle == NULL)
         return HG_NOMEM;
-    if (!admitted) {
-        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
-        if (!heard)
-            hg_serve_log_dropped(handle);
-        hg_handle_unref(handle);
+    hg_handle_set_addr(handle, source);
+    if (HG_UNLIKELY(!hg_serve_admit(handle, refused))) {
+        hg_serve_end_peer(handle);
         return HG_SUCCESS;
     }
+    hg_handle_hand_over(handle, true);
+    hg_serve_identify(handle, header);
+    if (!refused)
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
+    hg_list_push(&context->targets, &handle->link);
     if (hg_watch_is_on(context->hg_class))
         hg_watch_arrive(handle);
     if (header->time_left != 0)

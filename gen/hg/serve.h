@@ -5,8 +5,8 @@
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
  * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none. Only who takes
- * no answers, so that they pile up here, is not told any more.
+ * needs no memory (handle.h), so this holds when there is none. A peer that
+ * takes no answers, so that they pile up here, loses its connection.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
@@ -26,6 +26,9 @@
 #define HG_GEN_HG_SERVE_H
 
 #include "hg/handle.h"
+
+/* As many refusals as may wait until they can leave. */
+#define HG_SERVE_REFUSALS_MAX 65536u
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM

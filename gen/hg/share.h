@@ -29,7 +29,6 @@
 enum hg_share_kind {
     HG_SHARE_CALLS = 0, /* calls whose answer has not left */
     HG_SHARE_REFUSALS,  /* refusals that cannot leave */
-    HG_SHARE_OWED,      /* the same, in short */
     HG_SHARE_FETCHED,   /* bytes of arguments */
     HG_SHARE_HELD,      /* bytes of outputs */
     HG_SHARE_KINDS
