@@ -1001,15 +1001,13 @@ HG_EXPORT hg_return_t HG_Version_get2(
 #line 1 "gen/base/mem.h"
 #endif
 /*
- * mem: the one door to the heap, and pools of equal objects.
+ * mem: the one door to the heap.
  *
- * Everything the library allocates passes through the four functions here,
- * so that HG_Set_allocator can replace the heap and a test can make any
- * allocation fail. A pool keeps freed objects for the next user; warm paths
- * take from a pool and do not reach the heap.
+ * Everything the library allocates passes through the functions here, so that
+ * HG_Set_allocator can replace the heap and a test can make an allocation fail.
  *
  * Locking: the allocator is set before first use and read without a lock
- * afterwards. A pool belongs to its owner, whose lock guards it.
+ * afterwards.
  */
 #ifndef HG_GEN_BASE_MEM_H
 #define HG_GEN_BASE_MEM_H
@@ -1049,31 +1047,6 @@ static inline size_t hg_mem_unknown(size_t size)
     return size;
 }
 
-/* A pool of objects of one size. Free objects keep their contents, so that
- * buffers hanging on them survive; `fini` is called on each object before
- * its memory goes back to the heap (may be NULL). */
-struct hg_pool {
-    size_t object_size; /* bytes, at least sizeof(void *) + any state */
-    size_t link_offset; /* where the free list's link lies in the object */
-    unsigned free_count;
-    unsigned max_free; /* more than this many free objects go to the heap */
-    void *free_list;
-    void (*fini)(void *object);
-};
-
-HG_PRIVATE void hg_pool_init(struct hg_pool *pool, size_t object_size,
-    size_t link_offset, unsigned max_free, void (*fini)(void *object));
-
-/* Release every free object. Objects still in use must have been put. */
-HG_PRIVATE void hg_pool_fini(struct hg_pool *pool);
-
-/* An object: a free one as it was put, or a new one, zeroed, with *fresh_p
- * true. NULL: out of memory. */
-HG_PRIVATE void *hg_pool_get(struct hg_pool *pool, bool *fresh_p);
-
-/* Give an object back. */
-HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object);
-
 #endif
 
 /* ==== gen/base/mem.c ==== */
@@ -1082,7 +1055,7 @@ HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object);
 #line 1 "gen/base/mem.c"
 #endif
 /*
- * mem: the one door to the heap, and pools of equal objects.
+ * mem: the one door to the heap.
  *
  * A counter of live blocks is what tells whether the allocator may still be
  * replaced: a block must go back to the allocator it came from. It also makes
@@ -1205,78 +1178,6 @@ HG_PRIVATE char *hg_mem_strdup(const char *str)
     if (copy != NULL)
         memcpy(copy, str, size);
     return copy;
-}
-
-/* ---- Pools ---- */
-
-/* Where `object` keeps the next free one. */
-static void **hg_pool_link(const struct hg_pool *pool, void *object)
-{
-    return (void **) (void *) ((char *) object + pool->link_offset);
-}
-
-static void hg_pool_release(const struct hg_pool *pool, void *object)
-{
-    if (pool->fini != NULL)
-        pool->fini(object);
-    hg_mem_free(object);
-}
-
-HG_PRIVATE void hg_pool_init(struct hg_pool *pool, size_t object_size,
-    size_t link_offset, unsigned max_free, void (*fini)(void *object))
-{
-    assert(link_offset % sizeof(void *) == 0);
-    assert(link_offset + sizeof(void *) <= object_size);
-
-    pool->object_size = object_size;
-    pool->link_offset = link_offset;
-    pool->free_count = 0;
-    pool->max_free = max_free;
-    pool->free_list = NULL;
-    pool->fini = fini;
-}
-
-HG_PRIVATE void hg_pool_fini(struct hg_pool *pool)
-{
-    while (pool->free_list != NULL) {
-        void *object = pool->free_list;
-
-        pool->free_list = *hg_pool_link(pool, object);
-        pool->free_count--;
-        hg_pool_release(pool, object);
-    }
-    assert(pool->free_count == 0);
-}
-
-HG_PRIVATE void *hg_pool_get(struct hg_pool *pool, bool *fresh_p)
-{
-    void *object = pool->free_list;
-
-    if (object != NULL) {
-        assert(pool->free_count > 0);
-        pool->free_list = *hg_pool_link(pool, object);
-        pool->free_count--;
-        *fresh_p = false;
-        return object;
-    }
-    object = hg_mem_calloc(1, pool->object_size);
-    if (object != NULL)
-        *fresh_p = true;
-    return object;
-}
-
-HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object)
-{
-    assert(object != NULL);
-    assert(object != pool->free_list);
-
-    if (pool->free_count >= pool->max_free) {
-        hg_pool_release(pool, object);
-        return;
-    }
-    *hg_pool_link(pool, object) = pool->free_list;
-    pool->free_list = object;
-    pool->free_count++;
 }
 
 /* ==== gen/base/list.h ==== */
@@ -7351,7 +7252,8 @@ struct na_emul {
     bool sums;            /* operations started here have sums */
     struct hg_map regs;   /* registrations, by the key of the memory */
     struct hg_map xfers;  /* by their keys */
-    struct hg_pool spare; /* struct na_emul_xfer */
+    struct na_link spare; /* free transfers */
+    unsigned spare_count;
     struct na_link ready;
     struct na_link stalled;
     struct na_link touched; /* withdrawn registrations, of which the transport
@@ -7489,6 +7391,8 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer);
 #define NA_EMUL_WIRE_MAGIC 0x5268u
 #define NA_EMUL_WIRE_VERSION 1u
 
+#define NA_EMUL_SPARE 256 /* free transfers, at most */
+
 /* ---- Frames as bytes ---- */
 
 HG_PRIVATE void na_emul_wire_encode(
@@ -7574,6 +7478,17 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
         : NULL;
 }
 
+/* Keep the memory of a transfer, on no list, for the next one. */
+static void na_emul_xfer_free(struct na_emul *emul, struct na_emul_xfer *xfer)
+{
+    if (emul->spare_count == NA_EMUL_SPARE) {
+        hg_mem_free(xfer);
+        return;
+    }
+    hg_list_push(&emul->spare, &xfer->link);
+    emul->spare_count++;
+}
+
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id)
@@ -7582,13 +7497,20 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_emul_xfer *xfer;
     hg_return_t ret;
     uint64_t key;
-    bool fresh;
 
     if (peer == NULL)
         return NULL;
-    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->spare, &fresh);
-    if (xfer == NULL)
-        return NULL;
+    if (!hg_list_is_empty(&emul->spare)) {
+        xfer = HG_CONTAINER_OF(
+            hg_list_pop(&emul->spare), struct na_emul_xfer, link);
+        emul->spare_count--;
+    } else {
+        xfer = (struct na_emul_xfer *) hg_mem_alloc(sizeof(*xfer));
+        if (xfer == NULL)
+            return NULL;
+    }
+    memset(xfer, 0, sizeof(*xfer));
+    hg_list_init(&xfer->link);
     key = peer->salt + id;
     if (origin)
         ret = hg_map_add(&emul->xfers, xfer, &key);
@@ -7597,11 +7519,9 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     else
         ret = hg_map_put(&emul->xfers, key, xfer);
     if (ret != HG_SUCCESS) {
-        hg_pool_put(&emul->spare, xfer);
+        na_emul_xfer_free(emul, xfer);
         return NULL;
     }
-    memset(xfer, 0, sizeof(*xfer));
-    hg_list_init(&xfer->link);
     xfer->emul = emul;
     xfer->peer = peer;
     xfer->key = key;
@@ -7637,7 +7557,7 @@ static void na_emul_xfer_check(struct na_emul_xfer *xfer)
     if (!xfer->origin)
         xfer->peer->target_count--;
     (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
-    hg_pool_put(&xfer->emul->spare, xfer);
+    na_emul_xfer_free(xfer->emul, xfer);
     core->addr_unref(addr);
 }
 
@@ -8104,8 +8024,6 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #define NA_EMUL_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_HANDLE_VERSION 1u
 
-#define NA_EMUL_KEEP 256 /* free transfers, at most */
-
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
 /* How long a peer may read no data before its connection ends, when the memory
@@ -8165,8 +8083,7 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
     hg_map_init(&emul->xfers);
-    hg_pool_init(&emul->spare, sizeof(struct na_emul_xfer),
-        offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
+    hg_list_init(&emul->spare);
     return emul;
 }
 
@@ -8213,7 +8130,9 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL)
         na_emul_xfer_unref_reg(reg);
-    hg_pool_fini(&emul->spare);
+    while (!hg_list_is_empty(&emul->spare))
+        hg_mem_free(HG_CONTAINER_OF(
+            hg_list_pop(&emul->spare), struct na_emul_xfer, link));
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem: the one door to the heap, and pools of equal objects.
+ * mem: the one door to the heap.
  *
  * A counter of live blocks is what tells whether the allocator may still be
  * replaced: a block must go back to the allocator it came from. It also makes
@@ -123,76 +123,4 @@ HG_PRIVATE char *hg_mem_strdup(const char *str)
     if (copy != NULL)
         memcpy(copy, str, size);
     return copy;
-}
-
-/* ---- Pools ---- */
-
-/* Where `object` keeps the next free one. */
-static void **hg_pool_link(const struct hg_pool *pool, void *object)
-{
-    return (void **) (void *) ((char *) object + pool->link_offset);
-}
-
-static void hg_pool_release(const struct hg_pool *pool, void *object)
-{
-    if (pool->fini != NULL)
-        pool->fini(object);
-    hg_mem_free(object);
-}
-
-HG_PRIVATE void hg_pool_init(struct hg_pool *pool, size_t object_size,
-    size_t link_offset, unsigned max_free, void (*fini)(void *object))
-{
-    assert(link_offset % sizeof(void *) == 0);
-    assert(link_offset + sizeof(void *) <= object_size);
-
-    pool->object_size = object_size;
-    pool->link_offset = link_offset;
-    pool->free_count = 0;
-    pool->max_free = max_free;
-    pool->free_list = NULL;
-    pool->fini = fini;
-}
-
-HG_PRIVATE void hg_pool_fini(struct hg_pool *pool)
-{
-    while (pool->free_list != NULL) {
-        void *object = pool->free_list;
-
-        pool->free_list = *hg_pool_link(pool, object);
-        pool->free_count--;
-        hg_pool_release(pool, object);
-    }
-    assert(pool->free_count == 0);
-}
-
-HG_PRIVATE void *hg_pool_get(struct hg_pool *pool, bool *fresh_p)
-{
-    void *object = pool->free_list;
-
-    if (object != NULL) {
-        assert(pool->free_count > 0);
-        pool->free_list = *hg_pool_link(pool, object);
-        pool->free_count--;
-        *fresh_p = false;
-        return object;
-    }
-    object = hg_mem_calloc(1, pool->object_size);
-    if (object != NULL)
-        *fresh_p = true;
-    return object;
-}
-
-HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object)
-{
-    assert(object != NULL);
-    assert(object != pool->free_list);
-
-    if (pool->free_count >= pool->max_free) {
-        hg_pool_release(pool, object);
-        return;
-    }
-    *hg_pool_link(pool, object) = pool->free_list;
-    pool->free_list = object;
-    pool->free_count++;
 }

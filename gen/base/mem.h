@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem: the one door to the heap, and pools of equal objects.
+ * mem: the one door to the heap.
  *
- * Everything the library allocates passes through the four functions here,
- * so that HG_Set_allocator can replace the heap and a test can make any
- * allocation fail. A pool keeps freed objects for the next user; warm paths
- * take from a pool and do not reach the heap.
+ * Everything the library allocates passes through the functions here, so that
+ * HG_Set_allocator can replace the heap and a test can make an allocation fail.
  *
  * Locking: the allocator is set before first use and read without a lock
- * afterwards. A pool belongs to its owner, whose lock guards it.
+ * afterwards.
  */
 #ifndef HG_GEN_BASE_MEM_H
 #define HG_GEN_BASE_MEM_H
@@ -47,30 +45,5 @@ static inline size_t hg_mem_unknown(size_t size)
 #endif
     return size;
 }
-
-/* A pool of objects of one size. Free objects keep their contents, so that
- * buffers hanging on them survive; `fini` is called on each object before
- * its memory goes back to the heap (may be NULL). */
-struct hg_pool {
-    size_t object_size; /* bytes, at least sizeof(void *) + any state */
-    size_t link_offset; /* where the free list's link lies in the object */
-    unsigned free_count;
-    unsigned max_free; /* more than this many free objects go to the heap */
-    void *free_list;
-    void (*fini)(void *object);
-};
-
-HG_PRIVATE void hg_pool_init(struct hg_pool *pool, size_t object_size,
-    size_t link_offset, unsigned max_free, void (*fini)(void *object));
-
-/* Release every free object. Objects still in use must have been put. */
-HG_PRIVATE void hg_pool_fini(struct hg_pool *pool);
-
-/* An object: a free one as it was put, or a new one, zeroed, with *fresh_p
- * true. NULL: out of memory. */
-HG_PRIVATE void *hg_pool_get(struct hg_pool *pool, bool *fresh_p);
-
-/* Give an object back. */
-HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object);
 
 #endif

@@ -25,8 +25,6 @@
 #define NA_EMUL_HANDLE_MAGIC 0x4d68u
 #define NA_EMUL_HANDLE_VERSION 1u
 
-#define NA_EMUL_KEEP 256 /* free transfers, at most */
-
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
 /* How long a peer may read no data before its connection ends, when the memory
@@ -86,8 +84,7 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
     hg_map_init(&emul->xfers);
-    hg_pool_init(&emul->spare, sizeof(struct na_emul_xfer),
-        offsetof(struct na_emul_xfer, link), NA_EMUL_KEEP, NULL);
+    hg_list_init(&emul->spare);
     return emul;
 }
 
@@ -134,7 +131,9 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL)
         na_emul_xfer_unref_reg(reg);
-    hg_pool_fini(&emul->spare);
+    while (!hg_list_is_empty(&emul->spare))
+        hg_mem_free(HG_CONTAINER_OF(
+            hg_list_pop(&emul->spare), struct na_emul_xfer, link));
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);

@@ -10,6 +10,8 @@
 #define NA_EMUL_WIRE_MAGIC 0x5268u
 #define NA_EMUL_WIRE_VERSION 1u
 
+#define NA_EMUL_SPARE 256 /* free transfers, at most */
+
 /* ---- Frames as bytes ---- */
 
 HG_PRIVATE void na_emul_wire_encode(
@@ -95,6 +97,17 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
         : NULL;
 }
 
+/* Keep the memory of a transfer, on no list, for the next one. */
+static void na_emul_xfer_free(struct na_emul *emul, struct na_emul_xfer *xfer)
+{
+    if (emul->spare_count == NA_EMUL_SPARE) {
+        hg_mem_free(xfer);
+        return;
+    }
+    hg_list_push(&emul->spare, &xfer->link);
+    emul->spare_count++;
+}
+
 HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_addr *addr, bool origin, bool sends, na_size_t length,
     uint64_t id)
@@ -103,13 +116,20 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     struct na_emul_xfer *xfer;
     hg_return_t ret;
     uint64_t key;
-    bool fresh;
 
     if (peer == NULL)
         return NULL;
-    xfer = (struct na_emul_xfer *) hg_pool_get(&emul->spare, &fresh);
-    if (xfer == NULL)
-        return NULL;
+    if (!hg_list_is_empty(&emul->spare)) {
+        xfer = HG_CONTAINER_OF(
+            hg_list_pop(&emul->spare), struct na_emul_xfer, link);
+        emul->spare_count--;
+    } else {
+        xfer = (struct na_emul_xfer *) hg_mem_alloc(sizeof(*xfer));
+        if (xfer == NULL)
+            return NULL;
+    }
+    memset(xfer, 0, sizeof(*xfer));
+    hg_list_init(&xfer->link);
     key = peer->salt + id;
     if (origin)
         ret = hg_map_add(&emul->xfers, xfer, &key);
@@ -118,11 +138,9 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     else
         ret = hg_map_put(&emul->xfers, key, xfer);
     if (ret != HG_SUCCESS) {
-        hg_pool_put(&emul->spare, xfer);
+        na_emul_xfer_free(emul, xfer);
         return NULL;
     }
-    memset(xfer, 0, sizeof(*xfer));
-    hg_list_init(&xfer->link);
     xfer->emul = emul;
     xfer->peer = peer;
     xfer->key = key;
@@ -158,7 +176,7 @@ static void na_emul_xfer_check(struct na_emul_xfer *xfer)
     if (!xfer->origin)
         xfer->peer->target_count--;
     (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
-    hg_pool_put(&xfer->emul->spare, xfer);
+    na_emul_xfer_free(xfer->emul, xfer);
     core->addr_unref(addr);
 }
 

@@ -106,7 +106,8 @@ struct na_emul {
     bool sums;            /* operations started here have sums */
     struct hg_map regs;   /* registrations, by the key of the memory */
     struct hg_map xfers;  /* by their keys */
-    struct hg_pool spare; /* struct na_emul_xfer */
+    struct na_link spare; /* free transfers */
+    unsigned spare_count;
     struct na_link ready;
     struct na_link stalled;
     struct na_link touched; /* withdrawn registrations, of which the transport

@@ -136,59 +136,6 @@ HG_TEST(mem_refuses_a_bad_allocator)
     HG_CHECK_OK(HG_Set_allocator(&allocator));
 }
 
-struct data_object {
-    int payload;
-    void *next_free;
-    char *buffer;
-};
-
-static unsigned data_fini_count;
-
-static void data_object_fini(void *object)
-{
-    hg_mem_free(((struct data_object *) object)->buffer);
-    data_fini_count++;
-}
-
-HG_TEST(pool_reuses_objects_as_they_were)
-{
-    struct data_object *objects[4];
-    struct data_object *object;
-    struct hg_pool pool;
-    bool fresh = false;
-    unsigned i;
-
-    hg_test_alloc_install();
-    hg_pool_init(&pool, sizeof(*object),
-        offsetof(struct data_object, next_free), 3, data_object_fini);
-    for (i = 0; i < 4; i++) {
-        objects[i] = (struct data_object *) hg_pool_get(&pool, &fresh);
-        HG_CHECK(objects[i] != NULL && fresh);
-        HG_CHECK(objects[i]->payload == 0 && objects[i]->buffer == NULL);
-        objects[i]->payload = (int) i + 1;
-        objects[i]->buffer = hg_mem_strdup("buffer");
-    }
-    HG_CHECK_EQ_INT(hg_test_alloc_live(), 8);
-    for (i = 0; i < 4; i++)
-        hg_pool_put(&pool, objects[i]);
-    /* The fourth was one more than it keeps. */
-    HG_CHECK_EQ_U64(data_fini_count, 1);
-    HG_CHECK_EQ_INT(hg_test_alloc_live(), 6);
-    object = (struct data_object *) hg_pool_get(&pool, &fresh);
-    HG_CHECK(object == objects[2] && !fresh);
-    HG_CHECK_EQ_INT(object->payload, 3);
-    HG_CHECK_EQ_STR(object->buffer, "buffer");
-    hg_pool_put(&pool, object);
-    hg_pool_fini(&pool);
-    HG_CHECK_EQ_U64(data_fini_count, 4);
-    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
-
-    hg_test_alloc_fail_at(1);
-    fresh = false;
-    HG_CHECK(hg_pool_get(&pool, &fresh) == NULL);
-    HG_CHECK(!fresh);
-}
-
 /* ---- list ---- */
 
 struct data_item {
