@@ -15,7 +15,7 @@
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
 
-#include "base/waker.h"
+#include "base/lock.h"
 
 enum na_lane {
     NA_LANE_INTERNAL = 0,
