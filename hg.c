@@ -6724,48 +6724,36 @@ NA_EXPORT na_return_t NA_Mem_deregister(
     return NA_SUCCESS;
 }
 
-/* The description of one part's handle as it is, or a list of all of them. */
-static na_size_t na_rma_serialize_size(const struct na_mem_handle *handle)
+/* Write the description of one part as it is, or a list of all of them. Returns
+ * its size; with `buf` NULL it only does that. */
+static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
 {
     const struct na_mem_core *mem = na_mem_core_of(handle);
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    na_size_t size = NA_MUX_WIRE_HEAD;
-
-    if (mem->bytes != NULL)
-        return mem->bytes_size;
-    if (mem->next == NULL)
-        return na_class_ops(handle->na_class)->mem_serialize_size(handle);
-    for (; mem != NULL; mem = mem->next) {
-        na_mux_wire_tag(mem->pub.na_class, tag);
-        size += na_mux_wire_part_size(tag) +
-            na_class_ops(mem->pub.na_class)->mem_serialize_size(&mem->pub);
-    }
-    return size;
-}
-
-static void na_rma_serialize(const struct na_mem_handle *handle, void *buf)
-{
-    const struct na_mem_core *mem = na_mem_core_of(handle);
+    bool list = mem->next != NULL;
     unsigned char *bytes = (unsigned char *) buf;
+    na_size_t at = list ? NA_MUX_WIRE_HEAD : 0;
     char tag[NA_MUX_WIRE_TAG_MAX];
     unsigned parts = 0;
 
-    if (mem->next == NULL) {
-        na_class_ops(handle->na_class)->mem_serialize(handle, buf);
-        return;
-    }
-    for (bytes += NA_MUX_WIRE_HEAD; mem != NULL; mem = mem->next) {
+    if (mem->bytes != NULL)
+        return mem->bytes_size;
+    for (; mem != NULL; mem = mem->next, parts++) {
         const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
         na_size_t size = ops->mem_serialize_size(&mem->pub);
 
-        na_mux_wire_tag(mem->pub.na_class, tag);
-        na_mux_wire_put_part(bytes, tag, (uint32_t) size);
-        bytes += na_mux_wire_part_size(tag);
-        ops->mem_serialize(&mem->pub, bytes);
-        bytes += size;
-        parts++;
+        if (list) {
+            na_mux_wire_tag(mem->pub.na_class, tag);
+            if (buf != NULL)
+                na_mux_wire_put_part(bytes + at, tag, (uint32_t) size);
+            at += na_mux_wire_part_size(tag);
+        }
+        if (buf != NULL)
+            ops->mem_serialize(&mem->pub, bytes + at);
+        at += size;
     }
-    na_mux_wire_put_head(buf, parts);
+    if (list && buf != NULL)
+        na_mux_wire_put_head(buf, parts);
+    return at;
 }
 
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
@@ -6774,7 +6762,7 @@ NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     if (na_rma_check_mem(na_class, mem_handle,
             "NA_Mem_handle_get_serialize_size") != NA_SUCCESS)
         return 0;
-    return na_rma_serialize_size(mem_handle);
+    return na_rma_write(mem_handle, NULL);
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
@@ -6786,7 +6774,7 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    size = na_rma_serialize_size(mem_handle);
+    size = na_rma_write(mem_handle, NULL);
     if (buf == NULL || buf_size < size ||
         !atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_handle_serialize: %s",
@@ -6795,62 +6783,35 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
                                   : "the handle is not registered");
         return buf != NULL && buf_size < size ? NA_MSGSIZE : NA_INVALID_ARG;
     }
-    na_rma_serialize(mem_handle, buf);
+    (void) na_rma_write(mem_handle, buf);
     return NA_SUCCESS;
 }
 
 /* A handle of one part for a peer's memory, from that part's description, or a
- * list that has one. */
+ * list that has one. NA_PROTOCOL_ERROR: the part cannot read it. */
 static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     na_size_t buf_size, struct na_mem_core **mem_p)
 {
-    unsigned begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     char tag[NA_MUX_WIRE_TAG_MAX];
-    const void *bytes = buf;
     struct na_mem_core *mem;
     na_return_t ret;
 
     if (na_mux_wire_is_mem(buf, buf_size)) {
         na_mux_wire_tag(&part->pub, tag);
-        bytes = na_mux_wire_find(buf, buf_size, tag, &buf_size);
+        buf = na_mux_wire_find(buf, buf_size, tag, &buf_size);
     }
+    if (buf == NULL)
+        return NA_PROTOCOL_ERROR;
     mem = na_rma_new(part, 0);
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
-    ret = bytes != NULL ? part->ops.mem_deserialize(&mem->pub, bytes, buf_size)
-                        : NA_PROTOCOL_ERROR;
-    if (ret == NA_SUCCESS) {
+    ret = part->ops.mem_deserialize(&mem->pub, buf, buf_size);
+    if (ret == NA_SUCCESS)
         *mem_p = mem;
-        return NA_SUCCESS;
-    }
-    na_rma_delete(&mem->pub);
-    if (ret == NA_PROTOCOL_ERROR)
-        part->pub.core->count(&part->pub, "rma_malformed", 1);
-    if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-        hg_log_warning("rma",
-            "these %" PRIu64 " bytes are no memory handle of %s+%s", buf_size,
-            part->ops.name, part->pub.protocol);
+    else
+        na_rma_delete(&mem->pub);
     return ret;
-}
-
-/* The part that reads a description first. Where that is no list it is sm,
- * which reads what an emulation writes, too. */
-static struct na_class_core *na_rma_first(
-    struct na_class_core *core, const void *buf, na_size_t buf_size)
-{
-    bool list = na_mux_wire_is_mem(buf, buf_size);
-    struct na_class_core *part;
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    na_size_t size;
-
-    for (part = core; core->next != NULL && part != NULL; part = part->next) {
-        na_mux_wire_tag(&part->pub, tag);
-        if (list ? na_mux_wire_find(buf, buf_size, tag, &size) != NULL
-                 : strcmp(tag, "sm") == 0)
-            return part;
-    }
-    return core;
 }
 
 /* A copy of the description, for parts that are used later. */
@@ -6870,7 +6831,7 @@ static na_return_t na_rma_keep(
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
-    struct na_class_core *first;
+    unsigned begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     struct na_class_core *core;
     struct na_class_core *part;
     struct na_mem_core *mem;
@@ -6881,15 +6842,17 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
+    /* Any part that reads it will do: another reads it when it is used. */
     core = na_class_core_of(na_class);
-    first = na_rma_first(core, buf, buf_size);
-    ret = na_rma_read(first, buf, buf_size, &mem);
-    for (part = core; part != NULL && ret == NA_PROTOCOL_ERROR &&
-         !na_mux_wire_is_mem(buf, buf_size);
-         part = part->next) {
-        if (part != first)
-            ret = na_rma_read(part, buf, buf_size, &mem);
-    }
+    ret = NA_PROTOCOL_ERROR;
+    for (part = core; part != NULL && ret == NA_PROTOCOL_ERROR;
+         part = part->next)
+        ret = na_rma_read(part, buf, buf_size, &mem);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_class->core->count(na_class, "rma_malformed", 1);
+    if (ret != NA_SUCCESS && hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+        hg_log_warning(
+            "rma", "these %" PRIu64 " bytes are no memory handle", buf_size);
     if (ret != NA_SUCCESS)
         return ret;
     if (core->next != NULL)
@@ -6927,14 +6890,18 @@ static na_return_t na_rma_pick(
         }
     }
     hg_leave(part->lock);
-    if (ret != NA_SUCCESS)
-        return ret;
-    *handle_p = &mem->pub;
-    if (mem->pub.size == first->pub.size && mem->pub.flags == first->pub.flags)
+    if (ret == NA_SUCCESS && mem->pub.size == first->pub.size &&
+        mem->pub.flags == first->pub.flags) {
+        *handle_p = &mem->pub;
         return NA_SUCCESS;
+    }
+    if (ret != NA_SUCCESS && ret != NA_PROTOCOL_ERROR)
+        return ret;
     part->pub.core->count(&part->pub, "rma_malformed", 1);
-    hg_log_warning(
-        "rma", "a peer's descriptions of memory contradict each other");
+    hg_log_warning("rma",
+        "a peer's descriptions of memory contradict each other, or none is for "
+        "%s+%s",
+        part->ops.name, part->pub.protocol);
     return NA_PROTOCOL_ERROR;
 }
 
@@ -6988,6 +6955,20 @@ static na_return_t na_rma_check_transfer(bool put,
     return NA_SUCCESS;
 }
 
+/* Check a transfer with `addr`, and choose the handles of its part. */
+static na_return_t na_rma_prepare(na_cb_type_t type,
+    struct na_mem_handle **local_p, na_offset_t local_offset,
+    struct na_mem_handle **remote_p, na_offset_t remote_offset, na_size_t size,
+    const struct na_addr *addr)
+{
+    na_return_t ret = na_rma_check_transfer(type == NA_CB_PUT, *local_p,
+        local_offset, *remote_p, remote_offset, size);
+
+    if (ret == NA_SUCCESS)
+        ret = na_rma_pick(addr->na_class, local_p);
+    return ret == NA_SUCCESS ? na_rma_pick(addr->na_class, remote_p) : ret;
+}
+
 HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     struct na_mem_handle *local, na_offset_t local_offset,
@@ -6996,16 +6977,11 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
 {
     struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op_core *op;
-    na_return_t ret = na_rma_check_transfer(
-        type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
+    na_return_t ret = na_rma_prepare(
+        type, &local, local_offset, &remote, remote_offset, size, addr);
 
     if (ret == NA_SUCCESS)
-        ret = na_rma_pick(&part->pub, &local);
-    if (ret == NA_SUCCESS)
-        ret = na_rma_pick(&part->pub, &remote);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
+        ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
     if (ret != NA_SUCCESS)
         return ret;
     op = na_op_get(context, type, lane, callback, arg, op_id);
@@ -7032,13 +7008,9 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
 {
     struct na_class_core *part = na_class_core_of(addr->na_class);
     struct na_op op;
-    na_return_t ret = na_rma_check_transfer(
-        type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
+    na_return_t ret = na_rma_prepare(
+        type, &local, local_offset, &remote, remote_offset, size, addr);
 
-    if (ret == NA_SUCCESS)
-        ret = na_rma_pick(&part->pub, &local);
-    if (ret == NA_SUCCESS)
-        ret = na_rma_pick(&part->pub, &remote);
     if (ret == NA_SUCCESS)
         ret = na_addr_state(addr);
     if (ret != NA_SUCCESS)

@@ -324,7 +324,6 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
         HG_CHECK(size <= sizeof(bytes[i]));
         HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes[i], size, mem[i]));
     }
-    hg_test_expect_log("are no memory handle of self+self");
     mux_get_refused(na_class, context, mux_part(na_class, 0), list,
         mux_only_sm(list, bytes[0], size));
     for (i = 1; i < 3; i++) { /* self tells the size, sm contradicts */
