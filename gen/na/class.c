@@ -53,29 +53,6 @@ static void na_class_log(int level, const char *subsys, const char *format, ...)
     va_end(args);
 }
 
-HG_PRIVATE struct na_counter *na_class_counter(
-    struct na_class_core *core, const char *name)
-{
-    unsigned i;
-
-    core = core->head;
-    for (i = 0; i < NA_CORE_COUNTERS; i++) {
-        const char *none = NULL;
-        const char *there =
-            atomic_load_explicit(&core->counters[i].name, memory_order_acquire);
-
-        if (there == NULL &&
-            atomic_compare_exchange_strong(
-                &core->counters[i].name, &none, name))
-            return &core->counters[i];
-        if (there == NULL)
-            there = none;
-        if (there == name || strcmp(there, name) == 0)
-            return &core->counters[i];
-    }
-    return NULL;
-}
-
 static void na_class_count(
     struct na_class *na_class, const char *name, uint64_t n)
 {

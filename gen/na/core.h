@@ -206,9 +206,29 @@ struct na_class_core {
 };
 
 /* The counter of that name (borrowed as long as the class), or the first free
- * one: for whoever counts often. NULL when all are taken. In class.c. */
-HG_PRIVATE struct na_counter *na_class_counter(
-    struct na_class_core *core, const char *name);
+ * one. NULL when all are taken. A module that counts often keeps it. */
+static inline struct na_counter *na_class_counter(
+    struct na_class_core *core, const char *name)
+{
+    unsigned i;
+
+    core = core->head;
+    for (i = 0; i < NA_CORE_COUNTERS; i++) {
+        const char *none = NULL;
+        const char *there =
+            atomic_load_explicit(&core->counters[i].name, memory_order_acquire);
+
+        if (there == NULL &&
+            atomic_compare_exchange_strong(
+                &core->counters[i].name, &none, name))
+            return &core->counters[i];
+        if (there == NULL)
+            there = none;
+        if (there == name || strcmp(there, name) == 0)
+            return &core->counters[i];
+    }
+    return NULL;
+}
 
 /* The name of the counter with that number (borrowed as long as the class),
  * and its value; NULL: there are no more. */
