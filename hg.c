@@ -22478,7 +22478,6 @@ typedef void (*hg_handle_left_t)(
 struct hg_handle {
     struct na_completion done;  /* a step or a callback of it, queued */
     struct na_link link;        /* in flight or unanswered; the pool */
-    struct na_link unsaid;      /* its control message has to wait for memory */
     struct hg_handle *returned; /* before this one; hg_context.returned */
     struct hg_context *context;
     _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
@@ -22574,17 +22573,15 @@ struct hg_context {
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link abandoned; /* free handles that may be destroyed once more */
     unsigned abandoned_count;
-    struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link origins; /* calls of ours */
-    struct na_link targets; /* calls to us */
-    struct hg_map by_call;  /* of these, by origin and number; cancel.h */
+    struct na_link origins;    /* calls of ours */
+    struct na_link targets;    /* calls to us */
+    struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    _Atomic bool has_timers; /* or unsent notices; written under the lock */
-    unsigned waits;          /* threads in hg_wait_until */
-    _Atomic bool raised;     /* a flag was, since somebody set this to false */
-    struct hg_share share;   /* use of limited resources, by peer */
+    unsigned waits;        /* threads in hg_wait_until */
+    _Atomic bool raised;   /* a flag was, since somebody set this to false */
+    struct hg_share share; /* use of limited resources, by peer */
     uint32_t in_flight;
     uint64_t asked;           /* bytes of these; context lock; room.h */
     uint64_t asked_self;      /* those to ourselves */
@@ -22640,21 +22637,15 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
-/* Put the reserve into the pool: handles kept for those who call when there is
- * no memory left, to be told so. HG_NOMEM (logged). */
-HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
-
 /* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
 {
     return atomic_load(&handle->sends) > 0;
 }
 
-/* A handle with one reference, idle, without an address; `reserve`: if need
- * be, of the reserve. NULL: no memory (logged). The lock is held, but free
- * while a new one is made. */
-HG_PRIVATE struct hg_handle *hg_handle_get(
-    struct hg_context *context, bool reserve);
+/* A handle with one reference, idle, without an address. NULL: no memory
+ * (logged). The lock is held, but free while a new one is made. */
+HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
 /* The same of a handle that was found; the lock is held. False: nobody has one
  * any more. */
@@ -22732,9 +22723,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Needs
- * no memory: what a transport has none for stays in `unsaid`. Any other failure
- * is logged. */
+ * answer without an output. One a handle, until that is back in the pool. Where
+ * there is no memory to send it, the connection ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 
@@ -22750,12 +22740,6 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
  * have other calls. */
 HG_PRIVATE void hg_handle_send_notice(
     struct hg_handle *handle, const struct hg_header *header);
-
-/* Send again what is in `unsaid`. False: some of it is still there. */
-HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
-
-/* Give up what is in `unsaid`. */
-HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
@@ -22854,10 +22838,6 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
  * more. */
 #define HG_HANDLE_ABANDONED_MAX 256
 
-/* The last handles of the pool, for calls that are to be refused when there is
- * no memory for them. What comes back fills it up again. */
-#define HG_HANDLE_RESERVE 8
-
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -22869,21 +22849,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     }
     handle->context = context;
     hg_list_init(&handle->link);
-    hg_list_init(&handle->unsaid);
     return handle;
-}
-
-HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
-{
-    while (context->pool_count < HG_HANDLE_RESERVE) {
-        struct hg_handle *handle = hg_handle_new(context);
-
-        if (handle == NULL)
-            return HG_NOMEM;
-        hg_list_push(&context->pool, &handle->link);
-        context->pool_count++;
-    }
-    return HG_SUCCESS;
 }
 
 /* Bytes of its buffers above the small size. */
@@ -22912,13 +22878,12 @@ static HG_HOT void hg_handle_count_large(
         &context->pool_bytes, bytes + change, memory_order_relaxed);
 }
 
-/* A free handle, unless no more than `keep` are there; NULL. Lock held. */
-static struct hg_handle *hg_handle_reuse(
-    struct hg_context *context, unsigned keep)
+/* A free handle, or NULL. The lock is held. */
+static struct hg_handle *hg_handle_reuse(struct hg_context *context)
 {
     struct hg_handle *handle;
 
-    if (context->pool_count <= keep)
+    if (context->pool_count == 0)
         return NULL;
     handle =
         HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
@@ -22927,20 +22892,17 @@ static struct hg_handle *hg_handle_reuse(
     return handle;
 }
 
-HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
-    struct hg_context *context, bool reserve)
+HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
 {
     struct hg_handle *handle;
 
     hg_handle_collect(context);
-    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
+    handle = hg_handle_reuse(context);
     context->live++;
     if (handle == NULL) {
         hg_leave(context->lock);
         handle = hg_handle_new(context);
         hg_enter(context->lock);
-        if (handle == NULL && reserve)
-            handle = hg_handle_reuse(context, 0);
     }
     if (handle == NULL) {
         context->live--;
@@ -23011,7 +22973,7 @@ static void hg_handle_leave_index(struct hg_handle *handle)
  * look at: state, list and number. It is light, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
-    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
+    assert(handle->timer.index == 0);
     assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
         memset(&handle->call, 0, sizeof(handle->call));
@@ -23346,8 +23308,6 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
-    if (ret == HG_SUCCESS)
-        atomic_store_explicit(&context->has_timers, true, memory_order_release);
     /* A thread that sleeps in progress wakes up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
@@ -23659,35 +23619,23 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-/* Send a handle's control message. False: it is kept for later. */
-static bool hg_handle_say(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control)};
-    hg_return_t ret = hg_handle_send(handle, &message);
-
-    if (ret == HG_NOMEM || ret == HG_AGAIN) {
-        hg_handle_ref(handle);
-        hg_enter(context->lock);
-        hg_list_push(&context->unsaid, &handle->unsaid);
-        atomic_store_explicit(&context->has_timers, true, memory_order_release);
-        hg_leave(context->lock);
-        return false;
-    }
-    if (ret != HG_SUCCESS)
-        hg_log_warning("rpc", "could not tell %s about a call: %s",
-            hg_handle_peer(handle), HG_Error_to_string(ret));
-    return true;
-}
-
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    assert(header->payload_size == 0 && hg_list_is_empty(&handle->unsaid));
+    struct hg_handle_message message = {
+        NULL, handle->control, sizeof(handle->control)};
+    hg_return_t ret;
+
+    assert(header->payload_size == 0);
     hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
-    if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
-        na_progress_poke(handle->context->na_context);
+    ret = hg_handle_send(handle, &message);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return;
+    hg_log_warning("rpc", "could not tell %s about a call: %s%s",
+        hg_handle_peer(handle), HG_Error_to_string(ret),
+        ret == HG_NOMEM ? "; the connection ends" : "");
+    if (ret == HG_NOMEM)
+        na_addr_abandon(handle->addr);
 }
 
 HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
@@ -23699,7 +23647,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     hg_enter(context->lock);
     full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
     if (!full)
-        carrier = hg_handle_get(context, true);
+        carrier = hg_handle_get(context);
     if (carrier != NULL) {
         hg_handle_set_addr(carrier, addr);
         atomic_store_explicit(
@@ -23729,46 +23677,6 @@ HG_PRIVATE void hg_handle_send_notice(
         return;
     hg_handle_send_control(carrier, header);
     hg_handle_unref(carrier);
-}
-
-/* Take all that is in `unsaid`; their references are the caller's. */
-static void hg_handle_take_unsaid(
-    struct hg_context *context, struct na_link *taken)
-{
-    hg_list_init(taken);
-    hg_enter(context->lock);
-    hg_list_splice(taken, &context->unsaid);
-    hg_leave(context->lock);
-}
-
-HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
-{
-    struct na_link taken;
-    struct na_link *link;
-    bool all;
-
-    hg_handle_take_unsaid(context, &taken);
-    while ((link = hg_list_pop(&taken)) != NULL) {
-        struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, unsaid);
-
-        (void) hg_handle_say(handle);
-        hg_handle_unref(handle);
-    }
-    hg_enter(context->lock);
-    all = hg_list_is_empty(&context->unsaid);
-    hg_leave(context->lock);
-    return all;
-}
-
-HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
-{
-    struct na_link taken;
-    struct na_link *link;
-
-    hg_handle_take_unsaid(context, &taken);
-    while ((link = hg_list_pop(&taken)) != NULL)
-        hg_handle_unref(HG_CONTAINER_OF(link, struct hg_handle, unsaid));
 }
 
 /* ---- Arguments ---- */
@@ -25300,7 +25208,7 @@ HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
-    struct hg_handle *handle = hg_handle_get(context, false);
+    struct hg_handle *handle = hg_handle_get(context);
 
     if (handle == NULL)
         return NULL;
@@ -26644,9 +26552,9 @@ give_place:
  *
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none. A peer that
- * takes no answers, so that they pile up here, loses its connection.
+ * answer: an output, a handler's code, or why it was not executed. Where there
+ * is no memory for that, and where a peer takes no answers, so that they pile
+ * up here, the connection ends.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
@@ -26672,7 +26580,7 @@ give_place:
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
- * (logged): not even a refusal could be filed. */
+ * (logged): a call to oneself could not be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
@@ -27223,9 +27131,11 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct hg_handle *handle;
 
     assert(hg_is_inside(context->lock));
-    handle = hg_handle_get(context, true);
-    if (handle == NULL)
-        return HG_NOMEM;
+    handle = hg_handle_get(context);
+    if (handle == NULL) { /* logged; a caller in this process is told */
+        na_addr_abandon(source);
+        return source->self ? HG_NOMEM : HG_SUCCESS;
+    }
     hg_handle_set_addr(handle, source);
     if (HG_UNLIKELY(!hg_serve_admit(handle, refused))) {
         hg_serve_end_peer(handle);
@@ -27722,15 +27632,12 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
 
-/* How soon to try again what needs memory. */
-#define HG_CONTEXT_AGAIN_MS 10
-
 /* ---- Messages in ---- */
 
 /* A message came, or was handed over by a call to ourselves, whose header is
  * `header`; `ret` is what reading that gave. It is only filed: answers and
- * refusals leave from the internal lane. NA_NOMEM: it could not be, and the
- * message is lost; a caller in this process is told that by HG_Forward. */
+ * refusals leave from the internal lane. NA_NOMEM: it could not be; a caller in
+ * this process is told that by HG_Forward. */
 static na_return_t hg_context_file(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t ret)
 {
@@ -27787,12 +27694,6 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
-/* Something could not be said yet. The lock is held. */
-static bool hg_context_is_unsaid(const struct hg_context *context)
-{
-    return !hg_list_is_empty(&context->unsaid);
-}
-
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -27800,7 +27701,6 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
-        bool unsaid;
 
         hg_enter(context->lock);
         if (context->deadline.count > 0)
@@ -27810,15 +27710,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
-        unsaid = hg_context_is_unsaid(context);
-        atomic_store_explicit(&context->has_timers,
-            unsaid || context->deadline.count > 0, memory_order_release);
         hg_leave(context->lock);
-        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
-            uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
-
-            return soon < next ? soon : next;
-        }
         if (handle == NULL)
             return next;
         if (!handle->target)
@@ -27829,14 +27721,11 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     }
 }
 
-/* Run the timers that expired, and send again what there was no memory for;
- * when to come back. */
+/* Run the timers that expired; when to come back. Inside. */
 static inline uint64_t hg_context_run_timers(struct hg_context *context)
 {
-    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
-    return atomic_load_explicit(&context->has_timers, memory_order_acquire)
-        ? hg_context_run_some_timers(context)
-        : HG_CLOCK_NEVER;
+    return context->deadline.count > 0 ? hg_context_run_some_timers(context)
+                                       : HG_CLOCK_NEVER;
 }
 
 /* ---- Progress ---- */
@@ -27944,20 +27833,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
 /* When to come back for what time alone brings. */
 static uint64_t hg_context_next_timer(struct hg_context *context)
 {
-    uint64_t next = HG_CLOCK_NEVER;
-    bool unsaid;
+    uint64_t next;
 
-    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
-        return next;
     hg_enter(context->lock);
     next = hg_deadline_next(&context->deadline);
-    unsaid = hg_context_is_unsaid(context);
     hg_leave(context->lock);
-    if (unsaid) {
-        uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
-
-        next = soon < next ? soon : next;
-    }
     return next;
 }
 
@@ -28101,7 +27981,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
-    hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -28114,12 +27993,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_context_set_shares(context);
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
-    ret = hg_handle_fill_pool(context);
-    if (ret != HG_SUCCESS)
-        goto drop_pool;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
-        goto drop_pool;
+        goto free_context;
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto remove;
@@ -28138,8 +28014,7 @@ close_na:
     hg_context_close_na(context, true);
 remove:
     na_live_remove(NA_LIVE_CONTEXT, context);
-drop_pool:
-    hg_handle_drop_pool(context);
+free_context:
     hg_mem_free(context);
     return ret;
 }
@@ -28271,7 +28146,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     /* Also when all was quiet: a call may have come just before the sink was
      * gone. */
     (void) hg_context_drain(context, drain_ms);
-    hg_handle_drop_unsaid(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_home_leave(&context->transfers);

@@ -17,15 +17,12 @@
 #include "na/msg.h"
 #include "na/progress.h"
 
-/* How soon to try again what needs memory. */
-#define HG_CONTEXT_AGAIN_MS 10
-
 /* ---- Messages in ---- */
 
 /* A message came, or was handed over by a call to ourselves, whose header is
  * `header`; `ret` is what reading that gave. It is only filed: answers and
- * refusals leave from the internal lane. NA_NOMEM: it could not be, and the
- * message is lost; a caller in this process is told that by HG_Forward. */
+ * refusals leave from the internal lane. NA_NOMEM: it could not be; a caller in
+ * this process is told that by HG_Forward. */
 static na_return_t hg_context_file(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t ret)
 {
@@ -82,12 +79,6 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
-/* Something could not be said yet. The lock is held. */
-static bool hg_context_is_unsaid(const struct hg_context *context)
-{
-    return !hg_list_is_empty(&context->unsaid);
-}
-
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -95,7 +86,6 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
-        bool unsaid;
 
         hg_enter(context->lock);
         if (context->deadline.count > 0)
@@ -105,15 +95,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
-        unsaid = hg_context_is_unsaid(context);
-        atomic_store_explicit(&context->has_timers,
-            unsaid || context->deadline.count > 0, memory_order_release);
         hg_leave(context->lock);
-        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
-            uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
-
-            return soon < next ? soon : next;
-        }
         if (handle == NULL)
             return next;
         if (!handle->target)
@@ -124,14 +106,11 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     }
 }
 
-/* Run the timers that expired, and send again what there was no memory for;
- * when to come back. */
+/* Run the timers that expired; when to come back. Inside. */
 static inline uint64_t hg_context_run_timers(struct hg_context *context)
 {
-    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
-    return atomic_load_explicit(&context->has_timers, memory_order_acquire)
-        ? hg_context_run_some_timers(context)
-        : HG_CLOCK_NEVER;
+    return context->deadline.count > 0 ? hg_context_run_some_timers(context)
+                                       : HG_CLOCK_NEVER;
 }
 
 /* ---- Progress ---- */
@@ -239,20 +218,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
 /* When to come back for what time alone brings. */
 static uint64_t hg_context_next_timer(struct hg_context *context)
 {
-    uint64_t next = HG_CLOCK_NEVER;
-    bool unsaid;
+    uint64_t next;
 
-    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
-        return next;
     hg_enter(context->lock);
     next = hg_deadline_next(&context->deadline);
-    unsaid = hg_context_is_unsaid(context);
     hg_leave(context->lock);
-    if (unsaid) {
-        uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
-
-        next = soon < next ? soon : next;
-    }
     return next;
 }
 
@@ -396,7 +366,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->abandoned);
-    hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -409,12 +378,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_context_set_shares(context);
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
-    ret = hg_handle_fill_pool(context);
-    if (ret != HG_SUCCESS)
-        goto drop_pool;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
-        goto drop_pool;
+        goto free_context;
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto remove;
@@ -433,8 +399,7 @@ close_na:
     hg_context_close_na(context, true);
 remove:
     na_live_remove(NA_LIVE_CONTEXT, context);
-drop_pool:
-    hg_handle_drop_pool(context);
+free_context:
     hg_mem_free(context);
     return ret;
 }
@@ -566,7 +531,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     /* Also when all was quiet: a call may have come just before the sink was
      * gone. */
     (void) hg_context_drain(context, drain_ms);
-    hg_handle_drop_unsaid(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_home_leave(&context->transfers);

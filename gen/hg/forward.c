@@ -17,7 +17,7 @@
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
-    struct hg_handle *handle = hg_handle_get(context, false);
+    struct hg_handle *handle = hg_handle_get(context);
 
     if (handle == NULL)
         return NULL;

@@ -21,10 +21,6 @@
  * more. */
 #define HG_HANDLE_ABANDONED_MAX 256
 
-/* The last handles of the pool, for calls that are to be refused when there is
- * no memory for them. What comes back fills it up again. */
-#define HG_HANDLE_RESERVE 8
-
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -36,21 +32,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     }
     handle->context = context;
     hg_list_init(&handle->link);
-    hg_list_init(&handle->unsaid);
     return handle;
-}
-
-HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
-{
-    while (context->pool_count < HG_HANDLE_RESERVE) {
-        struct hg_handle *handle = hg_handle_new(context);
-
-        if (handle == NULL)
-            return HG_NOMEM;
-        hg_list_push(&context->pool, &handle->link);
-        context->pool_count++;
-    }
-    return HG_SUCCESS;
 }
 
 /* Bytes of its buffers above the small size. */
@@ -79,13 +61,12 @@ static HG_HOT void hg_handle_count_large(
         &context->pool_bytes, bytes + change, memory_order_relaxed);
 }
 
-/* A free handle, unless no more than `keep` are there; NULL. Lock held. */
-static struct hg_handle *hg_handle_reuse(
-    struct hg_context *context, unsigned keep)
+/* A free handle, or NULL. The lock is held. */
+static struct hg_handle *hg_handle_reuse(struct hg_context *context)
 {
     struct hg_handle *handle;
 
-    if (context->pool_count <= keep)
+    if (context->pool_count == 0)
         return NULL;
     handle =
         HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
@@ -94,20 +75,17 @@ static struct hg_handle *hg_handle_reuse(
     return handle;
 }
 
-HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
-    struct hg_context *context, bool reserve)
+HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
 {
     struct hg_handle *handle;
 
     hg_handle_collect(context);
-    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
+    handle = hg_handle_reuse(context);
     context->live++;
     if (handle == NULL) {
         hg_leave(context->lock);
         handle = hg_handle_new(context);
         hg_enter(context->lock);
-        if (handle == NULL && reserve)
-            handle = hg_handle_reuse(context, 0);
     }
     if (handle == NULL) {
         context->live--;
@@ -178,7 +156,7 @@ static void hg_handle_leave_index(struct hg_handle *handle)
  * look at: state, list and number. It is light, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
-    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
+    assert(handle->timer.index == 0);
     assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
         memset(&handle->call, 0, sizeof(handle->call));
@@ -513,8 +491,6 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
-    if (ret == HG_SUCCESS)
-        atomic_store_explicit(&context->has_timers, true, memory_order_release);
     /* A thread that sleeps in progress wakes up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
@@ -826,35 +802,23 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-/* Send a handle's control message. False: it is kept for later. */
-static bool hg_handle_say(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control)};
-    hg_return_t ret = hg_handle_send(handle, &message);
-
-    if (ret == HG_NOMEM || ret == HG_AGAIN) {
-        hg_handle_ref(handle);
-        hg_enter(context->lock);
-        hg_list_push(&context->unsaid, &handle->unsaid);
-        atomic_store_explicit(&context->has_timers, true, memory_order_release);
-        hg_leave(context->lock);
-        return false;
-    }
-    if (ret != HG_SUCCESS)
-        hg_log_warning("rpc", "could not tell %s about a call: %s",
-            hg_handle_peer(handle), HG_Error_to_string(ret));
-    return true;
-}
-
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    assert(header->payload_size == 0 && hg_list_is_empty(&handle->unsaid));
+    struct hg_handle_message message = {
+        NULL, handle->control, sizeof(handle->control)};
+    hg_return_t ret;
+
+    assert(header->payload_size == 0);
     hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
-    if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
-        na_progress_poke(handle->context->na_context);
+    ret = hg_handle_send(handle, &message);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return;
+    hg_log_warning("rpc", "could not tell %s about a call: %s%s",
+        hg_handle_peer(handle), HG_Error_to_string(ret),
+        ret == HG_NOMEM ? "; the connection ends" : "");
+    if (ret == HG_NOMEM)
+        na_addr_abandon(handle->addr);
 }
 
 HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
@@ -866,7 +830,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     hg_enter(context->lock);
     full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
     if (!full)
-        carrier = hg_handle_get(context, true);
+        carrier = hg_handle_get(context);
     if (carrier != NULL) {
         hg_handle_set_addr(carrier, addr);
         atomic_store_explicit(
@@ -896,46 +860,6 @@ HG_PRIVATE void hg_handle_send_notice(
         return;
     hg_handle_send_control(carrier, header);
     hg_handle_unref(carrier);
-}
-
-/* Take all that is in `unsaid`; their references are the caller's. */
-static void hg_handle_take_unsaid(
-    struct hg_context *context, struct na_link *taken)
-{
-    hg_list_init(taken);
-    hg_enter(context->lock);
-    hg_list_splice(taken, &context->unsaid);
-    hg_leave(context->lock);
-}
-
-HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
-{
-    struct na_link taken;
-    struct na_link *link;
-    bool all;
-
-    hg_handle_take_unsaid(context, &taken);
-    while ((link = hg_list_pop(&taken)) != NULL) {
-        struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, unsaid);
-
-        (void) hg_handle_say(handle);
-        hg_handle_unref(handle);
-    }
-    hg_enter(context->lock);
-    all = hg_list_is_empty(&context->unsaid);
-    hg_leave(context->lock);
-    return all;
-}
-
-HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
-{
-    struct na_link taken;
-    struct na_link *link;
-
-    hg_handle_take_unsaid(context, &taken);
-    while ((link = hg_list_pop(&taken)) != NULL)
-        hg_handle_unref(HG_CONTAINER_OF(link, struct hg_handle, unsaid));
 }
 
 /* ---- Arguments ---- */

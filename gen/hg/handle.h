@@ -142,7 +142,6 @@ typedef void (*hg_handle_left_t)(
 struct hg_handle {
     struct na_completion done;  /* a step or a callback of it, queued */
     struct na_link link;        /* in flight or unanswered; the pool */
-    struct na_link unsaid;      /* its control message has to wait for memory */
     struct hg_handle *returned; /* before this one; hg_context.returned */
     struct hg_context *context;
     _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
@@ -238,17 +237,15 @@ struct hg_context {
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link abandoned; /* free handles that may be destroyed once more */
     unsigned abandoned_count;
-    struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link origins; /* calls of ours */
-    struct na_link targets; /* calls to us */
-    struct hg_map by_call;  /* of these, by origin and number; cancel.h */
+    struct na_link origins;    /* calls of ours */
+    struct na_link targets;    /* calls to us */
+    struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    _Atomic bool has_timers; /* or unsent notices; written under the lock */
-    unsigned waits;          /* threads in hg_wait_until */
-    _Atomic bool raised;     /* a flag was, since somebody set this to false */
-    struct hg_share share;   /* use of limited resources, by peer */
+    unsigned waits;        /* threads in hg_wait_until */
+    _Atomic bool raised;   /* a flag was, since somebody set this to false */
+    struct hg_share share; /* use of limited resources, by peer */
     uint32_t in_flight;
     uint64_t asked;           /* bytes of these; context lock; room.h */
     uint64_t asked_self;      /* those to ourselves */
@@ -304,21 +301,15 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
-/* Put the reserve into the pool: handles kept for those who call when there is
- * no memory left, to be told so. HG_NOMEM (logged). */
-HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
-
 /* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
 {
     return atomic_load(&handle->sends) > 0;
 }
 
-/* A handle with one reference, idle, without an address; `reserve`: if need
- * be, of the reserve. NULL: no memory (logged). The lock is held, but free
- * while a new one is made. */
-HG_PRIVATE struct hg_handle *hg_handle_get(
-    struct hg_context *context, bool reserve);
+/* A handle with one reference, idle, without an address. NULL: no memory
+ * (logged). The lock is held, but free while a new one is made. */
+HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
 /* The same of a handle that was found; the lock is held. False: nobody has one
  * any more. */
@@ -396,9 +387,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Needs
- * no memory: what a transport has none for stays in `unsaid`. Any other failure
- * is logged. */
+ * answer without an output. One a handle, until that is back in the pool. Where
+ * there is no memory to send it, the connection ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 
@@ -414,12 +404,6 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
  * have other calls. */
 HG_PRIVATE void hg_handle_send_notice(
     struct hg_handle *handle, const struct hg_header *header);
-
-/* Send again what is in `unsaid`. False: some of it is still there. */
-HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
-
-/* Give up what is in `unsaid`. */
-HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,

@@ -487,9 +487,11 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct hg_handle *handle;
 
     assert(hg_is_inside(context->lock));
-    handle = hg_handle_get(context, true);
-    if (handle == NULL)
-        return HG_NOMEM;
+    handle = hg_handle_get(context);
+    if (handle == NULL) { /* logged; a caller in this process is told */
+        na_addr_abandon(source);
+        return source->self ? HG_NOMEM : HG_SUCCESS;
+    }
     hg_handle_set_addr(handle, source);
     if (HG_UNLIKELY(!hg_serve_admit(handle, refused))) {
         hg_serve_end_peer(handle);

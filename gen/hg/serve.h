@@ -4,9 +4,9 @@
  *
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none. A peer that
- * takes no answers, so that they pile up here, loses its connection.
+ * answer: an output, a handler's code, or why it was not executed. Where there
+ * is no memory for that, and where a peer takes no answers, so that they pile
+ * up here, the connection ends.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
@@ -32,7 +32,7 @@
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
- * (logged): not even a refusal could be filed. */
+ * (logged): a call to oneself could not be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);

@@ -337,7 +337,7 @@ bool loop_is_idle(void)
 
     pthread_mutex_lock(&loop_lock);
     for (loop = loop_classes; loop != NULL; loop = loop->next)
-        idle = idle && loop->first == NULL;
+        idle = idle && loop->first == NULL && loop_ended(loop) == NULL;
     pthread_mutex_unlock(&loop_lock);
     return idle;
 }

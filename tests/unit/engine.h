@@ -241,7 +241,7 @@ static inline struct hg_handle *engine_new_handle(struct hg_context *context)
     struct hg_handle *handle;
 
     hg_enter(context->lock);
-    handle = hg_handle_get(context, false);
+    handle = hg_handle_get(context);
     hg_leave(context->lock);
     return handle;
 }

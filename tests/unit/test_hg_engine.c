@@ -1142,7 +1142,7 @@ static void engine_stop_driver(struct engine_driver *driver)
     HG_CHECK(pthread_join(driver->thread, NULL) == 0);
 }
 
-/* Whether the context has neither timers nor messages to send again; in much
+/* Whether the context has no timers; in much
  * less time than a driver sleeps. */
 static void engine_await_quiet(struct hg_context *context)
 {
@@ -1152,8 +1152,7 @@ static void engine_await_quiet(struct hg_context *context)
     do {
         (void) sched_yield();
         hg_enter(context->lock);
-        quiet =
-            hg_list_is_empty(&context->unsaid) && context->deadline.count == 0;
+        quiet = context->deadline.count == 0;
         hg_leave(context->lock);
     } while (!quiet && hg_clock_now() < end);
     HG_CHECK(quiet);

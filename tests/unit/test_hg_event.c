@@ -86,30 +86,6 @@ HG_TEST(progress_that_is_poked_has_nothing_to_tell)
     event_close(&event);
 }
 
-/* What there was no memory to say is said again after a while. */
-HG_TEST(event_loop_is_woken_for_what_is_to_be_said_again)
-{
-    struct hg_header header;
-    struct event_end event;
-
-    event_open(&event);
-    hg_handle_set_addr(event.handle, event.end.na_class->self_addr);
-    hg_handle_begin_header(event.handle, HG_HEADER_ACK, &header);
-    hg_header_encode(&header, event.handle->control, true);
-    hg_handle_ref(event.handle);
-    hg_enter(event.context->lock);
-    hg_list_push(&event.context->unsaid, &event.handle->unsaid);
-    atomic_store(&event.context->has_timers, true);
-    hg_leave(event.context->lock);
-    if (event.pfd.fd >= 0) {
-        HG_CHECK(!hg_context_event_ready(event.context));
-        HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
-    }
-    HG_CHECK_RET(engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
-    HG_CHECK(hg_list_is_empty(&event.context->unsaid));
-    event_close(&event);
-}
-
 /* The emulation asks a transport after a while whether it still moves pieces of
  * withdrawn memory: it does not until `due`. */
 static struct na_emul_reg event_reg;
