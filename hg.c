@@ -12259,9 +12259,9 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 /* #include "base/lock.h" */
 /* #include "base/map.h" */
-/* #include "na/core.h" */
-/* #include "na/rma.h" */
+/* #include "na/addr.h" */
 /* #include "na/loop.h" */
+/* #include "na/op.h" */
 /* #include "sm/meet.h" */
 /* #include "sm/memory.h" */
 
@@ -12536,8 +12536,7 @@ HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* Complete every operation of a list of ours. */
-HG_PRIVATE void na_sm_peer_complete(
-    struct na_sm_class *self, struct na_link *list, na_return_t ret);
+HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
 
@@ -12583,14 +12582,14 @@ HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
-/* #include "na/addr.h" */
+/* #include "na/progress.h" */
 
 HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
 {
     if (self->sleepers > 0 &&
         (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
             !hg_list_is_empty(&self->transfers)))
-        self->base.core->wake(&self->base);
+        na_progress_wake(&self->base);
     hg_leave(na_sm_lock(self));
 }
 
@@ -12616,8 +12615,7 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     const char *name, na_bool_t is_self, const struct na_sm_name *where)
 {
-    struct na_addr *base =
-        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_addr *base = na_addr_create(&self->base, name, is_self);
     struct na_sm_addr *addr;
 
     if (base == NULL)
@@ -12742,7 +12740,7 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
         return;
-    self->base.core->addr_ref(&addr->base);
+    na_addr_ref(&addr->base);
     hg_list_push(&self->addrs, &addr->link);
 }
 
@@ -12889,14 +12887,13 @@ HG_PRIVATE void na_sm_peer_part(
     na_sm_peer_give_slot(self, addr);
 }
 
-HG_PRIVATE void na_sm_peer_complete(
-    struct na_sm_class *self, struct na_link *list, na_return_t ret)
+HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
 {
     while (!hg_list_is_empty(list)) {
         struct na_op *op = HG_CONTAINER_OF(list->next, struct na_op, link);
 
         na_sm_op_remove(op);
-        self->base.core->complete(op, ret);
+        na_op_complete(op, ret);
     }
 }
 
@@ -12936,7 +12933,7 @@ HG_PRIVATE void na_sm_peer_end(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
-    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     if (lives && !addr->failed) {
         if (!hg_list_is_empty(&addr->lookups) ||
             !hg_list_is_empty(&addr->sends))
@@ -12944,8 +12941,8 @@ HG_PRIVATE void na_sm_peer_end(
         core->addr_parted(&addr->base);
     } else {
         ret = na_sm_peer_dead_code(self, addr);
-        na_sm_peer_complete(self, &addr->lookups, addr->fate);
-        na_sm_peer_complete(self, &addr->sends, ret);
+        na_sm_peer_complete(&addr->lookups, addr->fate);
+        na_sm_peer_complete(&addr->sends, ret);
         if (lives) {
             atomic_store(&addr->incarnation, 0);
             core->addr_unreached(&addr->base, ret);
@@ -12956,7 +12953,7 @@ HG_PRIVATE void na_sm_peer_end(
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);
-        core->addr_unref(&addr->base);
+        na_addr_unref(&addr->base);
     }
 }
 
@@ -13163,18 +13160,16 @@ static na_return_t na_sm_door_call(
 }
 
 /* The lookups of an address that is ready. */
-static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
+static void na_sm_door_found(struct na_sm_addr *addr)
 {
-    const struct na_core *core = self->base.core;
-
     while (!hg_list_is_empty(&addr->lookups)) {
         struct na_op *op =
             HG_CONTAINER_OF(addr->lookups.next, struct na_op, link);
 
         na_sm_op_remove(op);
-        core->addr_ref(&addr->base);
+        na_addr_ref(&addr->base);
         op->result_addr = &addr->base;
-        core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
     }
 }
 
@@ -13242,7 +13237,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
         return 1;
     }
     na_sm_peer_open(self, addr);
-    na_sm_door_found(self, addr);
+    na_sm_door_found(addr);
     return 1;
 }
 
@@ -13332,7 +13327,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
 part:
     na_sm_peer_part(self, addr);
     addr->state = NA_SM_DEAD;
-    self->base.core->addr_unref(&addr->base);
+    na_addr_unref(&addr->base);
     return ret;
 }
 
@@ -13646,6 +13641,8 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
+/* #include "emul/emul.h" */
+/* #include "na/msg.h" */
 
 #define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
 #define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
@@ -13759,7 +13756,7 @@ static unsigned na_sm_flow_flush(
         if (ret != NA_SUCCESS)
             break;
         na_sm_op_remove(op);
-        self->base.core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
         n++;
     }
     return n;
@@ -13792,7 +13789,7 @@ HG_PRIVATE na_return_t na_sm_flow_send(
         ret = na_sm_flow_write_msg(addr, msg);
     if (HG_LIKELY(ret == NA_SUCCESS)) {
         if (op != NULL)
-            self->base.core->complete(op, NA_SUCCESS);
+            na_op_complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
     if (ret == NA_PROTOCOL_ERROR) {
@@ -13867,9 +13864,9 @@ static void na_sm_flow_close_late(
         return;
     }
     addr->deadline = NA_SM_NEVER;
-    na_sm_peer_complete(self, &addr->lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(self, &addr->sends, NA_DISCONNECT);
-    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
+    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
 }
 
 HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
@@ -13897,7 +13894,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
 
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
         addr->base.self) {
-        self->base.core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
     na_sm_op_push(&addr->closers, op);
@@ -13941,7 +13938,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* From the ring: whoever takes it copies it before a look. */
-        return core->msg_arrived(&self->base, &addr->base, record->plane,
+        return na_msg_arrived(&self->base, &addr->base, record->plane,
             record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
@@ -13949,7 +13946,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         core->count(&self->base, "sm_rma_copied", size);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
-        core->frame_arrived(&self->base, &addr->base, header, record->extra,
+        na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
     case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;
@@ -14240,6 +14237,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
 /* #include "emul/emul.h" */
+/* #include "na/rma.h" */
 
 #define NA_SM_RMA_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
@@ -14984,7 +14982,7 @@ static na_return_t na_sm_rma_settle(
         return NA_SUCCESS;
     if (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT)
         return na_sm_rma_hand_over(self, op);
-    self->base.core->complete(op, ret);
+    na_op_complete(op, ret);
     return NA_SUCCESS;
 }
 
@@ -15027,7 +15025,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 HG_PRIVATE bool na_sm_rma_cancel_running(
     struct na_sm_class *self, const struct na_op *op, uint64_t op_id)
 {
-    if (self->moving != op || self->base.core->op_id(op) != op_id)
+    if (self->moving != op || na_op_id_of(op) != op_id)
         return false;
     self->moving_canceled = true;
     return true;
@@ -15052,7 +15050,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
         ret = NA_CANCELED;
     ret = na_sm_rma_settle(self, op, ret);
     if (ret != NA_SUCCESS)
-        self->base.core->complete(op, ret);
+        na_op_complete(op, ret);
     return 1;
 }
 
@@ -15060,7 +15058,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* End those of a list with NA_CANCELED that have that context, or that local
  * memory. */
-static void na_sm_rma_cancel(struct na_sm_class *self, struct na_link *list,
+static void na_sm_rma_cancel(struct na_link *list,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
     struct na_link *link, *next;
@@ -15072,7 +15070,7 @@ static void na_sm_rma_cancel(struct na_sm_class *self, struct na_link *list,
         if ((op->type == NA_CB_PUT || op->type == NA_CB_GET) &&
             (op->context == context || op->local == mem)) {
             na_sm_op_remove(op);
-            self->base.core->complete(op, NA_CANCELED);
+            na_op_complete(op, NA_CANCELED);
         }
     }
 }
@@ -15090,11 +15088,10 @@ static void na_sm_rma_end(struct na_sm_class *self,
         self->moving_canceled = true;
         na_sm_nap(self);
     }
-    na_sm_rma_cancel(self, &self->transfers, context, mem);
+    na_sm_rma_cancel(&self->transfers, context, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
-        na_sm_rma_cancel(self,
-            &HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends, context,
-            mem);
+        na_sm_rma_cancel(&HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends,
+            context, mem);
     na_sm_leave(self);
 }
 
@@ -15176,7 +15173,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
-/* #include "na/addr.h" */
+/* #include "na/progress.h" */
 /* #include "sm/flow.h" */
 /* #include "sm/peer.h" */
 /* #include "sm/rma.h" */
@@ -15461,7 +15458,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_class->core->addr_unref(&addr->base);
+        na_addr_unref(&addr->base);
     }
     hg_leave(na_sm_lock(self));
     na_sm_shut(self);
@@ -15599,7 +15596,7 @@ static na_return_t na_sm_lookup(struct na_op *op)
     if (addr == NULL) /* the lookup may have ended already */
         return ret;
     op->result_addr = addr;
-    op->context->na_class->core->complete(op, NA_SUCCESS);
+    na_op_complete(op, NA_SUCCESS);
     return NA_SUCCESS;
 }
 
@@ -15684,16 +15681,15 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    const struct na_core *core = self->base.core;
     bool found;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
-    found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
+    found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
     if (found) {
         na_sm_op_remove(op);
-        core->complete(op, NA_CANCELED);
+        na_op_complete(op, NA_CANCELED);
     } else {
         found = na_sm_rma_cancel_running(self, op, op_id);
     }
@@ -15810,7 +15806,7 @@ static unsigned na_sm_poll(struct na_context *context)
     /* Whoever sleeps was woken for this by a bell that is eaten now, and who
      * polls may not come back soon. */
     if (HG_UNLIKELY(self->more) && self->sleepers > 0)
-        self->base.core->wake(&self->base);
+        na_progress_wake(&self->base);
     self->more = false;
     return n;
 }

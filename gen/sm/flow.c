@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "emul/emul.h"
+#include "na/msg.h"
 
 #define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
 #define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
@@ -119,7 +121,7 @@ static unsigned na_sm_flow_flush(
         if (ret != NA_SUCCESS)
             break;
         na_sm_op_remove(op);
-        self->base.core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
         n++;
     }
     return n;
@@ -152,7 +154,7 @@ HG_PRIVATE na_return_t na_sm_flow_send(
         ret = na_sm_flow_write_msg(addr, msg);
     if (HG_LIKELY(ret == NA_SUCCESS)) {
         if (op != NULL)
-            self->base.core->complete(op, NA_SUCCESS);
+            na_op_complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
     if (ret == NA_PROTOCOL_ERROR) {
@@ -227,9 +229,9 @@ static void na_sm_flow_close_late(
         return;
     }
     addr->deadline = NA_SM_NEVER;
-    na_sm_peer_complete(self, &addr->lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(self, &addr->sends, NA_DISCONNECT);
-    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
+    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
 }
 
 HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
@@ -257,7 +259,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
 
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
         addr->base.self) {
-        self->base.core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
     na_sm_op_push(&addr->closers, op);
@@ -301,7 +303,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* From the ring: whoever takes it copies it before a look. */
-        return core->msg_arrived(&self->base, &addr->base, record->plane,
+        return na_msg_arrived(&self->base, &addr->base, record->plane,
             record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
@@ -309,7 +311,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         core->count(&self->base, "sm_rma_copied", size);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
-        core->frame_arrived(&self->base, &addr->base, header, record->extra,
+        na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
     case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;

@@ -9,14 +9,14 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "na/addr.h"
+#include "na/progress.h"
 
 HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
 {
     if (self->sleepers > 0 &&
         (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
             !hg_list_is_empty(&self->transfers)))
-        self->base.core->wake(&self->base);
+        na_progress_wake(&self->base);
     hg_leave(na_sm_lock(self));
 }
 
@@ -42,8 +42,7 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     const char *name, na_bool_t is_self, const struct na_sm_name *where)
 {
-    struct na_addr *base =
-        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_addr *base = na_addr_create(&self->base, name, is_self);
     struct na_sm_addr *addr;
 
     if (base == NULL)
@@ -168,7 +167,7 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
         return;
-    self->base.core->addr_ref(&addr->base);
+    na_addr_ref(&addr->base);
     hg_list_push(&self->addrs, &addr->link);
 }
 
@@ -315,14 +314,13 @@ HG_PRIVATE void na_sm_peer_part(
     na_sm_peer_give_slot(self, addr);
 }
 
-HG_PRIVATE void na_sm_peer_complete(
-    struct na_sm_class *self, struct na_link *list, na_return_t ret)
+HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
 {
     while (!hg_list_is_empty(list)) {
         struct na_op *op = HG_CONTAINER_OF(list->next, struct na_op, link);
 
         na_sm_op_remove(op);
-        self->base.core->complete(op, ret);
+        na_op_complete(op, ret);
     }
 }
 
@@ -362,7 +360,7 @@ HG_PRIVATE void na_sm_peer_end(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
-    na_sm_peer_complete(self, &addr->closers, NA_SUCCESS);
+    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     if (lives && !addr->failed) {
         if (!hg_list_is_empty(&addr->lookups) ||
             !hg_list_is_empty(&addr->sends))
@@ -370,8 +368,8 @@ HG_PRIVATE void na_sm_peer_end(
         core->addr_parted(&addr->base);
     } else {
         ret = na_sm_peer_dead_code(self, addr);
-        na_sm_peer_complete(self, &addr->lookups, addr->fate);
-        na_sm_peer_complete(self, &addr->sends, ret);
+        na_sm_peer_complete(&addr->lookups, addr->fate);
+        na_sm_peer_complete(&addr->sends, ret);
         if (lives) {
             atomic_store(&addr->incarnation, 0);
             core->addr_unreached(&addr->base, ret);
@@ -382,7 +380,7 @@ HG_PRIVATE void na_sm_peer_end(
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);
-        core->addr_unref(&addr->base);
+        na_addr_unref(&addr->base);
     }
 }
 
@@ -589,18 +587,16 @@ static na_return_t na_sm_door_call(
 }
 
 /* The lookups of an address that is ready. */
-static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
+static void na_sm_door_found(struct na_sm_addr *addr)
 {
-    const struct na_core *core = self->base.core;
-
     while (!hg_list_is_empty(&addr->lookups)) {
         struct na_op *op =
             HG_CONTAINER_OF(addr->lookups.next, struct na_op, link);
 
         na_sm_op_remove(op);
-        core->addr_ref(&addr->base);
+        na_addr_ref(&addr->base);
         op->result_addr = &addr->base;
-        core->complete(op, NA_SUCCESS);
+        na_op_complete(op, NA_SUCCESS);
     }
 }
 
@@ -668,7 +664,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
         return 1;
     }
     na_sm_peer_open(self, addr);
-    na_sm_door_found(self, addr);
+    na_sm_door_found(addr);
     return 1;
 }
 
@@ -758,7 +754,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
 part:
     na_sm_peer_part(self, addr);
     addr->state = NA_SM_DEAD;
-    self->base.core->addr_unref(&addr->base);
+    na_addr_unref(&addr->base);
     return ret;
 }
 

@@ -55,9 +55,9 @@
 
 #include "base/lock.h"
 #include "base/map.h"
-#include "na/core.h"
-#include "na/rma.h"
+#include "na/addr.h"
 #include "na/loop.h"
+#include "na/op.h"
 #include "sm/meet.h"
 #include "sm/memory.h"
 
@@ -332,8 +332,7 @@ HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* Complete every operation of a list of ours. */
-HG_PRIVATE void na_sm_peer_complete(
-    struct na_sm_class *self, struct na_link *list, na_return_t ret);
+HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "emul/emul.h"
+#include "na/rma.h"
 
 #define NA_SM_RMA_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
@@ -754,7 +755,7 @@ static na_return_t na_sm_rma_settle(
         return NA_SUCCESS;
     if (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT)
         return na_sm_rma_hand_over(self, op);
-    self->base.core->complete(op, ret);
+    na_op_complete(op, ret);
     return NA_SUCCESS;
 }
 
@@ -797,7 +798,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 HG_PRIVATE bool na_sm_rma_cancel_running(
     struct na_sm_class *self, const struct na_op *op, uint64_t op_id)
 {
-    if (self->moving != op || self->base.core->op_id(op) != op_id)
+    if (self->moving != op || na_op_id_of(op) != op_id)
         return false;
     self->moving_canceled = true;
     return true;
@@ -822,7 +823,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
         ret = NA_CANCELED;
     ret = na_sm_rma_settle(self, op, ret);
     if (ret != NA_SUCCESS)
-        self->base.core->complete(op, ret);
+        na_op_complete(op, ret);
     return 1;
 }
 
@@ -830,7 +831,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* End those of a list with NA_CANCELED that have that context, or that local
  * memory. */
-static void na_sm_rma_cancel(struct na_sm_class *self, struct na_link *list,
+static void na_sm_rma_cancel(struct na_link *list,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
     struct na_link *link, *next;
@@ -842,7 +843,7 @@ static void na_sm_rma_cancel(struct na_sm_class *self, struct na_link *list,
         if ((op->type == NA_CB_PUT || op->type == NA_CB_GET) &&
             (op->context == context || op->local == mem)) {
             na_sm_op_remove(op);
-            self->base.core->complete(op, NA_CANCELED);
+            na_op_complete(op, NA_CANCELED);
         }
     }
 }
@@ -860,11 +861,10 @@ static void na_sm_rma_end(struct na_sm_class *self,
         self->moving_canceled = true;
         na_sm_nap(self);
     }
-    na_sm_rma_cancel(self, &self->transfers, context, mem);
+    na_sm_rma_cancel(&self->transfers, context, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
-        na_sm_rma_cancel(self,
-            &HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends, context,
-            mem);
+        na_sm_rma_cancel(&HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends,
+            context, mem);
     na_sm_leave(self);
 }
 

@@ -13,7 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "na/addr.h"
+#include "na/progress.h"
 #include "sm/flow.h"
 #include "sm/peer.h"
 #include "sm/rma.h"
@@ -298,7 +298,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_class->core->addr_unref(&addr->base);
+        na_addr_unref(&addr->base);
     }
     hg_leave(na_sm_lock(self));
     na_sm_shut(self);
@@ -436,7 +436,7 @@ static na_return_t na_sm_lookup(struct na_op *op)
     if (addr == NULL) /* the lookup may have ended already */
         return ret;
     op->result_addr = addr;
-    op->context->na_class->core->complete(op, NA_SUCCESS);
+    na_op_complete(op, NA_SUCCESS);
     return NA_SUCCESS;
 }
 
@@ -521,16 +521,15 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    const struct na_core *core = self->base.core;
     bool found;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
-    found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
+    found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
     if (found) {
         na_sm_op_remove(op);
-        core->complete(op, NA_CANCELED);
+        na_op_complete(op, NA_CANCELED);
     } else {
         found = na_sm_rma_cancel_running(self, op, op_id);
     }
@@ -647,7 +646,7 @@ static unsigned na_sm_poll(struct na_context *context)
     /* Whoever sleeps was woken for this by a bell that is eaten now, and who
      * polls may not come back soon. */
     if (HG_UNLIKELY(self->more) && self->sleepers > 0)
-        self->base.core->wake(&self->base);
+        na_progress_wake(&self->base);
     self->more = false;
     return n;
 }

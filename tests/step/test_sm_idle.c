@@ -395,8 +395,9 @@ HG_TEST_WHERE_SECONDS(sm_idle_peers_cost_nothing, hg_test_is_plain, 300)
                " instructions, %" PRIu64 " and %" PRIu64 " system calls\n",
             peers, names[i], one.instructions[i], many.instructions[i],
             one.system_calls[i], many.system_calls[i]);
+    /* A look at the sockets, once a millisecond, may fall into a span. */
     for (i = 0; i < IDLE_SPANS; i++)
-        HG_CHECK_EQ_U64(many.system_calls[i], one.system_calls[i]);
+        HG_CHECK(many.system_calls[i] <= one.system_calls[i] + 1);
     for (i = 0; i < IDLE_SCAN; i++)
         idle_check(many.instructions[i], one.instructions[i], 1 + peers / 64);
     scan = many.instructions[IDLE_SCAN] - one.instructions[IDLE_SCAN];
