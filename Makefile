@@ -190,7 +190,7 @@ uninstall: ## remove what install put there
 
 # ---- Tests ----
 #
-# tests/unit/test_*.c     see the private rooms: one program with hg.c in it,
+# tests/unit/test_*.c     see private functions: one program with hg.c in it,
 # tests/fuzz/fuzz_*.c     as these, which a fuzzer can drive, too
 # tests/step/test_*.c     as these, in a program whose hg.c has the steps of sm
 # tests/box/test_*.c      link the library and see hg.h only
@@ -217,7 +217,7 @@ TEST_OBJS    = $(BUILD)/tests/harness.o \
                $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 TEST_LIB     = $(BUILD)/libtest.a
 
-# With SPLIT=1 the rooms are compiled one by one instead of hg.c.
+# With SPLIT=1 the modules are compiled one by one instead of hg.c.
 ROOMS := $(shell awk '/^c .*\.c$$/ { print $$2 }' gen/manifest)
 HG_O  ?= $(BUILD)/hg.o
 OBJS  := $(if $(SPLIT),$(ROOMS:%.c=$(BUILD)/rooms/%.o),$(HG_O)) \
@@ -346,7 +346,7 @@ TRANSPORT = $(or $(if $(SM),sm://),$(if $(filter \
 FILE      =
 SIZE      = 256M
 
-# Who only looks is not stopped by a warning of a newer compiler.
+# For these a warning of a newer compiler is no error.
 demo examples bench counts: WERROR :=
 
 # Over MPI: with mpicc, or the one that CC names, and the mpirun beside it.
@@ -379,8 +379,8 @@ $(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 $(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
 
-# What an echo costs in events, with hg.c as users compile it: the figures of
-# counts.txt are gcc 12's.
+# The events of an echo, counted with hg.c as users compile it. The figures of
+# counts.txt are those of gcc 12.
 COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
 COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g1 -DHG_LINES
 COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/counts/%.o,hg.c \
@@ -433,7 +433,7 @@ check: ## lint and all tests, also under ASan+UBSan
 	+$(Q)$(MAKE) --no-print-directory \
 	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
 
-# What takes the longest to compile comes first.
+# The longest compiles come first.
 check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
         $(EXAMPLES) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
         check-port-programs $(MPIS:%=check-%-programs)

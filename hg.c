@@ -13,14 +13,12 @@
 /*
  * os: what the operating system and the compiler offer, asked once.
  *
- * The first room of the house. It selects the feature macros, includes every
- * system header the private rooms use, and defaults the configuration macros,
- * each 0 or 1 and tested with #if. Nothing else in the house asks which
- * system it is on.
+ * The first module. It selects the feature macros, includes every system header
+ * that private modules use, and defaults the configuration macros, each 0 or 1
+ * and tested with #if. No other module asks which system it is on.
  *
- * HG_PRIVATE marks a function that other rooms call: static when all rooms
- * are pasted into hg.c, hidden from the linker when they are compiled one by
- * one (HG_SPLIT).
+ * HG_PRIVATE marks a function that other modules call: static when all modules
+ * are pasted into hg.c, hidden when they are compiled one by one (HG_SPLIT).
  */
 #ifndef HG_GEN_BASE_OS_H
 #define HG_GEN_BASE_OS_H
@@ -87,7 +85,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <time.h>
 #include <unistd.h>
 
-/* Rooms compiled one by one instead of pasted into hg.c. */
+/* Modules are compiled one by one instead of pasted into hg.c. */
 #ifndef HG_SPLIT
 #define HG_SPLIT 0
 #endif
@@ -920,7 +918,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 
 /* ---- Return codes and versions ---- */
 
-/* What each code means, and Mercury's name for it. NA has the first of them. */
+/* The text of each code, and Mercury's name. NA has the first of them. */
 static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"success", "HG_SUCCESS"},
     {"operation not permitted", "HG_PERMISSION"},
@@ -1018,7 +1016,7 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * the caller reports it. Any thread. */
 HG_PRIVATE void *hg_mem_alloc(size_t size);
 
-/* The same, zeroed; NULL also when count * size overflows. */
+/* Allocate zeroed memory. NULL also when count * size overflows. */
 HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size);
 
 /* Resize; on NULL the old block stands. */
@@ -1367,7 +1365,7 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* Who loses the processor between the two reads them again. */
+/* Reads both again when the thread was preempted in between. */
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair)
 {
     unsigned tries = 0;
@@ -1609,7 +1607,7 @@ static struct hg_map_entry *hg_map_find(const struct hg_map *map, uint64_t key)
     return NULL;
 }
 
-/* Put a key that is not there into a table that has room. */
+/* Put a new key into a table that has a free entry. */
 static void hg_map_insert(struct hg_map *map, uint64_t key, void *value)
 {
     size_t i = hg_map_place(map, key);
@@ -2785,10 +2783,9 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
  *
  * The fast form of CRC-64 folds 16 bytes at a time with carry-less
  * multiplication. Where the processor multiplies two pairs at once, a wide form
- * folds 128 bytes at a time. In bit-reflected order, bit i of a register
- * stands for the power 127 - i of x, and a product of two halves comes out one
- * power too high, so that moving a half by n bits takes the constant x^(n - 1)
- * mod P.
+ * folds 128 bytes at a time. In bit-reflected order, bit i of a register stands
+ * for the power 127 - i of x. A product of two halves is one power too high:
+ * moving a half by n bits takes the constant x^(n - 1) mod P.
  *
  * Invariants: both forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; stateless.
@@ -2890,7 +2887,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 /* Below this size the tables are as fast, and a fold needs a register full. */
 #define HG_CRC64_FOLD_MIN 16
 
-/* The same for the wide form, which needs four registers full. */
+/* The wide form needs four registers of 32 bytes. */
 #define HG_CRC64_WIDE_MIN 128
 
 #define HG_CRC64_FOLD_TARGET __attribute__((target("pclmul,sse4.1")))
@@ -2903,7 +2900,7 @@ static inline __m128i hg_crc64_load(const unsigned char *p)
     return _mm_loadu_si128((const __m128i *) (const void *) p);
 }
 
-/* What `x` is worth behind the bits that `keys` stands for, plus `next`. */
+/* Move `x` by the number of bits that `keys` stands for, and add `next`. */
 HG_CRC64_FOLD_TARGET
 static inline __m128i hg_crc64_fold(__m128i x, __m128i keys, __m128i next)
 {

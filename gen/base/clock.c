@@ -32,7 +32,7 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* Who loses the processor between the two reads them again. */
+/* Reads both again when the thread was preempted in between. */
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair)
 {
     unsigned tries = 0;

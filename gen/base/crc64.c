@@ -10,10 +10,9 @@
  *
  * The fast form of CRC-64 folds 16 bytes at a time with carry-less
  * multiplication. Where the processor multiplies two pairs at once, a wide form
- * folds 128 bytes at a time. In bit-reflected order, bit i of a register
- * stands for the power 127 - i of x, and a product of two halves comes out one
- * power too high, so that moving a half by n bits takes the constant x^(n - 1)
- * mod P.
+ * folds 128 bytes at a time. In bit-reflected order, bit i of a register stands
+ * for the power 127 - i of x. A product of two halves is one power too high:
+ * moving a half by n bits takes the constant x^(n - 1) mod P.
  *
  * Invariants: both forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; stateless.
@@ -115,7 +114,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 /* Below this size the tables are as fast, and a fold needs a register full. */
 #define HG_CRC64_FOLD_MIN 16
 
-/* The same for the wide form, which needs four registers full. */
+/* The wide form needs four registers of 32 bytes. */
 #define HG_CRC64_WIDE_MIN 128
 
 #define HG_CRC64_FOLD_TARGET __attribute__((target("pclmul,sse4.1")))
@@ -128,7 +127,7 @@ static inline __m128i hg_crc64_load(const unsigned char *p)
     return _mm_loadu_si128((const __m128i *) (const void *) p);
 }
 
-/* What `x` is worth behind the bits that `keys` stands for, plus `next`. */
+/* Move `x` by the number of bits that `keys` stands for, and add `next`. */
 HG_CRC64_FOLD_TARGET
 static inline __m128i hg_crc64_fold(__m128i x, __m128i keys, __m128i next)
 {

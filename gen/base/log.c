@@ -601,7 +601,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 
 /* ---- Return codes and versions ---- */
 
-/* What each code means, and Mercury's name for it. NA has the first of them. */
+/* The text of each code, and Mercury's name. NA has the first of them. */
 static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"success", "HG_SUCCESS"},
     {"operation not permitted", "HG_PERMISSION"},

@@ -58,7 +58,7 @@ static struct hg_map_entry *hg_map_find(const struct hg_map *map, uint64_t key)
     return NULL;
 }
 
-/* Put a key that is not there into a table that has room. */
+/* Put a new key into a table that has a free entry. */
 static void hg_map_insert(struct hg_map *map, uint64_t key, void *value)
 {
     size_t i = hg_map_place(map, key);

@@ -17,7 +17,7 @@
  * the caller reports it. Any thread. */
 HG_PRIVATE void *hg_mem_alloc(size_t size);
 
-/* The same, zeroed; NULL also when count * size overflows. */
+/* Allocate zeroed memory. NULL also when count * size overflows. */
 HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size);
 
 /* Resize; on NULL the old block stands. */

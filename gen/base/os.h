@@ -2,14 +2,12 @@
 /*
  * os: what the operating system and the compiler offer, asked once.
  *
- * The first room of the house. It selects the feature macros, includes every
- * system header the private rooms use, and defaults the configuration macros,
- * each 0 or 1 and tested with #if. Nothing else in the house asks which
- * system it is on.
+ * The first module. It selects the feature macros, includes every system header
+ * that private modules use, and defaults the configuration macros, each 0 or 1
+ * and tested with #if. No other module asks which system it is on.
  *
- * HG_PRIVATE marks a function that other rooms call: static when all rooms
- * are pasted into hg.c, hidden from the linker when they are compiled one by
- * one (HG_SPLIT).
+ * HG_PRIVATE marks a function that other modules call: static when all modules
+ * are pasted into hg.c, hidden when they are compiled one by one (HG_SPLIT).
  */
 #ifndef HG_GEN_BASE_OS_H
 #define HG_GEN_BASE_OS_H
@@ -76,7 +74,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <time.h>
 #include <unistd.h>
 
-/* Rooms compiled one by one instead of pasted into hg.c. */
+/* Modules are compiled one by one instead of pasted into hg.c. */
 #ifndef HG_SPLIT
 #define HG_SPLIT 0
 #endif
