@@ -20437,8 +20437,8 @@ struct hg_bulk {
     struct na_mem_handle **mems;
     size_t mem_count;
     /* Remote only. */
-    char *owner;          /* its address where the memory is; NULL: none */
-    struct na_addr *addr; /* the owner's, once known */
+    char *owner; /* its address where the memory is; NULL: none */
+    _Atomic(struct na_addr *) addr; /* the owner's, once known */
     size_t bytes_size;
     unsigned char bytes[]; /* its description, to be passed on */
 };
@@ -30514,10 +30514,8 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 
 /* ---- The bulk layer ---- */
 
-/* The same for what makes and serializes bulk handles. `function` NULL: the
- * caller knows what to do without, and nothing is logged. */
+/* The same for what makes and serializes bulk handles: hg_bulk_current. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
-HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */
 
@@ -30552,7 +30550,6 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 
 /* NULL: there is none. */
 static _Atomic(struct hg_context *) hg_layer_context;
-static _Atomic(struct hg_bulk_layer *) hg_layer_bulk;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30594,17 +30591,11 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
 {
-    struct hg_bulk_layer *bulk =
-        atomic_load_explicit(&hg_layer_bulk, memory_order_acquire);
+    struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
         hg_layer_refuse_entry("bulk", function);
     return bulk;
-}
-
-HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
-{
-    atomic_store(&hg_layer_bulk, bulk);
 }
 
 /* ---- Both ---- */
@@ -30613,7 +30604,7 @@ HG_PRIVATE void hg_layer_fork(void)
 {
     hg_layer_forked = true;
     hg_layer_open(NULL);
-    hg_layer_open_bulk(NULL);
+    hg_bulk_set_current(NULL);
 }
 
 static HG_NOINLINE void hg_layer_tell_forked(const char *function)
@@ -31563,17 +31554,6 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     return hg_bulk_bind(handle, context->id);
 }
 
-/* The owner's address of a remote handle, if that is known. */
-static struct na_addr *hg_bulk_known_addr(const struct hg_bulk *bulk)
-{
-    struct na_addr *addr;
-
-    hg_enter(bulk->layer->lock);
-    addr = bulk->addr;
-    hg_leave(bulk->layer->lock);
-    return addr;
-}
-
 hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
 {
     struct na_addr *addr;
@@ -31583,12 +31563,10 @@ hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
         return HG_ADDR_NULL;
     if (!handle->remote)
         return handle->layer->na_class->self_addr;
-    addr = hg_bulk_known_addr(handle);
-    if (addr != NULL || handle->owner == NULL ||
-        hg_bulk_look_up(handle, &addr) != HG_SUCCESS)
-        return addr;
-    na_addr_unref(addr);
-    return hg_bulk_known_addr(handle);
+    if (handle->addr == NULL && handle->owner != NULL &&
+        hg_bulk_look_up(handle, &addr) == HG_SUCCESS)
+        na_addr_unref(addr); /* the handle has its own reference */
+    return handle->addr;
 }
 
 uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
@@ -31873,18 +31851,6 @@ static void hg_bulk_call_begin(void)
         hg_bulk_call_fork_end);
 }
 
-/* A ticket, with which the transfer can be canceled. */
-static hg_return_t hg_bulk_call_issue(struct hg_bulk_request *call)
-{
-    hg_return_t ret;
-
-    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
-    hg_lock(&hg_bulk_call_lock);
-    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
-    hg_unlock(&hg_bulk_call_lock);
-    return ret;
-}
-
 /* Nothing finds it from now on. With the last ticket the table goes. */
 static void hg_bulk_call_revoke(struct hg_bulk_request *call)
 {
@@ -31960,7 +31926,10 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     call->info.info.bulk.op = args->op;
     call->info.info.bulk.size = args->size;
     if (op_id != HG_OP_ID_IGNORE) {
-        ret = hg_bulk_call_issue(call);
+        (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+        hg_lock(&hg_bulk_call_lock);
+        ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+        hg_unlock(&hg_bulk_call_lock);
         if (ret != HG_SUCCESS)
             goto free_call;
         *op_id = (hg_op_id_t) call->ticket;
@@ -33192,7 +33161,6 @@ static void hg_init_fork_child(void)
     if (rests)
         return;
     hg_layer_fork();
-    hg_bulk_set_current(NULL);
 }
 
 static void hg_init_watch_forks(void)
@@ -33263,8 +33231,7 @@ static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
 
 /* ---- The bulk layer ---- */
 
-/* Make it; its gate stays closed. The layer keeps the caller's hold of the
- * class. Lock held. */
+/* Make it. The layer keeps the caller's hold of the class. Lock held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -33276,7 +33243,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it; its gate is closed. Lock held. */
+/* End it. Lock held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
@@ -33304,8 +33271,6 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
         ret = hg_init_make_bulk(na_class, false);
-        if (ret == HG_SUCCESS)
-            hg_layer_open_bulk(hg_init_state.bulk);
     }
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
@@ -33326,7 +33291,6 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     } else if (hg_init_state.context != NULL) {
         why = "HG_Finalize comes first";
     } else {
-        hg_layer_open_bulk(NULL);
         hg_init_end_bulk();
         ret = HG_SUCCESS;
     }
@@ -33361,8 +33325,6 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
     ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
-    if (own_bulk)
-        hg_layer_open_bulk(hg_init_state.bulk);
     hg_layer_open(hg_init_state.context);
     return HG_SUCCESS;
 
@@ -33407,11 +33369,7 @@ static hg_return_t hg_init_close(struct hg_context *context)
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);
-    if (busy)
-        return HG_BUSY;
-    if (hg_init_state.own_bulk)
-        hg_layer_open_bulk(NULL);
-    return HG_SUCCESS;
+    return busy ? HG_BUSY : HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Finalize1(void)

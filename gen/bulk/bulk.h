@@ -88,8 +88,8 @@ struct hg_bulk {
     struct na_mem_handle **mems;
     size_t mem_count;
     /* Remote only. */
-    char *owner;          /* its address where the memory is; NULL: none */
-    struct na_addr *addr; /* the owner's, once known */
+    char *owner; /* its address where the memory is; NULL: none */
+    _Atomic(struct na_addr *) addr; /* the owner's, once known */
     size_t bytes_size;
     unsigned char bytes[]; /* its description, to be passed on */
 };

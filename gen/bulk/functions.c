@@ -238,17 +238,6 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     return hg_bulk_bind(handle, context->id);
 }
 
-/* The owner's address of a remote handle, if that is known. */
-static struct na_addr *hg_bulk_known_addr(const struct hg_bulk *bulk)
-{
-    struct na_addr *addr;
-
-    hg_enter(bulk->layer->lock);
-    addr = bulk->addr;
-    hg_leave(bulk->layer->lock);
-    return addr;
-}
-
 hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
 {
     struct na_addr *addr;
@@ -258,12 +247,10 @@ hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
         return HG_ADDR_NULL;
     if (!handle->remote)
         return handle->layer->na_class->self_addr;
-    addr = hg_bulk_known_addr(handle);
-    if (addr != NULL || handle->owner == NULL ||
-        hg_bulk_look_up(handle, &addr) != HG_SUCCESS)
-        return addr;
-    na_addr_unref(addr);
-    return hg_bulk_known_addr(handle);
+    if (handle->addr == NULL && handle->owner != NULL &&
+        hg_bulk_look_up(handle, &addr) == HG_SUCCESS)
+        na_addr_unref(addr); /* the handle has its own reference */
+    return handle->addr;
 }
 
 uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
@@ -548,18 +535,6 @@ static void hg_bulk_call_begin(void)
         hg_bulk_call_fork_end);
 }
 
-/* A ticket, with which the transfer can be canceled. */
-static hg_return_t hg_bulk_call_issue(struct hg_bulk_request *call)
-{
-    hg_return_t ret;
-
-    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
-    hg_lock(&hg_bulk_call_lock);
-    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
-    hg_unlock(&hg_bulk_call_lock);
-    return ret;
-}
-
 /* Nothing finds it from now on. With the last ticket the table goes. */
 static void hg_bulk_call_revoke(struct hg_bulk_request *call)
 {
@@ -635,7 +610,10 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     call->info.info.bulk.op = args->op;
     call->info.info.bulk.size = args->size;
     if (op_id != HG_OP_ID_IGNORE) {
-        ret = hg_bulk_call_issue(call);
+        (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+        hg_lock(&hg_bulk_call_lock);
+        ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+        hg_unlock(&hg_bulk_call_lock);
         if (ret != HG_SUCCESS)
             goto free_call;
         *op_id = (hg_op_id_t) call->ticket;

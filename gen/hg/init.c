@@ -50,7 +50,6 @@ static void hg_init_fork_child(void)
     if (rests)
         return;
     hg_layer_fork();
-    hg_bulk_set_current(NULL);
 }
 
 static void hg_init_watch_forks(void)
@@ -121,8 +120,7 @@ static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
 
 /* ---- The bulk layer ---- */
 
-/* Make it; its gate stays closed. The layer keeps the caller's hold of the
- * class. Lock held. */
+/* Make it. The layer keeps the caller's hold of the class. Lock held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -134,7 +132,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it; its gate is closed. Lock held. */
+/* End it. Lock held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
@@ -162,8 +160,6 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
         ret = hg_init_make_bulk(na_class, false);
-        if (ret == HG_SUCCESS)
-            hg_layer_open_bulk(hg_init_state.bulk);
     }
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
@@ -184,7 +180,6 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     } else if (hg_init_state.context != NULL) {
         why = "HG_Finalize comes first";
     } else {
-        hg_layer_open_bulk(NULL);
         hg_init_end_bulk();
         ret = HG_SUCCESS;
     }
@@ -219,8 +214,6 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
     ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
-    if (own_bulk)
-        hg_layer_open_bulk(hg_init_state.bulk);
     hg_layer_open(hg_init_state.context);
     return HG_SUCCESS;
 
@@ -265,11 +258,7 @@ static hg_return_t hg_init_close(struct hg_context *context)
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);
-    if (busy)
-        return HG_BUSY;
-    if (hg_init_state.own_bulk)
-        hg_layer_open_bulk(NULL);
-    return HG_SUCCESS;
+    return busy ? HG_BUSY : HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Finalize1(void)

@@ -7,7 +7,6 @@
 
 /* NULL: there is none. */
 static _Atomic(struct hg_context *) hg_layer_context;
-static _Atomic(struct hg_bulk_layer *) hg_layer_bulk;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,17 +48,11 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
 {
-    struct hg_bulk_layer *bulk =
-        atomic_load_explicit(&hg_layer_bulk, memory_order_acquire);
+    struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
         hg_layer_refuse_entry("bulk", function);
     return bulk;
-}
-
-HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
-{
-    atomic_store(&hg_layer_bulk, bulk);
 }
 
 /* ---- Both ---- */
@@ -68,7 +61,7 @@ HG_PRIVATE void hg_layer_fork(void)
 {
     hg_layer_forked = true;
     hg_layer_open(NULL);
-    hg_layer_open_bulk(NULL);
+    hg_bulk_set_current(NULL);
 }
 
 static HG_NOINLINE void hg_layer_tell_forked(const char *function)

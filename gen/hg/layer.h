@@ -32,10 +32,8 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 
 /* ---- The bulk layer ---- */
 
-/* The same for what makes and serializes bulk handles. `function` NULL: the
- * caller knows what to do without, and nothing is logged. */
+/* The same for what makes and serializes bulk handles: hg_bulk_current. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
-HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 
 /* ---- Both ---- */
 
