@@ -4387,6 +4387,16 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
+/* Set in the threads of the clocks. They do not have the core's lock, which
+ * comes before ours, and leave messages to the threads that make progress. */
+static _Thread_local bool na_ofi_in_clock;
+
+static bool na_ofi_has_sends(struct na_ofi_addr *addr)
+{
+    return atomic_load(&addr->state) == NA_OFI_READY &&
+        !na_plug_list_empty(&addr->sends);
+}
+
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
  * why it is lost. The class's lock is held. A send is completed under it,
  * before an answer can be delivered by another thread: the class still has a
@@ -4407,8 +4417,9 @@ static ssize_t na_ofi_flush_addr(
         addr->hello = false;
         addr->tries = 0;
     }
-    while (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY &&
-        !na_plug_list_empty(&addr->sends)) {
+    if (rc == 0 && na_ofi_in_clock && na_ofi_has_sends(addr))
+        rc = -FI_EAGAIN;
+    while (rc == 0 && na_ofi_has_sends(addr)) {
         struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
 
         rc = na_ofi_post_msg(na_ofi_end_of(op->context), addr, &op->msg);
@@ -4428,9 +4439,7 @@ static ssize_t na_ofi_flush_addr(
  * costs system calls, and strangers can name any number of addresses. */
 static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 {
-    return addr->tries < NA_OFI_TRIES ||
-        (atomic_load(&addr->state) == NA_OFI_READY &&
-            !na_plug_list_empty(&addr->sends));
+    return addr->tries < NA_OFI_TRIES || na_ofi_has_sends(addr);
 }
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
@@ -5431,6 +5440,7 @@ static void *na_ofi_clock(void *arg)
     const struct na_core *core = self->base.core;
     uint64_t next = core->now_ns() + self->period;
 
+    na_ofi_in_clock = true;
     na_ofi_lock(&self->lock);
     while (!self->stopping) {
         bool hurry = atomic_load(&self->hurry);
@@ -5452,6 +5462,8 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
+        if (hurry) /* a thread that sleeps may have messages to send */
+            core->wake(&self->base);
         if (turn)
             na_ofi_warn_if_full(self);
         if (turn || hurry)

@@ -148,6 +148,7 @@ static void *na_ofi_clock(void *arg)
     const struct na_core *core = self->base.core;
     uint64_t next = core->now_ns() + self->period;
 
+    na_ofi_in_clock = true;
     na_ofi_lock(&self->lock);
     while (!self->stopping) {
         bool hurry = atomic_load(&self->hurry);
@@ -169,6 +170,8 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
+        if (hurry) /* a thread that sleeps may have messages to send */
+            core->wake(&self->base);
         if (turn)
             na_ofi_warn_if_full(self);
         if (turn || hurry)
