@@ -170,7 +170,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 
 /* With HG_EXPORT static, functions that the program does not call are unused.
- * hg/end.c restores the warning. */
+ * hg/names.c restores the warning. */
 #if defined(HG_EXPORT) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -18137,12 +18137,32 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  * the caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder
  * writes; HG_INVALID_ARG, a NULL.
  *
+ * Values on the wire, without padding between fields:
+ *
+ *     int8_t .. uint64_t     1, 2, 4, 8 bytes, little-endian, two's complement
+ *     float, double          the IEEE 754 bits as a uint32_t, a uint64_t
+ *     hg_bool_t              one byte, 0 or 1
+ *     raw, ignore            the bytes as they are; zeros
+ *     hg_string_t            NULL:  | 0, uint64_t |
+ *                            else:  | size, uint64_t | bytes | 0 | 0 |
+ *
+ * The size of a string counts the NUL at its end, which is the only one. The
+ * two zeros stand where Mercury has is_const and is_owned: a string is as large
+ * as there. A decoder compares the size with what arrived before it allocates.
+ * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
+ * HG_PROTOCOL_ERROR.
+ *
+ * A string object knows whether its string is to be freed. The string may come
+ * from the application, or go to it, and is freed as the application would:
+ * while it is in an object, the heap does not count it as the library's.
+ *
  * Locking: none, see proc.h.
  */
 /* #include "proc/proc.h" */
 
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "base/wire.h" */
 
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
@@ -18563,40 +18583,6 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
         hg_proc_forget(proc, ptr);
     hg_mem_free((void *) (uintptr_t) ptr);
 }
-
-/* ==== gen/proc/proc_types.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/proc/proc_types.c"
-#endif
-/*
- * proc_types: the procs of the basic types, and string objects.
- *
- * On the wire, without padding between fields:
- *
- *     int8_t .. uint64_t     1, 2, 4, 8 bytes, little-endian, two's complement
- *     float, double          the IEEE 754 bits as a uint32_t, a uint64_t
- *     hg_bool_t              one byte, 0 or 1
- *     raw, ignore            the bytes as they are; zeros
- *     hg_string_t            NULL:  | 0, uint64_t |
- *                            else:  | size, uint64_t | bytes | 0 | 0 |
- *
- * The size of a string counts the NUL at its end, which is the only one. The
- * two zeros stand where Mercury has is_const and is_owned: a string is as large
- * as there. A decoder compares the size with what arrived before it allocates.
- * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
- * HG_PROTOCOL_ERROR.
- *
- * A string object knows whether its string is to be freed. The string may come
- * from the application, or go to it, and is freed as the application would:
- * while it is in an object, the heap does not count it as the library's.
- *
- * Locking: none, see proc.h.
- */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "proc/proc.h" */
 
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
@@ -32706,23 +32692,14 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 #line 1 "gen/hg/stub.c"
 #endif
 /*
- * stub: what MERCURY_GEN_RPC_STUB calls, and waits that block, for both models.
+ * stub: what MERCURY_GEN_RPC_STUB calls, and functions that block, for both
+ * models.
  *
  * The functions that the macro makes are compiled into the application; what
- * they need besides the calls of their model is here, most of all to wait. In
- * the request model that is the room wait's work. In the callback model a
- * thread that blocks turns the wheel of its context itself: it makes progress,
- * and runs callbacks; calls it runs only where a call is waited for, and not
- * deeper than some handlers inside each other.
- *
- *     blocks:  done? --yes--> result
- *              an entry queued that may run here? --yes--> run it; again
- *              a look at network and timers; progress for a moment; again
- *
- * What is waited for may be ended by another thread, which then pokes whoever
- * progresses: so nobody sleeps on.
- *
- * Nothing above includes this room: it has no header.
+ * they need besides the calls of their model is here. A thread that blocks
+ * makes progress and runs callbacks. It runs calls only where it waits for a
+ * call, and no deeper than HG_WAIT_DEPTH_MAX handlers inside each other. No
+ * other module includes this one.
  *
  * Locking: none; a flag that is waited for is an atomic.
  */
@@ -32739,9 +32716,6 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 /* How long a turn lasts at most: timers of the context wait as long, and so
  * does the end of a transfer whose call nobody wants any more. */
 #define HG_STUB_TURN_MS 5
-
-/* A transfer has the time that the option bulk_ms gives it. */
-#define HG_STUB_BULK_MS 0
 
 /* Longer than any text of HG_Get_last_error_text. */
 #define HG_STUB_TEXT_MAX 600
@@ -32762,7 +32736,7 @@ hg_id_t HG_Name_to_id(const char *func_name)
     return 0;
 }
 
-/* ---- Waiting in the callback model ---- */
+/* ---- Calls in the callback model ---- */
 
 /* A flag, and the context in which it is waited for. */
 struct hg_stub_flag {
@@ -32871,14 +32845,10 @@ hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("the stub");
-    hg_id_t id;
 
-    if (context == NULL)
-        return 0;
-    id = hg_stub_register(
-        context->hg_class, func_name, types, in_proc_cb, out_proc_cb, rpc_cb);
-    (void) hg_layer_leave(HG_SUCCESS);
-    return id;
+    return context != NULL ? hg_stub_register(context->hg_class, func_name,
+                                 types, in_proc_cb, out_proc_cb, rpc_cb)
+                           : 0;
 }
 
 hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
@@ -32897,7 +32867,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
     return hg_stub_explain(func_name, ret);
 }
 
-/* ---- Waiting in the request model ---- */
+/* ---- Calls in the request model ---- */
 
 hg_return_t hg_stub_wait(hg_request_t request)
 {
@@ -32920,7 +32890,8 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     hg_return_t ret;
 
     if (memory == NULL && size > 0)
-        return hg_layer_refuse("the stub", "memory is NULL, its size is not 0");
+        return hg_log_misuse(
+            "rpc", "the stub", "memory is NULL, its size is not 0");
     if (size == 0) {
         *bulk_p = HG_BULK_NULL;
         return HG_SUCCESS;
@@ -33004,94 +32975,68 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     return HG_TIMEOUT;
 }
 
-/* The call is of a layer that is there. */
-static hg_return_t hg_stub_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout,
-    const char *function)
+/* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
+ * and `buf`. */
+static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
+    unsigned timeout)
 {
-    const struct hg_class *hg_class = call->context->hg_class;
-    size_t size = (size_t) args->size;
-    hg_return_t ret = hg_bulk_create(hg_class->layer, 1, &buf, &size,
-        args->op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
-        &args->local);
+    bool pull = op == HG_BULK_PULL;
+    const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
+    struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
+    void *memory = (void *) (uintptr_t) buf; /* flags keep it const */
+    hg_return_t ret;
 
+    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
+        return hg_log_misuse("rpc", function, "an argument is NULL");
+    ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+        ret = hg_wait_refuse();
+    if (ret != HG_SUCCESS || size == 0)
+        return ret;
+    ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
+        pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &args.local);
     if (ret != HG_SUCCESS)
         return ret;
-    args->addr = call->addr;
-    ret = hg_stub_transfer(call, args,
-        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms,
-        function);
-    (void) hg_bulk_take_back(args->local);
+    args.addr = call->addr;
+    ret = hg_stub_transfer(call, &args, timeout, function);
+    (void) hg_bulk_take_back(args.local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
-/* Origin, offset, size and op are set in `args`. */
-static hg_return_t hg_stub_begin_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout)
+/* What the option bulk_ms gives a transfer for this call. */
+static unsigned hg_stub_bulk_ms(const struct hg_handle *call)
 {
-    const char *function =
-        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push";
-    hg_return_t ret;
-    bool inside;
-
-    if (call == NULL ||
-        (args->size > 0 && (buf == NULL || args->origin == NULL)))
-        return hg_layer_refuse(function, "an argument is NULL");
-    /* One of the request model is gone with its layer. */
-    inside = hg_layer_enter(NULL) != NULL;
-    ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
-        ret = hg_wait_refuse();
-    if (ret == HG_SUCCESS && args->size > 0)
-        ret = hg_stub_move(call, args, buf, timeout, function);
-    if (inside)
-        (void) hg_layer_leave(HG_SUCCESS);
-    return ret;
-}
-
-static hg_return_t hg_stub_pull(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    void *buf, size_t size, unsigned timeout)
-{
-    struct hg_transfer_args args = {
-        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size};
-
-    return hg_stub_begin_move(call, &args, buf, timeout);
-}
-
-static hg_return_t hg_stub_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size, unsigned timeout)
-{
-    struct hg_transfer_args args = {
-        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size};
-
-    return hg_stub_begin_move(call, &args, (void *) (uintptr_t) buf, timeout);
+    return call != NULL ? call->context->hg_class->options.bulk_ms : 0;
 }
 
 hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
 {
-    return hg_stub_pull(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
+    return hg_stub_move(
+        HG_BULK_PULL, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
 }
 
 hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size)
 {
-    return hg_stub_push(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
+    return hg_stub_move(
+        HG_BULK_PUSH, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
 }
 
 hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_pull(
-        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size,
+        timeout != 0 ? timeout : HG_NO_DEADLINE);
 }
 
 hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_push(
-        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size,
+        timeout != 0 ? timeout : HG_NO_DEADLINE);
 }
 
 /* ---- Arguments ---- */
@@ -33111,19 +33056,19 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 #line 1 "gen/hg/init.c"
 #endif
 /*
- * init: beginnings and endings of the request model.
+ * init: begins and ends the request model.
  *
- *     HG_Bulk_init   make the bulk layer, open its gate
- *     HG_Init        the same unless done; make the context, open the gate
- *     HG_Finalize    close the gate or say HG_BUSY; free what was left; end
- *                    the context; undo HG_Bulk_init if HG_Init did it
+ *     HG_Bulk_init   make the bulk layer
+ *     HG_Init        make the bulk layer unless there is one, then the context
+ *     HG_Finalize    HG_BUSY, or free what is left; end the context; undo
+ *                    HG_Bulk_init if HG_Init did it
  *
- * The top of the house: it knows every room that has something to free.
- * Registering and counting stand here too, which act on the layer as a whole.
+ * It stands above every module that has something to free. Registering and
+ * counting stand here, too: they act on the layer as a whole.
  *
- * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
- * layer, which may call procs, it does not hold it: the context still stands
- * there, so that nobody begins or ends another meanwhile.
+ * Locking: layer's mutex guards `hg_init_state`. HG_Finalize does not hold it
+ * while it empties the layer, which may call procs: `context` is still set, so
+ * that nobody begins or ends another one meanwhile.
  *
  * fork: unless nothing of a layer was there, a child has none, and gets none.
  */
@@ -33188,8 +33133,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options == NULL)
         options = &defaults;
     if (options->size != sizeof(*options))
-        return hg_layer_refuse(
-            "HG_Set_options", "size is not that of struct hg_options");
+        return hg_log_misuse(
+            "rpc", "HG_Set_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Set_options"))
         return HG_FAULT;
     if (hg_init_state.context != NULL)
@@ -33205,8 +33150,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
 {
     if (options == NULL || options->size != sizeof(*options))
-        return hg_layer_refuse(
-            "HG_Get_options", "size is not that of struct hg_options");
+        return hg_log_misuse(
+            "rpc", "HG_Get_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Get_options"))
         return HG_FAULT;
     hg_class_fill_options(options, &hg_init_state.options);
@@ -33214,24 +33159,40 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     return HG_SUCCESS;
 }
 
-/* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT
- * (logged). */
-static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
+/* Hold the class, so that NA_Finalize refuses to close it, and lock.
+ * HG_INVALID_ARG, HG_FAULT (logged). */
+static hg_return_t hg_init_enter(
+    const char *function, struct na_class *na_class)
 {
     hg_return_t ret;
 
     if (na_class == NULL)
-        return hg_layer_refuse(
-            function, "the class is NULL (did NA_Initialize fail?)");
+        return hg_log_misuse(
+            "rpc", function, "the class is NULL (did NA_Initialize fail?)");
     ret = na_live_check(na_class, function);
-    if (ret == HG_SUCCESS && !na_live_hold(na_class))
-        ret = hg_layer_refuse(function, "the class is being closed");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!na_live_hold(na_class))
+        return hg_log_misuse("rpc", function, "the class is being closed");
+    if (hg_init_lock(function))
+        return HG_SUCCESS;
+    na_live_let_go(na_class);
+    return HG_FAULT;
+}
+
+/* Unlock; the class stays held if `ret` is HG_SUCCESS. */
+static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
+{
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
 /* ---- The bulk layer ---- */
 
-/* Make it. The layer keeps the caller's hold of the class. Lock held. */
+/* Make it. With `own` it lives as long as the RPC layer, which holds the class;
+ * else it keeps the caller's hold. Lock held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -33243,39 +33204,33 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it. Lock held. */
+/* End it; nobody finds it any more. Lock held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
     struct na_class *na_class = bulk->na_class;
 
     hg_bulk_set_current(NULL);
+    hg_bulk_layer_destroy(bulk);
+    if (!hg_init_state.own_bulk)
+        na_live_let_go(na_class);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
-    hg_bulk_layer_destroy(bulk);
-    na_live_let_go(na_class);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
-    hg_return_t ret = hg_init_hold("HG_Bulk_init", na_class);
+    hg_return_t ret = hg_init_enter("HG_Bulk_init", na_class);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_init_lock("HG_Bulk_init")) {
-        na_live_let_go(na_class);
-        return HG_FAULT;
-    }
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
         ret = hg_init_make_bulk(na_class, false);
     }
-    hg_layer_unlock();
-    if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
-    return ret;
+    return hg_init_leave(na_class, ret);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_finalize(void)
@@ -33302,7 +33257,7 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing and open the gates, once nothing can fail any more; lock
+/* Make what is missing; others find it once nothing can fail any more. Lock
  * held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
@@ -33314,7 +33269,6 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         ret = hg_init_make_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
-        (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_class);
@@ -33338,24 +33292,17 @@ end_bulk:
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
-    hg_return_t ret = hg_init_hold("HG_Init", na_class);
+    hg_return_t ret = hg_init_enter("HG_Init", na_class);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_init_lock("HG_Init")) {
-        na_live_let_go(na_class);
-        return HG_FAULT;
-    }
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
         hg_log_error("rpc", "HG_Init: initialised already");
     } else {
         ret = hg_init_begin(na_class);
     }
-    hg_layer_unlock();
-    if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
-    return ret;
+    return hg_init_leave(na_class, ret);
 }
 
 /* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
@@ -33418,11 +33365,10 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     if (context == NULL)
         return 0;
     if (func_name == NULL || func_name[0] == '\0')
-        (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
+        (void) hg_log_misuse("rpc", "HG_Register", "the name is NULL or empty");
     else
         id = hg_registry_add(
             &context->hg_class->registry, func_name, NULL, &rpc);
-    (void) hg_layer_leave(HG_SUCCESS);
     return id;
 }
 
@@ -33433,20 +33379,22 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     if (context == NULL)
         return HG_FAULT;
     if (counters == NULL || counters->size != sizeof(*counters))
-        return hg_layer_leave(hg_layer_refuse(
-            "HG_Get_counters", "counters is NULL, or its size not set"));
+        return hg_log_misuse(
+            "rpc", "HG_Get_counters", "counters is NULL, or its size not set");
     hg_context_sum(context->hg_class, counters);
-    return hg_layer_leave(HG_SUCCESS);
+    return HG_SUCCESS;
 }
 
-/* ==== gen/hg/seed.c ==== */
+/* ==== gen/hg/names.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/seed.c"
+#line 1 "gen/hg/names.c"
 #endif
 /*
- * seed: what the names of the first reports call (api/seed.h), where that needs
- * a state of the process or of the thread. It uses the public functions.
+ * names: functions behind other names: those of the first reports (api/seed.h),
+ * where they need a state of the process or of the thread, and the symbols of
+ * Mercury whose names are macros in hg.h. They use the public functions. The
+ * last part of hg.c: it restores the warnings of what follows in a unity build.
  *
  * Those reports have no function that frees the input of a call. So decoding
  * an input records each string and bulk handle that it allocates, in a list of
@@ -33461,7 +33409,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
-/* #include "hg/layer.h" */
 /* #include "hg/request.h" */
 /* #include "proc/proc.h" */
 
@@ -33502,7 +33449,7 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     unsigned char *bytes = (unsigned char *) buf;
 
     if (buf == NULL || size == 0)
-        return hg_layer_refuse("na_mem_handle_serialize", "a NULL");
+        return hg_log_misuse("rpc", "na_mem_handle_serialize", "a NULL");
     if (buf_len < HG_SEED_LENGTH || buf_len - HG_SEED_LENGTH < size) {
         hg_log_error("rma",
             "a memory handle has %" PRIu64 " bytes, the buffer %" PRIu64,
@@ -33521,7 +33468,7 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
     const unsigned char *bytes = (const unsigned char *) buf;
 
     if (buf == NULL)
-        return hg_layer_refuse("na_mem_handle_deserialize", "a NULL");
+        return hg_log_misuse("rpc", "na_mem_handle_deserialize", "a NULL");
     if (buf_len < HG_SEED_LENGTH ||
         hg_wire_load32(bytes) > buf_len - HG_SEED_LENGTH) {
         hg_log_error("rma",
@@ -33751,7 +33698,7 @@ hg_return_t hg_seed_wait_all(int count, hg_request_t array_of_requests[],
     int i;
 
     if (count < 0 || (count > 0 && array_of_requests == NULL))
-        return hg_layer_refuse("fs_wait_all", "the requests are NULL");
+        return hg_log_misuse("rpc", "fs_wait_all", "the requests are NULL");
     for (i = 0; i < count; i++) {
         hg_status_t done = HG_TRUE;
         hg_return_t ret = HG_SUCCESS;
@@ -33818,19 +33765,11 @@ hg_return_t hg_seed_bulk_free(hg_bulk_t handle)
     return HG_Bulk_handle_free(handle);
 }
 
-/* ==== gen/hg/mercury.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/mercury.c"
-#endif
-/*
- * mercury: the symbols of Mercury whose names are macros in hg.h.
- *
- * Configure scripts look for HG_Init in libmercury, and bindings of other
- * languages call it there. Programs that include hg.h use the numbered names.
- */
-/* #include "base/os.h" */
+/* ---- Mercury's symbols ---- */
 
+/* Configure scripts look for HG_Init in libmercury, and bindings of other
+ * languages call it there. Programs that include hg.h use the numbered
+ * names. */
 #if defined(__GNUC__)
 #pragma push_macro("HG_Init")
 #pragma push_macro("HG_Finalize")
@@ -33891,15 +33830,6 @@ hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, void *arg,
 #pragma pop_macro("HG_Forward")
 #pragma pop_macro("HG_Bulk_transfer")
 #endif
-
-/* ==== gen/hg/end.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/end.c"
-#endif
-/* end: the last part of hg.c. It restores the warnings of the files that follow
- * in a unity build. */
-/* #include "base/os.h" */
 
 #if HG_WARNING_OFF
 #pragma GCC diagnostic pop

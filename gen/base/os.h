@@ -159,7 +159,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 
 /* With HG_EXPORT static, functions that the program does not call are unused.
- * hg/end.c restores the warning. */
+ * hg/names.c restores the warning. */
 #if defined(HG_EXPORT) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"

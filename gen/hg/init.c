@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * init: beginnings and endings of the request model.
+ * init: begins and ends the request model.
  *
- *     HG_Bulk_init   make the bulk layer, open its gate
- *     HG_Init        the same unless done; make the context, open the gate
- *     HG_Finalize    close the gate or say HG_BUSY; free what was left; end
- *                    the context; undo HG_Bulk_init if HG_Init did it
+ *     HG_Bulk_init   make the bulk layer
+ *     HG_Init        make the bulk layer unless there is one, then the context
+ *     HG_Finalize    HG_BUSY, or free what is left; end the context; undo
+ *                    HG_Bulk_init if HG_Init did it
  *
- * The top of the house: it knows every room that has something to free.
- * Registering and counting stand here too, which act on the layer as a whole.
+ * It stands above every module that has something to free. Registering and
+ * counting stand here, too: they act on the layer as a whole.
  *
- * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
- * layer, which may call procs, it does not hold it: the context still stands
- * there, so that nobody begins or ends another meanwhile.
+ * Locking: layer's mutex guards `hg_init_state`. HG_Finalize does not hold it
+ * while it empties the layer, which may call procs: `context` is still set, so
+ * that nobody begins or ends another one meanwhile.
  *
  * fork: unless nothing of a layer was there, a child has none, and gets none.
  */
@@ -77,8 +77,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options == NULL)
         options = &defaults;
     if (options->size != sizeof(*options))
-        return hg_layer_refuse(
-            "HG_Set_options", "size is not that of struct hg_options");
+        return hg_log_misuse(
+            "rpc", "HG_Set_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Set_options"))
         return HG_FAULT;
     if (hg_init_state.context != NULL)
@@ -94,8 +94,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
 {
     if (options == NULL || options->size != sizeof(*options))
-        return hg_layer_refuse(
-            "HG_Get_options", "size is not that of struct hg_options");
+        return hg_log_misuse(
+            "rpc", "HG_Get_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Get_options"))
         return HG_FAULT;
     hg_class_fill_options(options, &hg_init_state.options);
@@ -103,24 +103,40 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     return HG_SUCCESS;
 }
 
-/* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT
- * (logged). */
-static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
+/* Hold the class, so that NA_Finalize refuses to close it, and lock.
+ * HG_INVALID_ARG, HG_FAULT (logged). */
+static hg_return_t hg_init_enter(
+    const char *function, struct na_class *na_class)
 {
     hg_return_t ret;
 
     if (na_class == NULL)
-        return hg_layer_refuse(
-            function, "the class is NULL (did NA_Initialize fail?)");
+        return hg_log_misuse(
+            "rpc", function, "the class is NULL (did NA_Initialize fail?)");
     ret = na_live_check(na_class, function);
-    if (ret == HG_SUCCESS && !na_live_hold(na_class))
-        ret = hg_layer_refuse(function, "the class is being closed");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!na_live_hold(na_class))
+        return hg_log_misuse("rpc", function, "the class is being closed");
+    if (hg_init_lock(function))
+        return HG_SUCCESS;
+    na_live_let_go(na_class);
+    return HG_FAULT;
+}
+
+/* Unlock; the class stays held if `ret` is HG_SUCCESS. */
+static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
+{
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
 /* ---- The bulk layer ---- */
 
-/* Make it. The layer keeps the caller's hold of the class. Lock held. */
+/* Make it. With `own` it lives as long as the RPC layer, which holds the class;
+ * else it keeps the caller's hold. Lock held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -132,39 +148,33 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it. Lock held. */
+/* End it; nobody finds it any more. Lock held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
     struct na_class *na_class = bulk->na_class;
 
     hg_bulk_set_current(NULL);
+    hg_bulk_layer_destroy(bulk);
+    if (!hg_init_state.own_bulk)
+        na_live_let_go(na_class);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
-    hg_bulk_layer_destroy(bulk);
-    na_live_let_go(na_class);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
-    hg_return_t ret = hg_init_hold("HG_Bulk_init", na_class);
+    hg_return_t ret = hg_init_enter("HG_Bulk_init", na_class);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_init_lock("HG_Bulk_init")) {
-        na_live_let_go(na_class);
-        return HG_FAULT;
-    }
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
         ret = hg_init_make_bulk(na_class, false);
     }
-    hg_layer_unlock();
-    if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
-    return ret;
+    return hg_init_leave(na_class, ret);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_finalize(void)
@@ -191,7 +201,7 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing and open the gates, once nothing can fail any more; lock
+/* Make what is missing; others find it once nothing can fail any more. Lock
  * held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
@@ -203,7 +213,6 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         ret = hg_init_make_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
-        (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_class);
@@ -227,24 +236,17 @@ end_bulk:
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
-    hg_return_t ret = hg_init_hold("HG_Init", na_class);
+    hg_return_t ret = hg_init_enter("HG_Init", na_class);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_init_lock("HG_Init")) {
-        na_live_let_go(na_class);
-        return HG_FAULT;
-    }
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
         hg_log_error("rpc", "HG_Init: initialised already");
     } else {
         ret = hg_init_begin(na_class);
     }
-    hg_layer_unlock();
-    if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
-    return ret;
+    return hg_init_leave(na_class, ret);
 }
 
 /* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
@@ -307,11 +309,10 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     if (context == NULL)
         return 0;
     if (func_name == NULL || func_name[0] == '\0')
-        (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
+        (void) hg_log_misuse("rpc", "HG_Register", "the name is NULL or empty");
     else
         id = hg_registry_add(
             &context->hg_class->registry, func_name, NULL, &rpc);
-    (void) hg_layer_leave(HG_SUCCESS);
     return id;
 }
 
@@ -322,8 +323,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     if (context == NULL)
         return HG_FAULT;
     if (counters == NULL || counters->size != sizeof(*counters))
-        return hg_layer_leave(hg_layer_refuse(
-            "HG_Get_counters", "counters is NULL, or its size not set"));
+        return hg_log_misuse(
+            "rpc", "HG_Get_counters", "counters is NULL, or its size not set");
     hg_context_sum(context->hg_class, counters);
-    return hg_layer_leave(HG_SUCCESS);
+    return HG_SUCCESS;
 }

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stub: what MERCURY_GEN_RPC_STUB calls, and waits that block, for both models.
+ * stub: what MERCURY_GEN_RPC_STUB calls, and functions that block, for both
+ * models.
  *
  * The functions that the macro makes are compiled into the application; what
- * they need besides the calls of their model is here, most of all to wait. In
- * the request model that is the room wait's work. In the callback model a
- * thread that blocks turns the wheel of its context itself: it makes progress,
- * and runs callbacks; calls it runs only where a call is waited for, and not
- * deeper than some handlers inside each other.
- *
- *     blocks:  done? --yes--> result
- *              an entry queued that may run here? --yes--> run it; again
- *              a look at network and timers; progress for a moment; again
- *
- * What is waited for may be ended by another thread, which then pokes whoever
- * progresses: so nobody sleeps on.
- *
- * Nothing above includes this room: it has no header.
+ * they need besides the calls of their model is here. A thread that blocks
+ * makes progress and runs callbacks. It runs calls only where it waits for a
+ * call, and no deeper than HG_WAIT_DEPTH_MAX handlers inside each other. No
+ * other module includes this one.
  *
  * Locking: none; a flag that is waited for is an atomic.
  */
@@ -33,9 +24,6 @@
 /* How long a turn lasts at most: timers of the context wait as long, and so
  * does the end of a transfer whose call nobody wants any more. */
 #define HG_STUB_TURN_MS 5
-
-/* A transfer has the time that the option bulk_ms gives it. */
-#define HG_STUB_BULK_MS 0
 
 /* Longer than any text of HG_Get_last_error_text. */
 #define HG_STUB_TEXT_MAX 600
@@ -56,7 +44,7 @@ hg_id_t HG_Name_to_id(const char *func_name)
     return 0;
 }
 
-/* ---- Waiting in the callback model ---- */
+/* ---- Calls in the callback model ---- */
 
 /* A flag, and the context in which it is waited for. */
 struct hg_stub_flag {
@@ -165,14 +153,10 @@ hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("the stub");
-    hg_id_t id;
 
-    if (context == NULL)
-        return 0;
-    id = hg_stub_register(
-        context->hg_class, func_name, types, in_proc_cb, out_proc_cb, rpc_cb);
-    (void) hg_layer_leave(HG_SUCCESS);
-    return id;
+    return context != NULL ? hg_stub_register(context->hg_class, func_name,
+                                 types, in_proc_cb, out_proc_cb, rpc_cb)
+                           : 0;
 }
 
 hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
@@ -191,7 +175,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
     return hg_stub_explain(func_name, ret);
 }
 
-/* ---- Waiting in the request model ---- */
+/* ---- Calls in the request model ---- */
 
 hg_return_t hg_stub_wait(hg_request_t request)
 {
@@ -214,7 +198,8 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     hg_return_t ret;
 
     if (memory == NULL && size > 0)
-        return hg_layer_refuse("the stub", "memory is NULL, its size is not 0");
+        return hg_log_misuse(
+            "rpc", "the stub", "memory is NULL, its size is not 0");
     if (size == 0) {
         *bulk_p = HG_BULK_NULL;
         return HG_SUCCESS;
@@ -298,94 +283,68 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     return HG_TIMEOUT;
 }
 
-/* The call is of a layer that is there. */
-static hg_return_t hg_stub_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout,
-    const char *function)
+/* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
+ * and `buf`. */
+static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
+    unsigned timeout)
 {
-    const struct hg_class *hg_class = call->context->hg_class;
-    size_t size = (size_t) args->size;
-    hg_return_t ret = hg_bulk_create(hg_class->layer, 1, &buf, &size,
-        args->op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
-        &args->local);
+    bool pull = op == HG_BULK_PULL;
+    const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
+    struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
+    void *memory = (void *) (uintptr_t) buf; /* flags keep it const */
+    hg_return_t ret;
 
+    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
+        return hg_log_misuse("rpc", function, "an argument is NULL");
+    ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+        ret = hg_wait_refuse();
+    if (ret != HG_SUCCESS || size == 0)
+        return ret;
+    ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
+        pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &args.local);
     if (ret != HG_SUCCESS)
         return ret;
-    args->addr = call->addr;
-    ret = hg_stub_transfer(call, args,
-        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms,
-        function);
-    (void) hg_bulk_take_back(args->local);
+    args.addr = call->addr;
+    ret = hg_stub_transfer(call, &args, timeout, function);
+    (void) hg_bulk_take_back(args.local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
-/* Origin, offset, size and op are set in `args`. */
-static hg_return_t hg_stub_begin_move(struct hg_handle *call,
-    struct hg_transfer_args *args, void *buf, unsigned timeout)
+/* What the option bulk_ms gives a transfer for this call. */
+static unsigned hg_stub_bulk_ms(const struct hg_handle *call)
 {
-    const char *function =
-        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push";
-    hg_return_t ret;
-    bool inside;
-
-    if (call == NULL ||
-        (args->size > 0 && (buf == NULL || args->origin == NULL)))
-        return hg_layer_refuse(function, "an argument is NULL");
-    /* One of the request model is gone with its layer. */
-    inside = hg_layer_enter(NULL) != NULL;
-    ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
-        ret = hg_wait_refuse();
-    if (ret == HG_SUCCESS && args->size > 0)
-        ret = hg_stub_move(call, args, buf, timeout, function);
-    if (inside)
-        (void) hg_layer_leave(HG_SUCCESS);
-    return ret;
-}
-
-static hg_return_t hg_stub_pull(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    void *buf, size_t size, unsigned timeout)
-{
-    struct hg_transfer_args args = {
-        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size};
-
-    return hg_stub_begin_move(call, &args, buf, timeout);
-}
-
-static hg_return_t hg_stub_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size, unsigned timeout)
-{
-    struct hg_transfer_args args = {
-        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size};
-
-    return hg_stub_begin_move(call, &args, (void *) (uintptr_t) buf, timeout);
+    return call != NULL ? call->context->hg_class->options.bulk_ms : 0;
 }
 
 hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
 {
-    return hg_stub_pull(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
+    return hg_stub_move(
+        HG_BULK_PULL, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
 }
 
 hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size)
 {
-    return hg_stub_push(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
+    return hg_stub_move(
+        HG_BULK_PUSH, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
 }
 
 hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_pull(
-        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size,
+        timeout != 0 ? timeout : HG_NO_DEADLINE);
 }
 
 hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_push(
-        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size,
+        timeout != 0 ? timeout : HG_NO_DEADLINE);
 }
 
 /* ---- Arguments ---- */

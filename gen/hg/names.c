@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seed: what the names of the first reports call (api/seed.h), where that needs
- * a state of the process or of the thread. It uses the public functions.
+ * names: functions behind other names: those of the first reports (api/seed.h),
+ * where they need a state of the process or of the thread, and the symbols of
+ * Mercury whose names are macros in hg.h. They use the public functions. The
+ * last part of hg.c: it restores the warnings of what follows in a unity build.
  *
  * Those reports have no function that frees the input of a call. So decoding
  * an input records each string and bulk handle that it allocates, in a list of
@@ -16,7 +18,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "hg/layer.h"
 #include "hg/request.h"
 #include "proc/proc.h"
 
@@ -57,7 +58,7 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     unsigned char *bytes = (unsigned char *) buf;
 
     if (buf == NULL || size == 0)
-        return hg_layer_refuse("na_mem_handle_serialize", "a NULL");
+        return hg_log_misuse("rpc", "na_mem_handle_serialize", "a NULL");
     if (buf_len < HG_SEED_LENGTH || buf_len - HG_SEED_LENGTH < size) {
         hg_log_error("rma",
             "a memory handle has %" PRIu64 " bytes, the buffer %" PRIu64,
@@ -76,7 +77,7 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
     const unsigned char *bytes = (const unsigned char *) buf;
 
     if (buf == NULL)
-        return hg_layer_refuse("na_mem_handle_deserialize", "a NULL");
+        return hg_log_misuse("rpc", "na_mem_handle_deserialize", "a NULL");
     if (buf_len < HG_SEED_LENGTH ||
         hg_wire_load32(bytes) > buf_len - HG_SEED_LENGTH) {
         hg_log_error("rma",
@@ -306,7 +307,7 @@ hg_return_t hg_seed_wait_all(int count, hg_request_t array_of_requests[],
     int i;
 
     if (count < 0 || (count > 0 && array_of_requests == NULL))
-        return hg_layer_refuse("fs_wait_all", "the requests are NULL");
+        return hg_log_misuse("rpc", "fs_wait_all", "the requests are NULL");
     for (i = 0; i < count; i++) {
         hg_status_t done = HG_TRUE;
         hg_return_t ret = HG_SUCCESS;
@@ -372,3 +373,73 @@ hg_return_t hg_seed_bulk_free(hg_bulk_t handle)
         hg_seed_forget(HG_HANDLE_NULL, handle);
     return HG_Bulk_handle_free(handle);
 }
+
+/* ---- Mercury's symbols ---- */
+
+/* Configure scripts look for HG_Init in libmercury, and bindings of other
+ * languages call it there. Programs that include hg.h use the numbered
+ * names. */
+#if defined(__GNUC__)
+#pragma push_macro("HG_Init")
+#pragma push_macro("HG_Finalize")
+#pragma push_macro("HG_Register")
+#pragma push_macro("HG_Forward")
+#pragma push_macro("HG_Bulk_transfer")
+#undef HG_Init
+#undef HG_Finalize
+#undef HG_Register
+#undef HG_Forward
+#undef HG_Bulk_transfer
+
+HG_EXPORT hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen);
+HG_EXPORT hg_return_t HG_Finalize(hg_class_t *hg_class);
+HG_EXPORT hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
+HG_EXPORT hg_return_t HG_Forward(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
+HG_EXPORT hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id);
+
+hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
+{
+    return HG_Init2(na_info_string, na_listen);
+}
+
+hg_return_t HG_Finalize(hg_class_t *hg_class)
+{
+    return HG_Finalize2(hg_class);
+}
+
+hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    return HG_Register2(hg_class, id, in_proc_cb, out_proc_cb, rpc_cb);
+}
+
+hg_return_t HG_Forward(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
+{
+    return HG_Forward2(handle, callback, arg, in_struct);
+}
+
+hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, void *arg,
+    hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+}
+
+#pragma pop_macro("HG_Init")
+#pragma pop_macro("HG_Finalize")
+#pragma pop_macro("HG_Register")
+#pragma pop_macro("HG_Forward")
+#pragma pop_macro("HG_Bulk_transfer")
+#endif
+
+#if HG_WARNING_OFF
+#pragma GCC diagnostic pop
+#endif
