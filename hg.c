@@ -30154,10 +30154,13 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 
     if (ret != HG_SUCCESS)
         return ret;
-    *flag_p = hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS;
-    if (*flag_p && in_proc_cb_p != NULL)
+    ret = hg_registry_find(&hg_class->registry, id, &rpc);
+    *flag_p = ret == HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        return HG_SUCCESS;
+    if (in_proc_cb_p != NULL)
         *in_proc_cb_p = rpc.in_proc;
-    if (*flag_p && out_proc_cb_p != NULL)
+    if (out_proc_cb_p != NULL)
         *out_proc_cb_p = rpc.out_proc;
     return HG_SUCCESS;
 }
