@@ -753,68 +753,52 @@ static hg_return_t hg_bulk_read_owner(
     return HG_SUCCESS;
 }
 
-/* The fixed part. */
-struct hg_bulk_start {
-    uint32_t magic;
-    uint8_t version;
-    uint8_t flags;
-    uint16_t owner_size;
-    uint64_t size;
-    uint64_t segments;
-    uint64_t incarnation;
-    uint64_t id;
-    uint32_t mems;
-};
-
-static bool hg_bulk_read_start(
-    struct hg_bulk_start *start, struct hg_wire *wire)
+/* Whether a description begins as one of this version does. */
+static bool hg_bulk_is_start(const unsigned char *bytes, size_t size)
 {
     unsigned how;
 
-    start->magic = hg_wire_get32(wire);
-    start->version = hg_wire_get8(wire);
-    start->flags = hg_wire_get8(wire);
-    start->owner_size = hg_wire_get16(wire);
-    start->size = hg_wire_get64(wire);
-    start->segments = hg_wire_get64(wire);
-    start->incarnation = hg_wire_get64(wire);
-    start->id = hg_wire_get64(wire);
-    start->mems = hg_wire_get32(wire);
-    how = start->flags & ~(unsigned) HG_BULK_WIRE_ACCESS;
-    return !wire->failed && start->magic == HG_BULK_MAGIC &&
-        start->version == HG_BULK_VERSION &&
-        (start->flags & HG_BULK_WIRE_ACCESS) != 0 &&
+    if (size < HG_BULK_FIXED)
+        return false;
+    how = bytes[HG_BULK_FLAGS_AT] & ~(unsigned) HG_BULK_WIRE_ACCESS;
+    return hg_wire_load32(bytes) == HG_BULK_MAGIC &&
+        bytes[4] == HG_BULK_VERSION &&
+        (bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_ACCESS) != 0 &&
         (how == 0 || how == HG_BULK_WIRE_BOUND ||
             how == (HG_BULK_WIRE_BOUND | HG_BULK_WIRE_PASSED)) &&
-        start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
-        start->segments > 0;
+        hg_wire_load64(bytes + 8) <= SIZE_MAX &&
+        hg_wire_load64(bytes + 16) <= SIZE_MAX &&
+        hg_wire_load64(bytes + 16) > 0;
 }
 
-/* Fill a new handle from a description, of which `wire` has read the start. */
-static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    const struct hg_bulk_start *start, struct hg_wire *wire)
+/* Fill a new handle from a description with a right start. */
+static hg_return_t hg_bulk_read_remote(
+    struct hg_bulk *bulk, const unsigned char *bytes, size_t size)
 {
+    struct hg_wire wire = hg_wire_reader(bytes, size);
+    unsigned flags = bytes[HG_BULK_FLAGS_AT];
     hg_return_t ret;
 
     assert(!bulk->published && bulk->mem_count == 0);
+    (void) hg_wire_get_bytes(&wire, HG_BULK_FIXED);
     bulk->remote = true;
-    bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
-    bulk->size = (size_t) start->size;
-    bulk->segment_count = (size_t) start->segments;
-    bulk->bound = (start->flags & HG_BULK_WIRE_BOUND) != 0;
-    ret = hg_bulk_read_owner(bulk, wire, start->owner_size);
+    bulk->flags = flags & HG_BULK_WIRE_ACCESS;
+    bulk->bound = (flags & HG_BULK_WIRE_BOUND) != 0;
+    bulk->size = (size_t) hg_wire_load64(bytes + 8);
+    bulk->segment_count = (size_t) hg_wire_load64(bytes + 16);
+    ret = hg_bulk_read_owner(bulk, &wire, hg_wire_load16(bytes + 6));
     if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, wire, start->mems);
+        ret = hg_bulk_read_mems(bulk, &wire, hg_wire_load32(bytes + 40));
     if (ret != HG_SUCCESS)
         return ret;
     if (bulk->bound)
-        bulk->context_id = hg_wire_get8(wire);
-    if (wire->failed)
+        bulk->context_id = hg_wire_get8(&wire);
+    if (wire.failed)
         return HG_PROTOCOL_ERROR;
-    assert(wire->pos > HG_BULK_FIXED && wire->pos <= wire->size);
-    bulk->bytes_size = wire->pos;
-    memcpy(bulk->bytes, wire->data, bulk->bytes_size);
-    if ((start->flags & HG_BULK_WIRE_PASSED) != 0)
+    assert(wire.pos >= HG_BULK_FIXED && wire.pos <= size);
+    bulk->bytes_size = wire.pos;
+    memcpy(bulk->bytes, bytes, bulk->bytes_size);
+    if ((flags & HG_BULK_WIRE_PASSED) != 0)
         hg_bulk_recognise(bulk);
     return HG_SUCCESS;
 }
@@ -822,25 +806,25 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
 {
-    struct hg_wire wire = hg_wire_reader(buf, buf_size);
-    struct hg_bulk_start start;
+    const unsigned char *bytes = (const unsigned char *) buf;
     struct hg_bulk *bulk = NULL;
     hg_return_t ret = HG_PROTOCOL_ERROR;
 
-    if (!hg_bulk_read_start(&start, &wire))
-        goto malformed;
-    if (start.incarnation == layer->incarnation)
-        return hg_bulk_make_alias(layer, start.id, bulk_p);
-    bulk = hg_bulk_new(layer, buf_size);
-    if (bulk == NULL)
-        return HG_NOMEM;
-    ret = hg_bulk_read_remote(bulk, &start, &wire);
+    if (hg_bulk_is_start(bytes, buf_size)) {
+        if (hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation)
+            return hg_bulk_make_alias(
+                layer, hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p);
+        bulk = hg_bulk_new(layer, buf_size);
+        if (bulk == NULL)
+            return HG_NOMEM;
+        ret = hg_bulk_read_remote(bulk, bytes, buf_size);
+    }
     if (ret == HG_SUCCESS) {
         *bulk_p = bulk;
         return HG_SUCCESS;
     }
-    hg_bulk_unref(bulk);
-malformed:
+    if (bulk != NULL)
+        hg_bulk_unref(bulk);
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
         hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);

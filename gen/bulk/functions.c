@@ -705,16 +705,14 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
             "bulk", "HG_Bulk_handle_create_segments", "there are no segments");
     ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
     sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
-    if (ptrs == NULL || sizes == NULL) {
-        hg_log_error("bulk", "no memory for %zu segments", count);
-        goto free_arrays;
-    }
-    for (i = 0; i < count; i++) {
+    for (i = 0; ptrs != NULL && sizes != NULL && i < count; i++) {
         ptrs[i] = segments[i].address;
         sizes[i] = segments[i].size;
     }
-    ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
-free_arrays:
+    if (i == count)
+        ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
+    else
+        hg_log_error("bulk", "no memory for %zu segments", count);
     hg_mem_free(ptrs);
     hg_mem_free(sizes);
     return ret;
