@@ -9740,73 +9740,81 @@ NA_EXPORT na_return_t NA_Cancel(
     return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
 }
 
-/* ==== gen/na/loop.h ==== */
+/* ==== gen/na/self.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/loop.h"
+#line 1 "gen/na/self.h"
 #endif
 /*
- * loop: messages and frames that a class sends to itself.
+ * self: what a class sends to itself, and the transport that does only that.
  *
- * Every transport has an address that is its own. For those inside the library
- * this room carries what is sent there: a message that finds room is delivered
- * in the sender's thread, copied once; one that does not waits as an operation
- * and is offered again by poll, in order. Frames of emulated RMA are copied
- * and delivered by poll.
+ * Loop: every transport has an address that is its own. Those inside the
+ * library send to it by a loop: a message that finds room is delivered in the
+ * sender's thread, copied once; one that does not waits as an operation and is
+ * offered again by poll, in order. Frames of emulated RMA are copied, and
+ * delivered by poll.
  *
- * Locking: `lock` guards what waits. Nothing of the core that may call a slot
- * runs under it.
+ * Transport self://: always there. Messages and frames go through a loop,
+ * memory is copied at once. Every class knows one address, its own.
+ *
+ * Locking: the lock of the class is held around the functions of the loop, but
+ * the first and the last. Memory has a lock of its own, so that copies run side
+ * by side and registration waits for them.
  */
-#ifndef HG_GEN_NA_LOOP_H
-#define HG_GEN_NA_LOOP_H
+#ifndef HG_GEN_NA_SELF_H
+#define HG_GEN_NA_SELF_H
 
 /* #include "na/core.h" */
 
 struct na_loop {
-    pthread_mutex_t lock;
-    struct na_link sends;     /* operations that met a full queue */
-    struct na_op *offered;    /* one of them, offered again; guarded by lock */
-    bool offer_canceled;      /* it is to end if nobody takes it; lock */
-    struct na_link frames;    /* on their way to ourselves */
-    _Atomic unsigned waiting; /* elements of both lists */
+    struct na_link sends;  /* operations that met a full queue */
+    struct na_link frames; /* on their way to ourselves */
 };
 
-HG_PRIVATE na_return_t na_loop_init(struct na_loop *loop);
+HG_PRIVATE void na_loop_init(struct na_loop *loop);
 
 /* No operation waits any more; frames that do are dropped. */
-HG_PRIVATE void na_loop_fini(struct na_loop *loop, struct na_class *na_class);
+HG_PRIVATE void na_loop_fini(struct na_loop *loop);
 
 /* The slots of struct na_plugin with the same names, for what goes to the
  * class's own address. */
-HG_PRIVATE na_return_t na_loop_send(struct na_loop *loop,
-    struct na_class *na_class, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_loop_send(
+    struct na_loop *loop, const struct na_msg *msg, struct na_op *op);
 HG_PRIVATE na_return_t na_loop_frame_send(struct na_loop *loop,
     struct na_addr *addr, const void *header, size_t header_size,
     const void *data, size_t size, void (*release)(void *arg), void *arg);
-HG_PRIVATE na_return_t na_loop_cancel(
-    struct na_loop *loop, struct na_op *op, uint64_t op_id);
+HG_PRIVATE na_return_t na_loop_cancel(struct na_loop *loop, struct na_op *op);
 
 /* Deliver what waits; the number of things done. */
-HG_PRIVATE unsigned na_loop_poll(
-    struct na_loop *loop, struct na_class *na_class);
+HG_PRIVATE unsigned na_loop_poll(struct na_loop *loop);
 
 /* Whether poll would surely find something. A send that was held back is not
  * such a thing: the core wakes us when it may go. */
-HG_PRIVATE bool na_loop_has_work(struct na_loop *loop);
+static inline bool na_loop_has_work(const struct na_loop *loop)
+{
+    return !hg_list_is_empty(&loop->frames);
+}
+
+HG_PRIVATE const struct na_plugin *na_self_table(void);
 
 #endif
 
-/* ==== gen/na/loop.c ==== */
+/* ==== gen/na/self.c ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/na/loop.c"
+#line 1 "gen/na/self.c"
 #endif
-/* loop: see loop.h. */
-/* #include "na/loop.h" */
+/* self: see self.h. */
+/* #include "na/self.h" */
 
-/* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "base/map.h" */
 /* #include "base/mem.h" */
+/* #include "emul/emul.h" */
+/* #include "na/addr.h" */
+/* #include "na/rma.h" */
+
+/* ---- The loop ---- */
 
 /* A frame on its way: copies of header and data. */
 struct na_loop_frame {
@@ -9817,36 +9825,30 @@ struct na_loop_frame {
     unsigned char bytes[];
 };
 
-HG_PRIVATE na_return_t na_loop_init(struct na_loop *loop)
+HG_PRIVATE void na_loop_init(struct na_loop *loop)
 {
     hg_list_init(&loop->sends);
     hg_list_init(&loop->frames);
-    loop->offered = NULL;
-    loop->offer_canceled = false;
-    atomic_init(&loop->waiting, 0);
-    return hg_lock_init(&loop->lock);
 }
 
-HG_PRIVATE void na_loop_fini(struct na_loop *loop, struct na_class *na_class)
+static void na_loop_free(struct na_loop_frame *frame)
+{
+    na_addr_unref(frame->addr);
+    hg_mem_free(frame);
+}
+
+HG_PRIVATE void na_loop_fini(struct na_loop *loop)
 {
     struct na_link *link;
 
     assert(hg_list_is_empty(&loop->sends));
-    while ((link = hg_list_pop(&loop->frames)) != NULL) {
-        struct na_loop_frame *frame =
-            HG_CONTAINER_OF(link, struct na_loop_frame, link);
-
-        na_class->core->addr_unref(frame->addr);
-        hg_mem_free(frame);
-    }
-    pthread_mutex_destroy(&loop->lock);
+    while ((link = hg_list_pop(&loop->frames)) != NULL)
+        na_loop_free(HG_CONTAINER_OF(link, struct na_loop_frame, link));
 }
 
-/* ---- Messages ---- */
-
-static na_return_t na_loop_deliver(
-    struct na_class *na_class, const struct na_msg *msg)
+static na_return_t na_loop_deliver(const struct na_msg *msg)
 {
+    struct na_class *na_class = msg->addr->na_class;
     unsigned char *gathered;
     na_size_t used = 0;
     na_size_t i;
@@ -9873,87 +9875,31 @@ static na_return_t na_loop_deliver(
     return ret;
 }
 
-HG_PRIVATE na_return_t na_loop_send(struct na_loop *loop,
-    struct na_class *na_class, const struct na_msg *msg, struct na_op *op)
+HG_PRIVATE na_return_t na_loop_send(
+    struct na_loop *loop, const struct na_msg *msg, struct na_op *op)
 {
-    if (op == NULL) {
-        if (atomic_load_explicit(&loop->waiting, memory_order_acquire) > 0)
-            return NA_AGAIN; /* keep order behind those */
-        return na_loop_deliver(na_class, msg);
-    }
-    hg_lock(&loop->lock);
+    struct na_class *na_class = msg->addr->na_class;
+
+    assert(msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
+    if (op == NULL) /* behind those that wait, which keeps the order */
+        return hg_list_is_empty(&loop->sends) ? na_loop_deliver(msg) : NA_AGAIN;
     hg_list_push(&loop->sends, &op->link);
-    atomic_fetch_add(&loop->waiting, 1);
-    hg_unlock(&loop->lock);
     na_class->core->wake(na_class);
     return NA_SUCCESS;
 }
 
-/* Offer the first waiting send again; whether it left. One thread at a time
- * offers, so that the sends keep their order. */
-static bool na_loop_retry(struct na_loop *loop, struct na_class *na_class)
+HG_PRIVATE na_return_t na_loop_cancel(struct na_loop *loop, struct na_op *op)
 {
-    struct na_link *link = NULL;
-    struct na_op *op;
-    na_return_t ret;
+    const struct na_link *link = loop->sends.next;
 
-    hg_lock(&loop->lock);
-    if (loop->offered == NULL)
-        link = hg_list_pop(&loop->sends);
-    if (link != NULL) {
-        loop->offered = HG_CONTAINER_OF(link, struct na_op, link);
-        loop->offer_canceled = false;
-    }
-    hg_unlock(&loop->lock);
-    if (link == NULL)
-        return false;
-    op = HG_CONTAINER_OF(link, struct na_op, link);
-    ret = na_loop_deliver(na_class, &op->msg);
-    hg_lock(&loop->lock);
-    loop->offered = NULL;
-    if (ret == NA_AGAIN && loop->offer_canceled)
-        ret = NA_CANCELED;
-    if (ret == NA_AGAIN) /* in front of the others, where it was */
-        hg_list_push(loop->sends.next, link);
-    hg_unlock(&loop->lock);
-    if (ret == NA_AGAIN)
-        return false;
-    atomic_fetch_sub(&loop->waiting, 1);
-    na_class->core->complete(op, ret);
-    return true;
-}
-
-HG_PRIVATE na_return_t na_loop_cancel(
-    struct na_loop *loop, struct na_op *op, uint64_t op_id)
-{
-    const struct na_core *core = op->context->na_class->core;
-    const struct na_link *link;
-    bool offered;
-    bool found;
-
-    /* While it is here its identifier does not change; so look for it first:
-     * elsewhere the operation may be in use for something else by now. */
-    hg_lock(&loop->lock);
-    link = loop->sends.next;
     while (link != &loop->sends && link != &op->link)
         link = link->next;
-    offered = op == loop->offered;
-    found = (offered || link != &loop->sends) && core->op_id(op) == op_id;
-    if (found && offered)
-        loop->offer_canceled = true;
-    else if (found)
-        hg_list_remove(&op->link);
-    hg_unlock(&loop->lock);
-    if (!found)
+    if (link == &loop->sends)
         return NA_NOENTRY;
-    if (offered)
-        return NA_SUCCESS;
-    atomic_fetch_sub(&loop->waiting, 1);
-    core->complete(op, NA_CANCELED);
+    hg_list_remove(&op->link);
+    op->context->na_class->core->complete(op, NA_CANCELED);
     return NA_SUCCESS;
 }
-
-/* ---- Frames of the emulation ---- */
 
 HG_PRIVATE na_return_t na_loop_frame_send(struct na_loop *loop,
     struct na_addr *addr, const void *header, size_t header_size,
@@ -9962,118 +9908,54 @@ HG_PRIVATE na_return_t na_loop_frame_send(struct na_loop *loop,
     struct na_loop_frame *frame = (struct na_loop_frame *) hg_mem_alloc(
         sizeof(*frame) + header_size + size);
 
+    assert(addr->self && hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (frame == NULL) {
         hg_log_error("rma", "no memory for a frame of %zu bytes", size);
         return NA_NOMEM;
     }
-    addr->na_class->core->addr_ref(addr);
+    na_addr_ref(addr);
     frame->addr = addr;
     frame->header_size = header_size;
     frame->size = size;
     memcpy(frame->bytes, header, header_size);
     if (size > 0)
         memcpy(frame->bytes + header_size, data, size);
-    hg_lock(&loop->lock);
     hg_list_init(&frame->link);
     hg_list_push(&loop->frames, &frame->link);
-    atomic_fetch_add(&loop->waiting, 1);
-    hg_unlock(&loop->lock);
     if (release != NULL)
         release(arg);
     addr->na_class->core->wake(addr->na_class);
     return NA_SUCCESS;
 }
 
-static bool na_loop_deliver_frame(
-    struct na_loop *loop, struct na_class *na_class)
+HG_PRIVATE unsigned na_loop_poll(struct na_loop *loop)
 {
-    struct na_loop_frame *frame;
     struct na_link *link;
-
-    hg_lock(&loop->lock);
-    link = hg_list_pop(&loop->frames);
-    hg_unlock(&loop->lock);
-    if (link == NULL)
-        return false;
-    atomic_fetch_sub(&loop->waiting, 1);
-    frame = HG_CONTAINER_OF(link, struct na_loop_frame, link);
-    na_class->core->frame_arrived(na_class, frame->addr, frame->bytes,
-        frame->header_size, frame->bytes + frame->header_size, frame->size);
-    na_class->core->addr_unref(frame->addr);
-    hg_mem_free(frame);
-    return true;
-}
-
-/* ---- Progress ---- */
-
-HG_PRIVATE unsigned na_loop_poll(
-    struct na_loop *loop, struct na_class *na_class)
-{
     unsigned n = 0;
 
-    if (atomic_load_explicit(&loop->waiting, memory_order_acquire) == 0)
-        return 0;
-    while (na_loop_retry(loop, na_class))
-        n++;
-    while (na_loop_deliver_frame(loop, na_class))
-        n++;
+    for (; !hg_list_is_empty(&loop->sends); n++) {
+        struct na_op *op =
+            HG_CONTAINER_OF(loop->sends.next, struct na_op, link);
+        na_return_t ret = na_loop_deliver(&op->msg);
+
+        if (ret == NA_AGAIN)
+            break;
+        hg_list_remove(&op->link);
+        op->context->na_class->core->complete(op, ret);
+    }
+    for (; (link = hg_list_pop(&loop->frames)) != NULL; n++) {
+        struct na_loop_frame *frame =
+            HG_CONTAINER_OF(link, struct na_loop_frame, link);
+        struct na_class *na_class = frame->addr->na_class;
+
+        na_class->core->frame_arrived(na_class, frame->addr, frame->bytes,
+            frame->header_size, frame->bytes + frame->header_size, frame->size);
+        na_loop_free(frame);
+    }
     return n;
 }
 
-HG_PRIVATE bool na_loop_has_work(struct na_loop *loop)
-{
-    bool work;
-
-    hg_lock(&loop->lock);
-    work = !hg_list_is_empty(&loop->frames);
-    hg_unlock(&loop->lock);
-    return work;
-}
-
-/* ==== gen/na/self.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/self.h"
-#endif
-/*
- * self: the transport of a process that talks to itself. Always there.
- *
- * A send finds its receive at once, in the sender's thread; memory is copied
- * at once. What meets a full queue waits here for the next poll. With
- * force_rma_emulation memory moves through frames that loop back, so that
- * the emulation can be tried without a network.
- *
- * Every class is its own world: it knows one address, its own.
- */
-#ifndef HG_GEN_NA_SELF_H
-#define HG_GEN_NA_SELF_H
-
-/* #include "base/os.h" */
-
-HG_PRIVATE const struct na_plugin *na_self_table(void);
-
-#endif
-
-/* ==== gen/na/self.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/self.c"
-#endif
-/*
- * self: see self.h.
- *
- * Locking: what waits is the loop's; `memory` lets copies run side by side and
- * registration wait for them.
- */
-/* #include "na/self.h" */
-
-/* #include "base/log.h" */
-/* #include "base/map.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "emul/emul.h" */
-/* #include "na/loop.h" */
-/* #include "na/rma.h" */
+/* ---- The transport ---- */
 
 struct na_self_class {
     struct na_class base;
@@ -10095,19 +9977,14 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
 {
     struct na_self_class *self = na_self_of(na_class);
     char name[64];
-    na_return_t ret;
 
     if (host[0] != '\0') {
         hg_log_error("addr", "self:// takes no name, not '%s'", host);
         return NA_INVALID_ARG;
     }
-    ret = na_loop_init(&self->loop);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (pthread_rwlock_init(&self->memory, NULL) != 0) {
-        ret = NA_NOMEM;
-        goto fini_loop;
-    }
+    if (pthread_rwlock_init(&self->memory, NULL) != 0)
+        return NA_NOMEM;
+    na_loop_init(&self->loop);
     hg_map_init(&self->keys);
     (void) snprintf(name, sizeof(name), "self://%ld-%" PRIu64, (long) getpid(),
         atomic_fetch_add(&na_self_count, 1));
@@ -10115,18 +9992,11 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = na_class->info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     na_class->self_addr = na_class->core->addr_create(na_class, name, NA_TRUE);
-    if (na_class->self_addr == NULL) {
-        ret = NA_NOMEM;
-        goto fini_keys;
-    }
-    return NA_SUCCESS;
-
-fini_keys:
+    if (na_class->self_addr != NULL)
+        return NA_SUCCESS;
     hg_map_fini(&self->keys);
     pthread_rwlock_destroy(&self->memory);
-fini_loop:
-    na_loop_fini(&self->loop, na_class);
-    return ret;
+    return NA_NOMEM;
 }
 
 static void na_self_close(struct na_class *na_class, unsigned linger_ms)
@@ -10134,7 +10004,7 @@ static void na_self_close(struct na_class *na_class, unsigned linger_ms)
     struct na_self_class *self = na_self_of(na_class);
 
     (void) linger_ms;
-    na_loop_fini(&self->loop, na_class);
+    na_loop_fini(&self->loop);
     hg_map_fini(&self->keys);
     pthread_rwlock_destroy(&self->memory);
 }
@@ -10169,7 +10039,7 @@ static na_return_t na_self_send(
 {
     struct na_self_class *self = na_self_of(context->na_class);
 
-    return na_loop_send(&self->loop, context->na_class, msg, op);
+    return na_loop_send(&self->loop, msg, op);
 }
 
 static na_return_t na_self_frame_send(struct na_addr *addr, const void *header,
@@ -10184,7 +10054,8 @@ static na_return_t na_self_frame_send(struct na_addr *addr, const void *header,
 
 static na_return_t na_self_cancel(struct na_op *op, uint64_t op_id)
 {
-    return na_loop_cancel(&na_self_of(op->context->na_class)->loop, op, op_id);
+    (void) op_id;
+    return na_loop_cancel(&na_self_of(op->context->na_class)->loop, op);
 }
 
 /* ---- Memory ---- */
@@ -10254,8 +10125,7 @@ static na_return_t na_self_transfer(struct na_op *op)
 
 static unsigned na_self_poll(struct na_context *context)
 {
-    return na_loop_poll(
-        &na_self_of(context->na_class)->loop, context->na_class);
+    return na_loop_poll(&na_self_of(context->na_class)->loop);
 }
 
 static int na_self_poll_fd(struct na_context *context)
@@ -12257,8 +12127,8 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 /* #include "base/lock.h" */
 /* #include "base/map.h" */
 /* #include "na/addr.h" */
-/* #include "na/loop.h" */
 /* #include "na/op.h" */
+/* #include "na/self.h" */
 /* #include "sm/meet.h" */
 /* #include "sm/memory.h" */
 
@@ -15272,7 +15142,7 @@ static na_size_t na_sm_msg_size(size_t wanted)
 }
 
 /* What needs no undoing but by na_sm_shut. */
-static na_return_t na_sm_prepare(struct na_sm_class *self)
+static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listener = NA_SM_WATCH_LISTENER;
     self->timer = NA_SM_WATCH_TIMER;
@@ -15293,7 +15163,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);
-    return na_loop_init(&self->loop);
+    na_loop_init(&self->loop);
 }
 
 /* Memory and descriptors. */
@@ -15385,7 +15255,7 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    na_loop_fini(&self->loop, &self->base);
+    na_loop_fini(&self->loop);
 }
 
 static na_return_t na_sm_open(struct na_class *na_class, const char *host)
@@ -15396,9 +15266,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
-    ret = na_sm_prepare(self);
-    if (ret != NA_SUCCESS)
-        return ret;
+    na_sm_prepare(self);
     (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
@@ -15649,7 +15517,7 @@ static na_return_t na_sm_send(
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (msg->addr->self)
-        return na_loop_send(&self->loop, &self->base, msg, op);
+        return na_loop_send(&self->loop, msg, op);
     na_sm_enter(self);
     ret = na_sm_flow_send(self, msg, op);
     na_sm_leave(self);
@@ -15680,7 +15548,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
-    if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
+    if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
@@ -15781,7 +15649,7 @@ static unsigned na_sm_poll(struct na_context *context)
     if (na_sm_is_forked(self))
         return 0;
     assert(hg_is_inside(na_sm_lock(self)));
-    n = na_loop_poll(&self->loop, &self->base);
+    n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
     /* What was rung for is found without its bell, which is eaten later: who

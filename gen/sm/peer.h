@@ -56,8 +56,8 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "na/addr.h"
-#include "na/loop.h"
 #include "na/op.h"
+#include "na/self.h"
 #include "sm/meet.h"
 #include "sm/memory.h"
 

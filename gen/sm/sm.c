@@ -115,7 +115,7 @@ static na_size_t na_sm_msg_size(size_t wanted)
 }
 
 /* What needs no undoing but by na_sm_shut. */
-static na_return_t na_sm_prepare(struct na_sm_class *self)
+static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listener = NA_SM_WATCH_LISTENER;
     self->timer = NA_SM_WATCH_TIMER;
@@ -136,7 +136,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);
-    return na_loop_init(&self->loop);
+    na_loop_init(&self->loop);
 }
 
 /* Memory and descriptors. */
@@ -228,7 +228,7 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    na_loop_fini(&self->loop, &self->base);
+    na_loop_fini(&self->loop);
 }
 
 static na_return_t na_sm_open(struct na_class *na_class, const char *host)
@@ -239,9 +239,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
-    ret = na_sm_prepare(self);
-    if (ret != NA_SUCCESS)
-        return ret;
+    na_sm_prepare(self);
     (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
@@ -492,7 +490,7 @@ static na_return_t na_sm_send(
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     if (msg->addr->self)
-        return na_loop_send(&self->loop, &self->base, msg, op);
+        return na_loop_send(&self->loop, msg, op);
     na_sm_enter(self);
     ret = na_sm_flow_send(self, msg, op);
     na_sm_leave(self);
@@ -523,7 +521,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
-    if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
+    if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
     na_sm_enter(self);
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
@@ -624,7 +622,7 @@ static unsigned na_sm_poll(struct na_context *context)
     if (na_sm_is_forked(self))
         return 0;
     assert(hg_is_inside(na_sm_lock(self)));
-    n = na_loop_poll(&self->loop, &self->base);
+    n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
     /* What was rung for is found without its bell, which is eaten later: who
