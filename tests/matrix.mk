@@ -74,24 +74,25 @@ BOX_ASAN   := $(filter-out $(call box,ofi_% sm_asleep sm_mapped),$(BOX)) \
 MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
 ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,sm,$(CONFORM)) \
-    $(call on,self zmq+tcp,$(NEAR_NA)) \
+    $(call on,zmq+tcp,$(NEAR_NA)) \
+    $(call on,self,$(filter-out %/test_fork,$(NEAR_NA))) \
     $(call on,zmq+tcp,$(call conform,cb_drain cb_ends cb_restart cb_watch \
         rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)) \
     $(call on,mux,$(MUXED_ASAN)) \
     $(call on,self-emul sm-copy,$(COPIES))
 
-# Optimized, as users have it: all of conformance on zmq+tcp, and on self what is
-# above NA. On sm, on the other transports of ZeroMQ and on mux, what is theirs
-# and not above NA. Of
-# libfabric's the native tcp runs messages, memory, peers and calls, also with
-# bulk data on another transport; other providers run messages, and the
-# decorated ones (HOOKED) run memory. Death, which libfabric tells only by
-# silence, and strangers take minutes: check-full.
+# Optimized, as users have it: all of conformance on zmq+tcp, but fork, and on
+# self what is above NA. On sm messages, memory, peers and calls. On the other
+# transports of ZeroMQ and on mux, what is theirs and not above NA. The native
+# tcp of libfabric runs messages, memory, peers and calls, also with bulk data on
+# another transport; other providers run messages, and the decorated ones
+# (HOOKED) run memory. Death, which libfabric shows only by silence, and
+# strangers take minutes: check-full.
 CHECK_CASES := $(STEPS) $(OFI) \
     $(filter $(call box,ofi_names ofi_shm_forged sm_asleep sm_mapped),$(BOX)) \
-    $(call on,zmq+tcp,$(CONFORM)) \
+    $(call on,zmq+tcp,$(filter-out %/test_fork,$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
-    $(call on,sm,$(NEAR_NA)) \
+    $(call on,sm,$(call conform,na_msg na_peer na_rma rpc_calls cb_calls)) \
     $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
         na_wait bulk)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
