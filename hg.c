@@ -3608,6 +3608,7 @@ struct na_context_core {
     uint64_t window;         /* how long to spin; see progress.h */
     unsigned idle;           /* turns that found nothing */
     bool yielded;            /* another thread ran in the last yield */
+    uint64_t crowded_until;  /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -8782,7 +8783,8 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
  *   it was.
  * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock and yields
  *   the processor. If another thread ran meanwhile, it yields after every turn,
- *   until a yield returns at once.
+ *   until a yield returns at once. If that took longer than `spin_us`, others
+ *   want the processor, and the window is 0 for a while.
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
@@ -8845,6 +8847,10 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
 /* A yield takes longer than that if another thread ran meanwhile. */
 #define NA_PROGRESS_YIELDED 2000u
+
+/* A yield that takes longer than the longest window is a loss. For so many
+ * times its length there is no spinning, so that the sum of losses is small. */
+#define NA_PROGRESS_LOSS 64u
 
 /* A sleep without a descriptor does not end when a message comes. The window is
  * longer than that, or two that call each other would take turns to sleep: each
@@ -8957,13 +8963,25 @@ static void na_progress_wait_end(struct na_context_core *context)
 
 /* ---- Waiting ---- */
 
+/* The longest window. */
+static uint64_t na_progress_limit(const struct na_context_core *context)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
+
+    return context->no_fd && limit < NA_PROGRESS_NAP_WINDOW
+        ? NA_PROGRESS_NAP_WINDOW
+        : limit;
+}
+
 /* How long to spin. */
-static uint64_t na_progress_window(const struct na_context_core *context)
+static uint64_t na_progress_window(
+    const struct na_context_core *context, uint64_t now)
 {
     switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
     case NA_WAIT_BLOCK: return 0;
     case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
-    default: return context->window;
+    default: return now < context->crowded_until ? 0 : context->window;
     }
 }
 
@@ -8972,6 +8990,7 @@ static uint64_t na_progress_window(const struct na_context_core *context)
 static void na_progress_spin(struct na_context_core *context, bool look)
 {
     uint64_t before;
+    uint64_t took;
 
     if (!look && !context->yielded) {
         hg_pass(context->queue.lock);
@@ -8980,8 +8999,11 @@ static void na_progress_spin(struct na_context_core *context, bool look)
     na_context_leave(context);
     before = hg_clock_now();
     (void) sched_yield();
-    context->yielded = hg_clock_now() - before > NA_PROGRESS_YIELDED;
+    took = hg_clock_now() - before;
     hg_reenter(context->queue.lock);
+    context->yielded = took > NA_PROGRESS_YIELDED;
+    if (took > na_progress_limit(context))
+        context->crowded_until = before + NA_PROGRESS_LOSS * took;
 }
 
 /* What a thread in na_progress waits for. */
@@ -9034,11 +9056,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 /* News came so long after the first idle turn. */
 static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
+    uint64_t limit = na_progress_limit(context);
 
-    if (context->no_fd && limit < NA_PROGRESS_NAP_WINDOW)
-        limit = NA_PROGRESS_NAP_WINDOW;
     context->window = idle <= limit ? limit : context->window / 2;
 }
 
@@ -9074,7 +9093,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
             continue;
         if (since == 0)
             since = now;
-        if (now - since < na_progress_window(context)) {
+        if (now - since < na_progress_window(context, now)) {
             na_progress_spin(context, look);
             continue;
         }

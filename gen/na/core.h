@@ -136,6 +136,7 @@ struct na_context_core {
     uint64_t window;         /* how long to spin; see progress.h */
     unsigned idle;           /* turns that found nothing */
     bool yielded;            /* another thread ran in the last yield */
+    uint64_t crowded_until;  /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */

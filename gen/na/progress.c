@@ -15,6 +15,10 @@
 /* A yield takes longer than that if another thread ran meanwhile. */
 #define NA_PROGRESS_YIELDED 2000u
 
+/* A yield that takes longer than the longest window is a loss. For so many
+ * times its length there is no spinning, so that the sum of losses is small. */
+#define NA_PROGRESS_LOSS 64u
+
 /* A sleep without a descriptor does not end when a message comes. The window is
  * longer than that, or two that call each other would take turns to sleep: each
  * would find the other asleep and fall asleep, too. */
@@ -126,13 +130,25 @@ static void na_progress_wait_end(struct na_context_core *context)
 
 /* ---- Waiting ---- */
 
+/* The longest window. */
+static uint64_t na_progress_limit(const struct na_context_core *context)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
+
+    return context->no_fd && limit < NA_PROGRESS_NAP_WINDOW
+        ? NA_PROGRESS_NAP_WINDOW
+        : limit;
+}
+
 /* How long to spin. */
-static uint64_t na_progress_window(const struct na_context_core *context)
+static uint64_t na_progress_window(
+    const struct na_context_core *context, uint64_t now)
 {
     switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
     case NA_WAIT_BLOCK: return 0;
     case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
-    default: return context->window;
+    default: return now < context->crowded_until ? 0 : context->window;
     }
 }
 
@@ -141,6 +157,7 @@ static uint64_t na_progress_window(const struct na_context_core *context)
 static void na_progress_spin(struct na_context_core *context, bool look)
 {
     uint64_t before;
+    uint64_t took;
 
     if (!look && !context->yielded) {
         hg_pass(context->queue.lock);
@@ -149,8 +166,11 @@ static void na_progress_spin(struct na_context_core *context, bool look)
     na_context_leave(context);
     before = hg_clock_now();
     (void) sched_yield();
-    context->yielded = hg_clock_now() - before > NA_PROGRESS_YIELDED;
+    took = hg_clock_now() - before;
     hg_reenter(context->queue.lock);
+    context->yielded = took > NA_PROGRESS_YIELDED;
+    if (took > na_progress_limit(context))
+        context->crowded_until = before + NA_PROGRESS_LOSS * took;
 }
 
 /* What a thread in na_progress waits for. */
@@ -203,11 +223,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 /* News came so long after the first idle turn. */
 static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    uint64_t limit = (uint64_t) core->info.spin_us * 1000;
+    uint64_t limit = na_progress_limit(context);
 
-    if (context->no_fd && limit < NA_PROGRESS_NAP_WINDOW)
-        limit = NA_PROGRESS_NAP_WINDOW;
     context->window = idle <= limit ? limit : context->window / 2;
 }
 
@@ -243,7 +260,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
             continue;
         if (since == 0)
             since = now;
-        if (now - since < na_progress_window(context)) {
+        if (now - since < na_progress_window(context, now)) {
             na_progress_spin(context, look);
             continue;
         }

@@ -12,7 +12,8 @@
  *   it was.
  * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock and yields
  *   the processor. If another thread ran meanwhile, it yields after every turn,
- *   until a yield returns at once.
+ *   until a yield returns at once. If that took longer than `spin_us`, others
+ *   want the processor, and the window is 0 for a while.
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
