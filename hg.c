@@ -30361,13 +30361,9 @@ hg_return_t HG_Event_trigger(
 
 /* ---- The RPC layer ---- */
 
-/* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
- * not called, or HG_Finalize was. `function` NULL: the caller knows what to do
- * without, and nothing is logged. */
-HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
-
-/* Hands `ret` through, so that a function can end with it. */
-HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret);
+/* The context. NULL (logged, unless `function` is NULL): HG_Init was not
+ * called, or HG_Finalize was. */
+HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
 /* `context` is the layer from now on; NULL: there is none. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
@@ -30375,7 +30371,7 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 /* ---- The bulk layer ---- */
 
 /* The same for what makes and serializes bulk handles: hg_bulk_current. */
-HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
+HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 
@@ -30419,7 +30415,7 @@ static _Atomic bool hg_layer_fork_told;
 /* ---- The RPC layer ---- */
 
 /* There is none. */
-static HG_NOINLINE void hg_layer_refuse_entry(
+static HG_NOINLINE void hg_layer_tell_none(
     const char *subsys, const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
@@ -30427,19 +30423,14 @@ static HG_NOINLINE void hg_layer_refuse_entry(
             subsys, function, "HG_Init was not called, or HG_Finalize was");
 }
 
-HG_PRIVATE HG_HOT struct hg_context *hg_layer_enter(const char *function)
+HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
 {
     struct hg_context *context =
         atomic_load_explicit(&hg_layer_context, memory_order_acquire);
 
     if (HG_UNLIKELY(context == NULL))
-        hg_layer_refuse_entry("rpc", function);
+        hg_layer_tell_none("rpc", function);
     return context;
-}
-
-HG_PRIVATE HG_HOT hg_return_t hg_layer_leave(hg_return_t ret)
-{
-    return ret;
 }
 
 HG_PRIVATE void hg_layer_open(struct hg_context *context)
@@ -30449,12 +30440,12 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 /* ---- The bulk layer ---- */
 
-HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
+HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
 {
     struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
-        hg_layer_refuse_entry("bulk", function);
+        hg_layer_tell_none("bulk", function);
     return bulk;
 }
 
@@ -30850,7 +30841,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Forward");
+    context = hg_layer_find("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
     ret = hg_request_start(
@@ -30952,7 +30943,7 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_status_t ignored;
 
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Wait");
+    context = hg_layer_find("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
     return hg_request_wait(context, request, hg_wait_deadline(timeout),
@@ -30998,7 +30989,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     int i;
 
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Wait_all");
+    context = hg_layer_find("HG_Wait_all");
     if (context == NULL)
         return HG_FAULT;
     if (count < 0 || (count > 0 && array_of_requests == NULL))
@@ -31034,7 +31025,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 
 HG_PRIVATE const char *hg_request_text(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Get_error_text");
+    struct hg_context *context = hg_layer_find("HG_Get_error_text");
     struct hg_handle *handle;
     const char *text = NULL;
 
@@ -31052,7 +31043,7 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
 
 HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter(NULL);
+    struct hg_context *context = hg_layer_find(NULL);
     struct hg_handle *handle =
         context != NULL ? hg_request_find(context, request) : NULL;
 
@@ -31091,7 +31082,7 @@ static void hg_request_abandon(struct hg_handle *handle)
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    struct hg_context *context = hg_layer_find("HG_Request_free");
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
 
@@ -31265,7 +31256,7 @@ static hg_return_t hg_bulk_read(struct hg_bulk_layer *layer, hg_bulk_t *handle,
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
 {
-    struct hg_bulk_layer *layer = hg_layer_enter_bulk("HG_Bulk_handle_create");
+    struct hg_bulk_layer *layer = hg_layer_find_bulk("HG_Bulk_handle_create");
 
     if (layer == NULL)
         return HG_FAULT;
@@ -31314,7 +31305,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
-    return handle != NULL && hg_layer_enter_bulk(NULL) != NULL &&
+    return handle != NULL && hg_layer_find_bulk(NULL) != NULL &&
             handle->layer != NULL
         ? hg_bulk_serialize_size(handle)
         : 0;
@@ -31323,7 +31314,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
+    if (hg_layer_find_bulk("HG_Bulk_handle_serialize") == NULL)
         return HG_FAULT;
     return hg_bulk_write(handle, buf, buf_size, "HG_Bulk_handle_serialize");
 }
@@ -31332,7 +31323,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size)
 {
     struct hg_bulk_layer *layer =
-        hg_layer_enter_bulk("HG_Bulk_handle_deserialize");
+        hg_layer_find_bulk("HG_Bulk_handle_deserialize");
 
     if (layer == NULL)
         return HG_FAULT;
@@ -31600,7 +31591,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
+    struct hg_context *context = hg_layer_find("HG_Bulk_transfer");
     const struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
     uintptr_t ticket = 0;
@@ -31626,7 +31617,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_context *context = hg_layer_find("HG_Bulk_wait");
     struct hg_monitor *bulk_lock;
     struct hg_bulk_request *found;
     const char *wrong = NULL;
@@ -31936,10 +31927,7 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  *
  * HG_Handler_process waits and runs the callbacks of calls that arrived; the
  * others are what a callback does with its handle, then or later, in any
- * thread. What they do is serve's; here arguments are checked and the gate is
- * passed, so that a handle is not looked at once the layer ended, which
- * answered and freed it. A thread that runs a handler is inside the gate
- * already. Nothing above includes this room: it has no header.
+ * thread. What they do is serve's; here arguments are checked.
  *
  * Locking: none of its own.
  */
@@ -31951,159 +31939,127 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_layer_enter("HG_Handler_process");
-    uint64_t deadline;
+    struct hg_context *context = hg_layer_find("HG_Handler_process");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Handler_process inside a handler");
-        return hg_layer_leave(HG_BUSY);
+        return HG_BUSY;
     }
-    deadline = hg_wait_deadline(timeout);
     hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
+    ret = hg_wait_until(context, NULL, NA_LANES_ALL, hg_wait_deadline(timeout));
     hg_leave(context->lock);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret);
+    return ret;
 }
 
 /* ---- What is done with a handle ---- */
 
-static HG_HOT bool hg_handler_enter(const char *function)
+/* Whether there are a layer, a handle and the other arguments. */
+static HG_HOT hg_return_t hg_handler_check(
+    const struct hg_handle *handle, bool others, const char *function)
 {
-    return hg_wait_in_handler() ? !hg_layer_is_forked(function)
-                                : hg_layer_enter(function) != NULL;
+    if (HG_UNLIKELY(handle == NULL || !others))
+        return hg_layer_refuse(function,
+            handle == NULL ? "handle is NULL" : "an argument is NULL");
+    return hg_layer_find(function) != NULL ? HG_SUCCESS : HG_FAULT;
 }
 
-static HG_HOT hg_return_t hg_handler_leave(hg_return_t ret)
+/* The same where the function has to have an input. */
+static HG_HOT hg_return_t hg_handler_check_input(
+    const struct hg_handle *handle, const void *in, const char *function)
 {
-    return hg_wait_in_handler() ? ret : hg_layer_leave(ret);
+    hg_return_t ret = hg_handler_check(handle, in != NULL, function);
+
+    return HG_LIKELY(ret != HG_SUCCESS || handle->rpc.in_proc != NULL)
+        ? ret
+        : hg_layer_refuse(function, "the function has no input proc");
 }
 
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
-    na_addr_t addr;
-
-    if (handle == NULL) {
-        (void) hg_layer_refuse("HG_Handler_get_addr", "handle is NULL");
-        return NA_ADDR_NULL;
-    }
-    if (!hg_handler_enter("HG_Handler_get_addr"))
-        return NA_ADDR_NULL;
-    addr = handle->addr;
-    (void) hg_handler_leave(HG_SUCCESS);
-    return addr;
+    return hg_handler_check(handle, true, "HG_Handler_get_addr") == HG_SUCCESS
+        ? handle->addr
+        : NA_ADDR_NULL;
 }
 
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
-    hg_id_t id;
-
-    if (handle == NULL) {
-        (void) hg_layer_refuse("HG_Handler_get_id", "handle is NULL");
-        return 0;
-    }
-    if (!hg_handler_enter("HG_Handler_get_id"))
-        return 0;
-    id = handle->rpc.id;
-    (void) hg_handler_leave(HG_SUCCESS);
-    return id;
+    return hg_handler_check(handle, true, "HG_Handler_get_id") == HG_SUCCESS
+        ? handle->rpc.id
+        : 0;
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret;
+    hg_return_t ret =
+        hg_handler_check_input(handle, in_struct, "HG_Handler_get_input");
 
-    if (handle == NULL || in_struct == NULL)
-        return hg_layer_refuse("HG_Handler_get_input", "an argument is NULL");
-    if (!hg_handler_enter("HG_Handler_get_input"))
-        return HG_FAULT;
-    if (handle->rpc.in_proc == NULL)
-        ret = hg_layer_refuse(
-            "HG_Handler_get_input", "the function has no input proc");
-    else
-        ret = hg_handle_decode(handle, in_struct);
-    return hg_handler_leave(ret);
+    return ret == HG_SUCCESS ? hg_handle_decode(handle, in_struct) : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret;
+    hg_return_t ret =
+        hg_handler_check_input(handle, in_struct, "HG_Handler_free_input");
 
-    if (handle == NULL || in_struct == NULL)
-        return hg_layer_refuse("HG_Handler_free_input", "an argument is NULL");
-    if (!hg_handler_enter("HG_Handler_free_input"))
-        return HG_FAULT;
-    if (handle->rpc.in_proc == NULL)
-        ret = hg_layer_refuse(
-            "HG_Handler_free_input", "the function has no input proc");
-    else
-        ret = hg_handle_release(handle->rpc.in_proc, in_struct);
-    return hg_handler_leave(ret);
+    return ret == HG_SUCCESS ? hg_handle_release(handle->rpc.in_proc, in_struct)
+                             : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(
     hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_handler_check(handle, true, "HG_Handler_start_output");
 
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Handler_start_output", "handle is NULL");
-    if (!hg_handler_enter("HG_Handler_start_output"))
-        return HG_FAULT;
-    if (out_struct == NULL && handle->rpc.out_proc != NULL)
+    if (ret == HG_SUCCESS && out_struct == NULL && handle->rpc.out_proc != NULL)
         ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
-    else
-        ret = hg_serve_respond(handle, HG_SUCCESS, out_struct);
-    return hg_handler_leave(ret);
+    return ret == HG_SUCCESS ? hg_serve_respond(handle, HG_SUCCESS, out_struct)
+                             : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size)
 {
-    if (handle == NULL || buf == NULL || size == NULL)
-        return hg_layer_refuse(
-            "HG_Handler_get_input_buf", "an argument is NULL");
-    if (!hg_handler_enter("HG_Handler_get_input_buf"))
-        return HG_FAULT;
+    hg_return_t ret = hg_handler_check(
+        handle, buf != NULL && size != NULL, "HG_Handler_get_input_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     *buf = (void *) (uintptr_t) handle->in_args.data;
     *size = handle->in_args.size;
-    return hg_handler_leave(HG_SUCCESS);
+    return HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
     hg_handle_t handle, void **buf, size_t *size)
 {
-    if (handle == NULL || buf == NULL || size == NULL)
-        return hg_layer_refuse(
-            "HG_Handler_get_output_buf", "an argument is NULL");
-    if (!hg_handler_enter("HG_Handler_get_output_buf"))
-        return HG_FAULT;
-    return hg_handler_leave(hg_serve_output_buf(handle, buf, size));
+    hg_return_t ret = hg_handler_check(
+        handle, buf != NULL && size != NULL, "HG_Handler_get_output_buf");
+
+    return ret == HG_SUCCESS ? hg_serve_output_buf(handle, buf, size) : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_response(
     hg_handle_t handle, void *extra_buf, size_t extra_size)
 {
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Handler_start_response", "handle is NULL");
-    if (!hg_handler_enter("HG_Handler_start_response"))
-        return HG_FAULT;
-    return hg_handler_leave(
-        hg_serve_respond_raw(handle, extra_buf, extra_size));
+    hg_return_t ret =
+        hg_handler_check(handle, true, "HG_Handler_start_response");
+
+    return ret == HG_SUCCESS
+        ? hg_serve_respond_raw(handle, extra_buf, extra_size)
+        : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 {
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Handler_free", "handle is NULL");
-    if (!hg_handler_enter("HG_Handler_free"))
-        return HG_FAULT;
-    return hg_handler_leave(hg_serve_free(handle));
+    hg_return_t ret = hg_handler_check(handle, true, "HG_Handler_free");
+
+    return ret == HG_SUCCESS ? hg_serve_free(handle) : ret;
 }
 
 /* ==== gen/hg/extras.c ==== */
@@ -32211,7 +32167,7 @@ static hg_return_t hg_extras_find_class(
 
     if (*hg_class != NULL)
         return hg_check_class(*hg_class, function);
-    context = hg_layer_enter(function);
+    context = hg_layer_find(function);
     if (context == NULL)
         return HG_FAULT;
     *hg_class = context->hg_class;
@@ -32420,7 +32376,7 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
  * in the request model what completes calls of ours. Nothing above includes
  * this room: it has no header.
  *
- * Locking: none of its own. In the request model the caller is inside the gate.
+ * Locking: none of its own.
  * A context of the callback model is not destroyed while a thread waits in it:
  * HG_Context_destroy returns HG_BUSY.
  */
@@ -32518,8 +32474,7 @@ static hg_return_t hg_room_wait_in(
 }
 
 /* Wait in all contexts of the address's class: those of the callback model, and
- * `layer`, the request model's, which is NULL if the caller is not inside the
- * gate. */
+ * `layer`, the request model's, or NULL. */
 static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
     const struct hg_context *layer, uint64_t deadline)
 {
@@ -32544,7 +32499,6 @@ static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
-    struct hg_context *layer = hg_layer_enter(NULL);
     hg_return_t ret;
 
     if (addr == NULL)
@@ -32552,9 +32506,8 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     else
         ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
-    if (layer != NULL)
-        (void) hg_layer_leave(HG_SUCCESS);
+        ret = hg_room_wait_in_all(
+            addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     return ret;
 }
 
@@ -32716,7 +32669,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
 hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_context *context = hg_layer_enter("the stub");
+    struct hg_context *context = hg_layer_find("the stub");
 
     return context != NULL ? hg_stub_register(context->hg_class, func_name,
                                  types, in_proc_cb, out_proc_cb, rpc_cb)
@@ -33230,7 +33183,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_context *context = hg_layer_enter("HG_Register");
+    struct hg_context *context = hg_layer_find("HG_Register");
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id = 0;
 
@@ -33246,7 +33199,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 {
-    struct hg_context *context = hg_layer_enter("HG_Get_counters");
+    struct hg_context *context = hg_layer_find("HG_Get_counters");
 
     if (context == NULL)
         return HG_FAULT;

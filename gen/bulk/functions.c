@@ -89,7 +89,7 @@ static hg_return_t hg_bulk_read(struct hg_bulk_layer *layer, hg_bulk_t *handle,
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
 {
-    struct hg_bulk_layer *layer = hg_layer_enter_bulk("HG_Bulk_handle_create");
+    struct hg_bulk_layer *layer = hg_layer_find_bulk("HG_Bulk_handle_create");
 
     if (layer == NULL)
         return HG_FAULT;
@@ -138,7 +138,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
-    return handle != NULL && hg_layer_enter_bulk(NULL) != NULL &&
+    return handle != NULL && hg_layer_find_bulk(NULL) != NULL &&
             handle->layer != NULL
         ? hg_bulk_serialize_size(handle)
         : 0;
@@ -147,7 +147,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
+    if (hg_layer_find_bulk("HG_Bulk_handle_serialize") == NULL)
         return HG_FAULT;
     return hg_bulk_write(handle, buf, buf_size, "HG_Bulk_handle_serialize");
 }
@@ -156,7 +156,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size)
 {
     struct hg_bulk_layer *layer =
-        hg_layer_enter_bulk("HG_Bulk_handle_deserialize");
+        hg_layer_find_bulk("HG_Bulk_handle_deserialize");
 
     if (layer == NULL)
         return HG_FAULT;
@@ -424,7 +424,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
+    struct hg_context *context = hg_layer_find("HG_Bulk_transfer");
     const struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
     uintptr_t ticket = 0;
@@ -450,7 +450,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_context *context = hg_layer_find("HG_Bulk_wait");
     struct hg_monitor *bulk_lock;
     struct hg_bulk_request *found;
     const char *wrong = NULL;

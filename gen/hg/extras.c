@@ -99,7 +99,7 @@ static hg_return_t hg_extras_find_class(
 
     if (*hg_class != NULL)
         return hg_check_class(*hg_class, function);
-    context = hg_layer_enter(function);
+    context = hg_layer_find(function);
     if (context == NULL)
         return HG_FAULT;
     *hg_class = context->hg_class;

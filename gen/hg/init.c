@@ -302,7 +302,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_context *context = hg_layer_enter("HG_Register");
+    struct hg_context *context = hg_layer_find("HG_Register");
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id = 0;
 
@@ -318,7 +318,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 {
-    struct hg_context *context = hg_layer_enter("HG_Get_counters");
+    struct hg_context *context = hg_layer_find("HG_Get_counters");
 
     if (context == NULL)
         return HG_FAULT;

@@ -16,7 +16,7 @@ static _Atomic bool hg_layer_fork_told;
 /* ---- The RPC layer ---- */
 
 /* There is none. */
-static HG_NOINLINE void hg_layer_refuse_entry(
+static HG_NOINLINE void hg_layer_tell_none(
     const char *subsys, const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
@@ -24,19 +24,14 @@ static HG_NOINLINE void hg_layer_refuse_entry(
             subsys, function, "HG_Init was not called, or HG_Finalize was");
 }
 
-HG_PRIVATE HG_HOT struct hg_context *hg_layer_enter(const char *function)
+HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
 {
     struct hg_context *context =
         atomic_load_explicit(&hg_layer_context, memory_order_acquire);
 
     if (HG_UNLIKELY(context == NULL))
-        hg_layer_refuse_entry("rpc", function);
+        hg_layer_tell_none("rpc", function);
     return context;
-}
-
-HG_PRIVATE HG_HOT hg_return_t hg_layer_leave(hg_return_t ret)
-{
-    return ret;
 }
 
 HG_PRIVATE void hg_layer_open(struct hg_context *context)
@@ -46,12 +41,12 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 /* ---- The bulk layer ---- */
 
-HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
+HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
 {
     struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
-        hg_layer_refuse_entry("bulk", function);
+        hg_layer_tell_none("bulk", function);
     return bulk;
 }
 

@@ -19,13 +19,9 @@
 
 /* ---- The RPC layer ---- */
 
-/* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
- * not called, or HG_Finalize was. `function` NULL: the caller knows what to do
- * without, and nothing is logged. */
-HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
-
-/* Hands `ret` through, so that a function can end with it. */
-HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret);
+/* The context. NULL (logged, unless `function` is NULL): HG_Init was not
+ * called, or HG_Finalize was. */
+HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
 /* `context` is the layer from now on; NULL: there is none. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
@@ -33,7 +29,7 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context);
 /* ---- The bulk layer ---- */
 
 /* The same for what makes and serializes bulk handles: hg_bulk_current. */
-HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
+HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 

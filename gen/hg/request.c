@@ -99,7 +99,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Forward");
+    context = hg_layer_find("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
     ret = hg_request_start(
@@ -201,7 +201,7 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_status_t ignored;
 
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Wait");
+    context = hg_layer_find("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
     return hg_request_wait(context, request, hg_wait_deadline(timeout),
@@ -247,7 +247,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     int i;
 
     hg_log_drop_text();
-    context = hg_layer_enter("HG_Wait_all");
+    context = hg_layer_find("HG_Wait_all");
     if (context == NULL)
         return HG_FAULT;
     if (count < 0 || (count > 0 && array_of_requests == NULL))
@@ -283,7 +283,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 
 HG_PRIVATE const char *hg_request_text(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Get_error_text");
+    struct hg_context *context = hg_layer_find("HG_Get_error_text");
     struct hg_handle *handle;
     const char *text = NULL;
 
@@ -301,7 +301,7 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
 
 HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter(NULL);
+    struct hg_context *context = hg_layer_find(NULL);
     struct hg_handle *handle =
         context != NULL ? hg_request_find(context, request) : NULL;
 
@@ -340,7 +340,7 @@ static void hg_request_abandon(struct hg_handle *handle)
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    struct hg_context *context = hg_layer_find("HG_Request_free");
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
 

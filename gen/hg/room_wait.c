@@ -18,7 +18,7 @@
  * in the request model what completes calls of ours. Nothing above includes
  * this room: it has no header.
  *
- * Locking: none of its own. In the request model the caller is inside the gate.
+ * Locking: none of its own.
  * A context of the callback model is not destroyed while a thread waits in it:
  * HG_Context_destroy returns HG_BUSY.
  */
@@ -116,8 +116,7 @@ static hg_return_t hg_room_wait_in(
 }
 
 /* Wait in all contexts of the address's class: those of the callback model, and
- * `layer`, the request model's, which is NULL if the caller is not inside the
- * gate. */
+ * `layer`, the request model's, or NULL. */
 static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
     const struct hg_context *layer, uint64_t deadline)
 {
@@ -142,7 +141,6 @@ static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
-    struct hg_context *layer = hg_layer_enter(NULL);
     hg_return_t ret;
 
     if (addr == NULL)
@@ -150,8 +148,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     else
         ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
-    if (layer != NULL)
-        (void) hg_layer_leave(HG_SUCCESS);
+        ret = hg_room_wait_in_all(
+            addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     return ret;
 }

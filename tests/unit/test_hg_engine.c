@@ -1757,7 +1757,7 @@ HG_TEST(layer_that_is_waited_in_stays)
     na_class = engine_open_class("loop://a", ENGINE_EAGER);
     HG_CHECK_OK(HG_Init(na_class));
     memset(&waiter, 0, sizeof(waiter));
-    waiter.context = hg_layer_enter("the test");
+    waiter.context = hg_layer_find("the test");
     HG_CHECK(!pthread_create(&waiter.thread, NULL, engine_wait, &waiter));
     engine_await_waiters(waiter.context, 0);
     HG_CHECK_RET(HG_Finalize(), HG_BUSY);
