@@ -3571,6 +3571,13 @@ struct na_mem_core {
     /* A peer's, in a class of several parts: the description as it came. */
     unsigned char *bytes;
     na_size_t bytes_size;
+    /* The emulation's: references of the owner, while it is registered, and of
+     * transfers; a place in its list; and of withdrawn memory for whom it was
+     * (a reference), and what to free with it. */
+    uint64_t refs;
+    struct na_link link;
+    struct na_addr *user;
+    void *buf;
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
@@ -7201,25 +7208,16 @@ struct na_emul {
     size_t frame_size;    /* constant: data of a frame, at most */
     uint64_t window;      /* constant: unacknowledged bytes to a peer */
     bool sums;            /* operations started here have sums */
-    struct hg_map regs;   /* registrations, by the key of the memory */
+    struct hg_map regs;   /* registered memory, by its key */
     struct hg_map xfers;  /* by their keys */
     struct na_link spare; /* free transfers */
     unsigned spare_count;
     struct na_link ready;
     struct na_link stalled;
-    struct na_link touched; /* withdrawn registrations, of which the transport
-                               itself still moves pieces */
+    struct na_link touched; /* withdrawn memory, of which the transport itself
+                               still moves pieces */
     uint64_t look_at;       /* when to poll though nothing wakes progress */
     _Atomic bool unpinned;  /* the last pin of a transfer is gone */
-};
-
-/* Memory that peers may reach. */
-struct na_emul_reg {
-    struct na_mem_handle *mem;
-    uint64_t refs;        /* of the owner, and of transfers that use it */
-    struct na_link link;  /* emul->touched */
-    struct na_addr *user; /* NULL, or it was withdrawn: a reference */
-    void *buf;            /* then: freed with it */
 };
 
 /* What is counted for one address; hangs on its na_addr_core. */
@@ -7237,7 +7235,7 @@ struct na_emul_xfer {
     struct na_link link; /* ready, stalled or parked */
     struct na_emul *emul;
     struct na_emul_peer *peer; /* with a reference of its address */
-    struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
+    struct na_mem_core *mem;   /* target: with a reference; NULL: released */
     struct na_op *op;          /* initiator; NULL: completed */
     uint64_t key;              /* of the initiator: its id, too */
     struct na_cursor cursor;
@@ -7316,9 +7314,9 @@ HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
  * number. */
 HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
 
-/* Drop a reference of a registration. With the last one it is freed, and, if
- * it was withdrawn, its handle and buffer. */
-HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg);
+/* Drop a reference of registered memory. With the last one of what was
+ * withdrawn the handle and its buffer are freed. */
+HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem);
 
 /* Send the next frame of a transfer that is on no list. Whether anything
  * changed. The transfer may be gone when this returns. */
@@ -7495,11 +7493,11 @@ static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 
     if (!xfer->ended || atomic_load(&xfer->pins) > 0)
         return;
-    if (xfer->reg != NULL)
-        na_emul_xfer_unref_reg(xfer->reg);
+    if (xfer->mem != NULL)
+        na_emul_xfer_unref_mem(xfer->mem);
     if (xfer->op != NULL)
         core->complete(xfer->op, xfer->status);
-    xfer->reg = NULL;
+    xfer->mem = NULL;
     xfer->op = NULL;
     if (xfer->control != 0)
         return;
@@ -7608,20 +7606,18 @@ HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
         na_emul_xfer_end(xfer, ret, 0);
 }
 
-HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
+HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem)
 {
-    struct na_addr *user = reg->user;
+    struct na_addr *user = mem->user;
+    void *buf = mem->buf;
 
-    assert(reg->refs > 0);
-    if (--reg->refs > 0)
+    assert(mem->refs > 0);
+    if (--mem->refs > 0 || user == NULL)
         return;
-    if (user != NULL) {
-        atomic_fetch_sub(&na_addr_core_of(user)->lingering, reg->mem->size);
-        na_rma_delete(reg->mem);
-        user->na_class->core->addr_unref(user);
-    }
-    hg_mem_free(reg->buf);
-    hg_mem_free(reg);
+    atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
+    na_rma_delete(&mem->pub);
+    hg_mem_free(buf);
+    user->na_class->core->addr_unref(user);
 }
 
 /* ---- Sending ---- */
@@ -7877,8 +7873,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
 /* The slots of struct na_plugin with the same names; see there. Deregistering
  * waits for frames that the transport still holds. */
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem);
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(
     const struct na_mem_handle *mem);
 HG_PRIVATE void na_emul_mem_serialize(
@@ -7914,7 +7910,7 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
  * hg_mem_free when the last frame of it has left and the transport moves no
  * piece of it. Until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+    struct na_mem_handle *handle, void *buf, struct na_addr *user);
 
 /* Bytes so counted. */
 HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
@@ -8055,13 +8051,13 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
     struct na_link *link = emul->touched.next;
 
     while (link != &emul->touched) {
-        struct na_emul_reg *reg =
-            HG_CONTAINER_OF(link, struct na_emul_reg, link);
+        struct na_mem_core *mem =
+            HG_CONTAINER_OF(link, struct na_mem_core, link);
 
         link = link->next;
-        if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
-            hg_list_remove(&reg->link);
-            na_emul_xfer_unref_reg(reg);
+        if (closed || !na_class_ops(emul->na_class)->mem_retract(&mem->pub)) {
+            hg_list_remove(&mem->link);
+            na_emul_xfer_unref_mem(mem);
         }
     }
 }
@@ -8069,18 +8065,12 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
     struct na_emul_xfer *xfer;
-    struct na_emul_reg *reg;
     size_t cursor = 0;
-    uint64_t key;
 
     na_emul_untouch(emul, true);
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
         na_emul_xfer_drop(xfer, NA_CANCELED);
     assert(emul->xfers.count == 0);
-    cursor = 0;
-    while ((reg = (struct na_emul_reg *) hg_map_next(
-                &emul->regs, &cursor, &key)) != NULL)
-        na_emul_xfer_unref_reg(reg);
     while (!hg_list_is_empty(&emul->spare))
         hg_mem_free(HG_CONTAINER_OF(
             hg_list_pop(&emul->spare), struct na_emul_xfer, link));
@@ -8111,7 +8101,7 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
 {
     if (xfer->op != NULL)
         return xfer->op->context == context || xfer->op->local == mem;
-    return xfer->reg != NULL && xfer->reg->mem == mem;
+    return xfer->mem != NULL && &xfer->mem->pub == mem;
 }
 
 /* A peer keeps frames of a transfer: end its connection, once. */
@@ -8183,42 +8173,42 @@ static void na_emul_end_users(struct na_emul *emul,
 
 /* ---- Registrations ---- */
 
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
-    struct na_emul_reg *reg =
-        (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
-    hg_return_t ret;
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    na_return_t ret;
 
-    if (reg == NULL) {
-        hg_log_error("rma", "no memory to register memory");
-        return NA_NOMEM;
-    }
-    reg->mem = mem;
-    reg->refs = 1;
-    hg_list_init(&reg->link);
+    hg_list_init(&mem->link);
     hg_enter(na_emul_lock(emul));
-    ret = hg_map_add(&emul->regs, reg, &mem->key);
+    mem->refs = 1;
+    ret = hg_map_add(&emul->regs, mem, &handle->key);
     hg_leave(na_emul_lock(emul));
-    if (ret != HG_SUCCESS)
-        hg_mem_free(reg);
     return ret;
 }
 
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
+/* Peers find the memory no more. */
+static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
-    struct na_emul_reg *reg;
+    const void *known = hg_map_remove(&emul->regs, mem->pub.key);
+
+    assert(known == mem && mem->refs > 0);
+    (void) known;
+}
+
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
+{
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
 
     hg_enter(na_emul_lock(emul));
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    if (reg->refs > 1)
-        na_emul_end_users(emul, NULL, mem, NA_NOENTRY);
-    assert(reg->refs == 1);
-    na_emul_xfer_unref_reg(reg);
+    na_emul_forget(emul, mem);
+    if (mem->refs > 1)
+        na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
+    assert(mem->refs == 1);
+    na_emul_xfer_unref_mem(mem);
     na_emul_leave(emul);
-    mem->key = 0;
+    handle->key = 0;
 }
 
 /* Whether the transport moves memory, too, and hands over what it cannot. */
@@ -8228,48 +8218,46 @@ static bool na_emul_shares(const struct na_class *na_class)
 }
 
 HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user)
+    struct na_mem_handle *handle, void *buf, struct na_addr *user)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    const struct na_core *core = handle->na_class->core;
     struct na_emul_xfer *xfer;
-    struct na_emul_reg *reg;
     size_t cursor = 0;
     bool touched;
     bool used;
 
-    na_rma_forget(mem);
-    if (emul == NULL ||
-        !atomic_exchange(&na_mem_core_of(mem)->registered, false)) {
-        na_rma_delete(mem); /* and deregisters */
+    na_rma_forget(handle);
+    if (emul == NULL || !atomic_exchange(&mem->registered, false)) {
+        na_rma_delete(handle); /* and deregisters */
         return false;
     }
-    touched = na_emul_shares(mem->na_class) &&
-        na_class_ops(mem->na_class)->mem_retract(mem);
+    touched = na_emul_shares(handle->na_class) &&
+        na_class_ops(handle->na_class)->mem_retract(handle);
     hg_enter(na_emul_lock(emul));
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    while (reg->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
-        if (xfer->reg == reg)
+    na_emul_forget(emul, mem);
+    while (mem->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
+        if (xfer->mem == mem)
             na_emul_xfer_fail(xfer, NA_NOENTRY);
     }
-    used = touched || reg->refs > 1;
+    used = touched || mem->refs > 1;
     if (used) {
-        reg->user = user;
-        reg->buf = buf;
-        emul->na_class->core->addr_ref(user);
-        atomic_fetch_add(&na_addr_core_of(user)->lingering, mem->size);
+        mem->user = user;
+        mem->buf = buf;
+        core->addr_ref(user);
+        atomic_fetch_add(&na_addr_core_of(user)->lingering, handle->size);
     }
     if (touched) {
-        hg_list_push(&emul->touched, &reg->link);
-        emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+        hg_list_push(&emul->touched, &mem->link);
+        core->count(handle->na_class, "rma_touched", 1);
+        core->wake(handle->na_class); /* a sleeper does not know until when */
     } else {
-        na_emul_xfer_unref_reg(reg);
+        na_emul_xfer_unref_mem(mem);
     }
     na_emul_leave(emul);
-    if (touched) /* whoever sleeps does not know until when */
-        mem->na_class->core->wake(mem->na_class);
     if (!used)
-        na_rma_delete(mem);
+        na_rma_delete(handle);
     return used;
 }
 
@@ -8570,24 +8558,24 @@ static const char *na_emul_refuse(
 
 /* Whether a request may be served, and from which memory. */
 static na_return_t na_emul_judge(const struct na_emul *emul,
-    const struct na_emul_wire *wire, size_t size, struct na_emul_reg **reg_p)
+    const struct na_emul_wire *wire, size_t size, struct na_mem_core **mem_p)
 {
-    struct na_emul_reg *reg =
-        (struct na_emul_reg *) hg_map_get(&emul->regs, wire->key);
+    struct na_mem_core *mem =
+        (struct na_mem_core *) hg_map_get(&emul->regs, wire->key);
     unsigned long needs = wire->type == NA_EMUL_WIRE_GET_REQ
         ? NA_MEM_READ_ONLY
         : NA_MEM_WRITE_ONLY;
 
     if (wire->window < NA_EMUL_FRAME_MIN || size > wire->length)
         return NA_PROTOCOL_ERROR;
-    if (reg == NULL)
+    if (mem == NULL)
         return NA_NOENTRY;
-    if ((reg->mem->flags & needs) == 0)
+    if ((mem->pub.flags & needs) == 0)
         return NA_PERMISSION;
-    if (wire->offset > reg->mem->size ||
-        wire->length > reg->mem->size - wire->offset)
+    if (wire->offset > mem->pub.size ||
+        wire->length > mem->pub.size - wire->offset)
         return NA_OVERFLOW;
-    *reg_p = reg;
+    *mem_p = mem;
     return NA_SUCCESS;
 }
 
@@ -8597,7 +8585,7 @@ static const char *na_emul_requested(struct na_emul *emul,
 {
     struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
-    struct na_emul_reg *reg = NULL;
+    struct na_mem_core *mem = NULL;
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
@@ -8610,16 +8598,16 @@ static const char *na_emul_requested(struct na_emul *emul,
     xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
     if (xfer == NULL)
         return na_emul_refuse(source, wire->id, NA_NOMEM);
-    ret = na_emul_judge(emul, wire, size, &reg);
+    ret = na_emul_judge(emul, wire, size, &mem);
     if (ret != NA_SUCCESS) {
         hg_log_debug(
             "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
         na_emul_xfer_fail(xfer, ret);
         return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
     }
-    xfer->reg = reg;
-    reg->refs++;
-    na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
+    xfer->mem = mem;
+    mem->refs++;
+    na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
     if (wire->window < xfer->peer->window)
         xfer->peer->window = wire->window;

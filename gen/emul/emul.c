@@ -105,13 +105,13 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
     struct na_link *link = emul->touched.next;
 
     while (link != &emul->touched) {
-        struct na_emul_reg *reg =
-            HG_CONTAINER_OF(link, struct na_emul_reg, link);
+        struct na_mem_core *mem =
+            HG_CONTAINER_OF(link, struct na_mem_core, link);
 
         link = link->next;
-        if (closed || !na_class_ops(emul->na_class)->mem_retract(reg->mem)) {
-            hg_list_remove(&reg->link);
-            na_emul_xfer_unref_reg(reg);
+        if (closed || !na_class_ops(emul->na_class)->mem_retract(&mem->pub)) {
+            hg_list_remove(&mem->link);
+            na_emul_xfer_unref_mem(mem);
         }
     }
 }
@@ -119,18 +119,12 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 {
     struct na_emul_xfer *xfer;
-    struct na_emul_reg *reg;
     size_t cursor = 0;
-    uint64_t key;
 
     na_emul_untouch(emul, true);
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
         na_emul_xfer_drop(xfer, NA_CANCELED);
     assert(emul->xfers.count == 0);
-    cursor = 0;
-    while ((reg = (struct na_emul_reg *) hg_map_next(
-                &emul->regs, &cursor, &key)) != NULL)
-        na_emul_xfer_unref_reg(reg);
     while (!hg_list_is_empty(&emul->spare))
         hg_mem_free(HG_CONTAINER_OF(
             hg_list_pop(&emul->spare), struct na_emul_xfer, link));
@@ -161,7 +155,7 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
 {
     if (xfer->op != NULL)
         return xfer->op->context == context || xfer->op->local == mem;
-    return xfer->reg != NULL && xfer->reg->mem == mem;
+    return xfer->mem != NULL && &xfer->mem->pub == mem;
 }
 
 /* A peer keeps frames of a transfer: end its connection, once. */
@@ -233,42 +227,42 @@ static void na_emul_end_users(struct na_emul *emul,
 
 /* ---- Registrations ---- */
 
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
-    struct na_emul_reg *reg =
-        (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
-    hg_return_t ret;
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    na_return_t ret;
 
-    if (reg == NULL) {
-        hg_log_error("rma", "no memory to register memory");
-        return NA_NOMEM;
-    }
-    reg->mem = mem;
-    reg->refs = 1;
-    hg_list_init(&reg->link);
+    hg_list_init(&mem->link);
     hg_enter(na_emul_lock(emul));
-    ret = hg_map_add(&emul->regs, reg, &mem->key);
+    mem->refs = 1;
+    ret = hg_map_add(&emul->regs, mem, &handle->key);
     hg_leave(na_emul_lock(emul));
-    if (ret != HG_SUCCESS)
-        hg_mem_free(reg);
     return ret;
 }
 
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
+/* Peers find the memory no more. */
+static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
-    struct na_emul_reg *reg;
+    const void *known = hg_map_remove(&emul->regs, mem->pub.key);
+
+    assert(known == mem && mem->refs > 0);
+    (void) known;
+}
+
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
+{
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
 
     hg_enter(na_emul_lock(emul));
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    if (reg->refs > 1)
-        na_emul_end_users(emul, NULL, mem, NA_NOENTRY);
-    assert(reg->refs == 1);
-    na_emul_xfer_unref_reg(reg);
+    na_emul_forget(emul, mem);
+    if (mem->refs > 1)
+        na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
+    assert(mem->refs == 1);
+    na_emul_xfer_unref_mem(mem);
     na_emul_leave(emul);
-    mem->key = 0;
+    handle->key = 0;
 }
 
 /* Whether the transport moves memory, too, and hands over what it cannot. */
@@ -278,48 +272,46 @@ static bool na_emul_shares(const struct na_class *na_class)
 }
 
 HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user)
+    struct na_mem_handle *handle, void *buf, struct na_addr *user)
 {
-    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul *emul = na_class_emul(handle->na_class);
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    const struct na_core *core = handle->na_class->core;
     struct na_emul_xfer *xfer;
-    struct na_emul_reg *reg;
     size_t cursor = 0;
     bool touched;
     bool used;
 
-    na_rma_forget(mem);
-    if (emul == NULL ||
-        !atomic_exchange(&na_mem_core_of(mem)->registered, false)) {
-        na_rma_delete(mem); /* and deregisters */
+    na_rma_forget(handle);
+    if (emul == NULL || !atomic_exchange(&mem->registered, false)) {
+        na_rma_delete(handle); /* and deregisters */
         return false;
     }
-    touched = na_emul_shares(mem->na_class) &&
-        na_class_ops(mem->na_class)->mem_retract(mem);
+    touched = na_emul_shares(handle->na_class) &&
+        na_class_ops(handle->na_class)->mem_retract(handle);
     hg_enter(na_emul_lock(emul));
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    while (reg->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
-        if (xfer->reg == reg)
+    na_emul_forget(emul, mem);
+    while (mem->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
+        if (xfer->mem == mem)
             na_emul_xfer_fail(xfer, NA_NOENTRY);
     }
-    used = touched || reg->refs > 1;
+    used = touched || mem->refs > 1;
     if (used) {
-        reg->user = user;
-        reg->buf = buf;
-        emul->na_class->core->addr_ref(user);
-        atomic_fetch_add(&na_addr_core_of(user)->lingering, mem->size);
+        mem->user = user;
+        mem->buf = buf;
+        core->addr_ref(user);
+        atomic_fetch_add(&na_addr_core_of(user)->lingering, handle->size);
     }
     if (touched) {
-        hg_list_push(&emul->touched, &reg->link);
-        emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+        hg_list_push(&emul->touched, &mem->link);
+        core->count(handle->na_class, "rma_touched", 1);
+        core->wake(handle->na_class); /* a sleeper does not know until when */
     } else {
-        na_emul_xfer_unref_reg(reg);
+        na_emul_xfer_unref_mem(mem);
     }
     na_emul_leave(emul);
-    if (touched) /* whoever sleeps does not know until when */
-        mem->na_class->core->wake(mem->na_class);
     if (!used)
-        na_rma_delete(mem);
+        na_rma_delete(handle);
     return used;
 }
 
@@ -620,24 +612,24 @@ static const char *na_emul_refuse(
 
 /* Whether a request may be served, and from which memory. */
 static na_return_t na_emul_judge(const struct na_emul *emul,
-    const struct na_emul_wire *wire, size_t size, struct na_emul_reg **reg_p)
+    const struct na_emul_wire *wire, size_t size, struct na_mem_core **mem_p)
 {
-    struct na_emul_reg *reg =
-        (struct na_emul_reg *) hg_map_get(&emul->regs, wire->key);
+    struct na_mem_core *mem =
+        (struct na_mem_core *) hg_map_get(&emul->regs, wire->key);
     unsigned long needs = wire->type == NA_EMUL_WIRE_GET_REQ
         ? NA_MEM_READ_ONLY
         : NA_MEM_WRITE_ONLY;
 
     if (wire->window < NA_EMUL_FRAME_MIN || size > wire->length)
         return NA_PROTOCOL_ERROR;
-    if (reg == NULL)
+    if (mem == NULL)
         return NA_NOENTRY;
-    if ((reg->mem->flags & needs) == 0)
+    if ((mem->pub.flags & needs) == 0)
         return NA_PERMISSION;
-    if (wire->offset > reg->mem->size ||
-        wire->length > reg->mem->size - wire->offset)
+    if (wire->offset > mem->pub.size ||
+        wire->length > mem->pub.size - wire->offset)
         return NA_OVERFLOW;
-    *reg_p = reg;
+    *mem_p = mem;
     return NA_SUCCESS;
 }
 
@@ -647,7 +639,7 @@ static const char *na_emul_requested(struct na_emul *emul,
 {
     struct na_emul_peer *peer = na_emul_xfer_peer(source);
     bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
-    struct na_emul_reg *reg = NULL;
+    struct na_mem_core *mem = NULL;
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
@@ -660,16 +652,16 @@ static const char *na_emul_requested(struct na_emul *emul,
     xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
     if (xfer == NULL)
         return na_emul_refuse(source, wire->id, NA_NOMEM);
-    ret = na_emul_judge(emul, wire, size, &reg);
+    ret = na_emul_judge(emul, wire, size, &mem);
     if (ret != NA_SUCCESS) {
         hg_log_debug(
             "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
         na_emul_xfer_fail(xfer, ret);
         return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
     }
-    xfer->reg = reg;
-    reg->refs++;
-    na_cursor_init(&xfer->cursor, reg->mem, wire->offset);
+    xfer->mem = mem;
+    mem->refs++;
+    na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
     if (wire->window < xfer->peer->window)
         xfer->peer->window = wire->window;

@@ -62,8 +62,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
 /* The slots of struct na_plugin with the same names; see there. Deregistering
  * waits for frames that the transport still holds. */
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem);
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(
     const struct na_mem_handle *mem);
 HG_PRIVATE void na_emul_mem_serialize(
@@ -99,7 +99,7 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
  * hg_mem_free when the last frame of it has left and the transport moves no
  * piece of it. Until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+    struct na_mem_handle *handle, void *buf, struct na_addr *user);
 
 /* Bytes so counted. */
 HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);

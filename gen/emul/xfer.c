@@ -163,11 +163,11 @@ static void na_emul_xfer_check(struct na_emul_xfer *xfer)
 
     if (!xfer->ended || atomic_load(&xfer->pins) > 0)
         return;
-    if (xfer->reg != NULL)
-        na_emul_xfer_unref_reg(xfer->reg);
+    if (xfer->mem != NULL)
+        na_emul_xfer_unref_mem(xfer->mem);
     if (xfer->op != NULL)
         core->complete(xfer->op, xfer->status);
-    xfer->reg = NULL;
+    xfer->mem = NULL;
     xfer->op = NULL;
     if (xfer->control != 0)
         return;
@@ -276,20 +276,18 @@ HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
         na_emul_xfer_end(xfer, ret, 0);
 }
 
-HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg)
+HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem)
 {
-    struct na_addr *user = reg->user;
+    struct na_addr *user = mem->user;
+    void *buf = mem->buf;
 
-    assert(reg->refs > 0);
-    if (--reg->refs > 0)
+    assert(mem->refs > 0);
+    if (--mem->refs > 0 || user == NULL)
         return;
-    if (user != NULL) {
-        atomic_fetch_sub(&na_addr_core_of(user)->lingering, reg->mem->size);
-        na_rma_delete(reg->mem);
-        user->na_class->core->addr_unref(user);
-    }
-    hg_mem_free(reg->buf);
-    hg_mem_free(reg);
+    atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
+    na_rma_delete(&mem->pub);
+    hg_mem_free(buf);
+    user->na_class->core->addr_unref(user);
 }
 
 /* ---- Sending ---- */

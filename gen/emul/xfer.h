@@ -104,25 +104,16 @@ struct na_emul {
     size_t frame_size;    /* constant: data of a frame, at most */
     uint64_t window;      /* constant: unacknowledged bytes to a peer */
     bool sums;            /* operations started here have sums */
-    struct hg_map regs;   /* registrations, by the key of the memory */
+    struct hg_map regs;   /* registered memory, by its key */
     struct hg_map xfers;  /* by their keys */
     struct na_link spare; /* free transfers */
     unsigned spare_count;
     struct na_link ready;
     struct na_link stalled;
-    struct na_link touched; /* withdrawn registrations, of which the transport
-                               itself still moves pieces */
+    struct na_link touched; /* withdrawn memory, of which the transport itself
+                               still moves pieces */
     uint64_t look_at;       /* when to poll though nothing wakes progress */
     _Atomic bool unpinned;  /* the last pin of a transfer is gone */
-};
-
-/* Memory that peers may reach. */
-struct na_emul_reg {
-    struct na_mem_handle *mem;
-    uint64_t refs;        /* of the owner, and of transfers that use it */
-    struct na_link link;  /* emul->touched */
-    struct na_addr *user; /* NULL, or it was withdrawn: a reference */
-    void *buf;            /* then: freed with it */
 };
 
 /* What is counted for one address; hangs on its na_addr_core. */
@@ -140,7 +131,7 @@ struct na_emul_xfer {
     struct na_link link; /* ready, stalled or parked */
     struct na_emul *emul;
     struct na_emul_peer *peer; /* with a reference of its address */
-    struct na_emul_reg *reg;   /* target: with a reference; NULL: released */
+    struct na_mem_core *mem;   /* target: with a reference; NULL: released */
     struct na_op *op;          /* initiator; NULL: completed */
     uint64_t key;              /* of the initiator: its id, too */
     struct na_cursor cursor;
@@ -219,9 +210,9 @@ HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
  * number. */
 HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
 
-/* Drop a reference of a registration. With the last one it is freed, and, if
- * it was withdrawn, its handle and buffer. */
-HG_PRIVATE void na_emul_xfer_unref_reg(struct na_emul_reg *reg);
+/* Drop a reference of registered memory. With the last one of what was
+ * withdrawn the handle and its buffer are freed. */
+HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem);
 
 /* Send the next frame of a transfer that is on no list. Whether anything
  * changed. The transfer may be gone when this returns. */

@@ -99,6 +99,13 @@ struct na_mem_core {
     /* A peer's, in a class of several parts: the description as it came. */
     unsigned char *bytes;
     na_size_t bytes_size;
+    /* The emulation's: references of the owner, while it is registered, and of
+     * transfers; a place in its list; and of withdrawn memory for whom it was
+     * (a reference), and what to free with it. */
+    uint64_t refs;
+    struct na_link link;
+    struct na_addr *user;
+    void *buf;
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 

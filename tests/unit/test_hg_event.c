@@ -88,7 +88,7 @@ HG_TEST(progress_that_is_poked_has_nothing_to_tell)
 
 /* The emulation asks a transport after a while whether it still moves pieces of
  * withdrawn memory: it does not until `due`. */
-static struct na_emul_reg event_reg;
+static struct na_mem_core event_mem;
 static uint64_t event_due;
 
 static na_bool_t event_retract(struct na_mem_handle *mem)
@@ -104,9 +104,9 @@ static void event_touch(struct na_emul *emul, uint64_t due)
     hg_enter(core->lock);
     core->ops.mem_retract = event_retract;
     event_due = due;
-    memset(&event_reg, 0, sizeof(event_reg));
-    event_reg.refs = 2; /* it is not freed */
-    hg_list_push(&emul->touched, &event_reg.link);
+    memset(&event_mem, 0, sizeof(event_mem));
+    event_mem.refs = 2; /* it is not freed */
+    hg_list_push(&emul->touched, &event_mem.link);
     hg_leave(core->lock);
 }
 
@@ -138,7 +138,7 @@ HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
         HG_CHECK(hg_clock_now() >= due);
     }
     hg_enter(na_class_core_of(end.na_class)->lock);
-    hg_list_remove(&event_reg.link);
+    hg_list_remove(&event_mem.link);
     hg_leave(na_class_core_of(end.na_class)->lock);
     hg_context_destroy(context);
     engine_close_end(&end);
