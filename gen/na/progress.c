@@ -248,8 +248,8 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (done)
             return NA_SUCCESS;
         if (deadline == 0) {
-            if (n == 0)
-                na_progress_spin(context, look);
+            if (n == 0 && look)
+                na_progress_spin(context, true);
             return NA_TIMEOUT;
         }
         if (since == 0 || look || context->yielded)

@@ -708,6 +708,7 @@ HG_TEST(waits_given_up_leave_the_output_alone)
     struct blob out;
     waits_text_t text;
     hg_request_t request;
+    rpc_one_t one = {1};
     int i;
 
     rpc_open(&end);
@@ -715,6 +716,7 @@ HG_TEST(waits_given_up_leave_the_output_alone)
     memcpy(&text, poison, sizeof(text));
     request = rpc_start_call(&end, waits_keep_id, NULL, &text);
     HG_CHECK_RET(HG_Wait(request, 10, HG_STATUS_IGNORE), HG_TIMEOUT);
+    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one)); /* behind it */
     HG_CHECK_OK(HG_Request_free(request));
     HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
     waits_do_release(&end, 1);
