@@ -9034,6 +9034,9 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
             na_context_leave(context);
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
             na_context_enter(context);
+        } else {
+            /* The work may be another thread's, which needs the lock. */
+            hg_pass(context->queue.lock);
         }
         na_progress_wait_end(context);
     }
@@ -9077,8 +9080,10 @@ static na_return_t na_progress_run(struct na_context_core *context,
             now = hg_clock_now();
         if (now >= deadline)
             return NA_TIMEOUT;
-        if (n > 0)
+        if (n > 0) {
+            hg_pass(context->queue.lock);
             continue;
+        }
         if (since == 0)
             since = now;
         if (now - since < na_progress_window(context, now)) {
