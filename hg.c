@@ -11203,9 +11203,9 @@ static void na_sm_arena_release(struct na_mem_block *block)
 
     if (getpid() != arenas->pid)
         return;
-    assert(arena != NULL && arenas->blocks > 0);
     (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
     hg_lock(&na_sm_arena_lock);
+    assert(arena != NULL && arenas->blocks > 0);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);

@@ -253,6 +253,18 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
     }
 }
 
+/* Under the lock: another thread may change it. */
+static enum na_sm_state srma_state(const struct na_sm_addr *addr)
+{
+    struct hg_monitor *lock = na_class_core_of(addr->base.na_class)->lock;
+    enum na_sm_state state;
+
+    hg_enter(lock);
+    state = addr->state;
+    hg_leave(lock);
+    return state;
+}
+
 /* The user, as the owner has it. */
 static struct na_sm_addr *srma_user(struct srma_pair *pair)
 {
@@ -284,7 +296,7 @@ HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
             (void) NA_Trigger(pair.owners, 0, 10, &count);
         }
         HG_CHECK_OK(pair.ret);
-        HG_CHECK_EQ_INT(user->state, NA_SM_CLOSING);
+        HG_CHECK_EQ_INT(srma_state(user), NA_SM_CLOSING);
         HG_CHECK_EQ_INT(atomic_load(&user->shared->control[1].over), 1);
     }
     HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
@@ -425,7 +437,7 @@ HG_TEST(sm_rma_a_peer_that_keeps_memory_loses_its_connection)
         atomic_store(&control->hazard[i], pair.remote->key);
     HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
     HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "sm_broken"), 1);
-    HG_CHECK(srma_user(&pair)->state >= NA_SM_DYING);
+    HG_CHECK(srma_state(srma_user(&pair)) >= NA_SM_DYING);
     while (na_sm_of(pair.owner)->pairs > 0 || na_sm_of(pair.user)->pairs > 0)
         srma_turn(&pair);
     HG_CHECK_EQ_INT(na_sm_addr_of(pair.addr)->state, NA_SM_DEAD);
@@ -462,9 +474,9 @@ HG_TEST(sm_rma_a_peer_that_is_spared_does_not_protect_another_one)
     atomic_store(srma_hazard(lost), pair.mem->key);
     hg_test_expect_log("deregistering memory waits for process 0");
     HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
-    while (lost->state < NA_SM_DYING)
+    while (srma_state(lost) < NA_SM_DYING)
         (void) poll(NULL, 0, 1);
-    HG_CHECK_EQ_INT(spared->state, NA_SM_READY);
+    HG_CHECK_EQ_INT(srma_state(spared), NA_SM_READY);
     HG_CHECK(!atomic_load(&leaver.left));
     atomic_store(srma_hazard(spared), 0);
     HG_CHECK(pthread_join(thread, NULL) == 0);
