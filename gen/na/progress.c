@@ -8,15 +8,23 @@
 #include "emul/emul.h"
 #include "na/live.h"
 
-/* Idle turns between two looks at the clock, and two yields: each costs about
- * as much as a few turns. */
+/* Idle turns between two looks at the clock, which costs about as much as a few
+ * turns. */
 #define NA_PROGRESS_LOOK 16u
+
+/* A yield takes as long as half an echo between two processors that spin: so
+ * the first one comes after so long without news, and where the application
+ * only looks, after so many turns. */
+#define NA_PROGRESS_PATIENCE (HG_CLOCK_MS / 100)
+#define NA_PROGRESS_POLLS 128u
 
 /* A yield takes longer than that if another thread ran meanwhile. */
 #define NA_PROGRESS_YIELDED 2000u
 
-/* A yield that takes longer than the longest window is a loss. For so many
- * times its length there is no spinning, so that the sum of losses is small. */
+/* A yield that takes so much longer than the longest window is a loss: a thread
+ * that computes had the processor. For so many times its length there is no
+ * spinning, so that the sum of losses is small. */
+#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_LOSS 64u
 
 /* A sleep without a descriptor does not end when a message comes. The window is
@@ -152,24 +160,19 @@ static uint64_t na_progress_window(
     }
 }
 
-/* Spin: let who wants the lock have it, now and then who wants the processor.
- * `look` is true where it is time for that. */
-static void na_progress_spin(struct na_context_core *context, bool look)
+/* Let who wants the processor have it. */
+static void na_progress_yield(struct na_context_core *context)
 {
     uint64_t before;
     uint64_t took;
 
-    if (!look && !context->yielded) {
-        hg_pass(context->queue.lock);
-        return;
-    }
     na_context_leave(context);
     before = hg_clock_now();
     (void) sched_yield();
     took = hg_clock_now() - before;
     hg_reenter(context->queue.lock);
     context->yielded = took > NA_PROGRESS_YIELDED;
-    if (took > na_progress_limit(context))
+    if (took > na_progress_limit(context) + NA_PROGRESS_CROWDED)
         context->crowded_until = before + NA_PROGRESS_LOSS * took;
 }
 
@@ -241,9 +244,11 @@ static na_return_t na_progress_run(struct na_context_core *context,
     for (;;) {
         unsigned n = na_progress_turn(context);
         bool done = na_progress_is_there(context, aim);
-        bool look = n > 0 || ++context->idle % NA_PROGRESS_LOOK == 0;
         na_return_t ret;
+        bool look;
 
+        context->idle = n > 0 ? 0 : context->idle + 1;
+        look = context->idle % NA_PROGRESS_LOOK == 0;
         if ((n > 0 || done) && since != 0) {
             na_progress_adapt(context, now - since);
             since = 0;
@@ -251,8 +256,8 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (done)
             return NA_SUCCESS;
         if (deadline == 0) {
-            if (n == 0 && look)
-                na_progress_spin(context, true);
+            if (n == 0 && context->idle % NA_PROGRESS_POLLS == 0)
+                na_progress_yield(context);
             return NA_TIMEOUT;
         }
         if (since == 0 || look || context->yielded)
@@ -266,7 +271,11 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (since == 0)
             since = now;
         if (now - since < na_progress_window(context, now)) {
-            na_progress_spin(context, look);
+            if (context->yielded ||
+                (look && now - since >= NA_PROGRESS_PATIENCE))
+                na_progress_yield(context);
+            else
+                hg_pass(context->queue.lock);
             continue;
         }
         ret = na_progress_sleep(context, aim, deadline);

@@ -10,10 +10,11 @@
  *   between it adapts to the time from the first turn without news to the next
  *   one with news: `spin_us` if that was at most `spin_us`, else half of what
  *   it was.
- * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock and yields
- *   the processor. If another thread ran meanwhile, it yields after every turn,
- *   until a yield returns at once. If that took longer than `spin_us`, others
- *   want the processor, and the window is 0 for a while.
+ * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock, and after
+ *   NA_PROGRESS_PATIENCE it yields the processor each time. If another thread
+ *   ran meanwhile, it yields after every turn, until a yield returns at once.
+ *   If that took much longer than `spin_us`, others want the processor, and the
+ *   window is 0 for a while.
  *
  * Locking: the lock of the class is held around these functions, once; others
  * get it between two turns, and while the thread sleeps. One thread at a time
