@@ -2111,9 +2111,9 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
 
-/* A thread that sleeps; on a list of its room's meanwhile. */
+/* A thread that sleeps; on a list of its module's meanwhile. */
 struct hg_nap {
-    struct na_link link; /* guard: the room's mutex */
+    struct na_link link; /* guard: the module's mutex */
     struct hg_waker waker;
 };
 
@@ -3476,7 +3476,7 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
  *
  * A transport sees struct na_class, na_context, na_addr, na_mem_handle and
  * na_op and may extend each. In front of every one lies the core's own half,
- * which only the rooms of gen/na know: reference counts, states, queues.
+ * which only the modules of gen/na know: reference counts, states, queues.
  *
  *     +--------------------+-------------------+--------------------------+
  *     | struct na_X_core   | struct na_X (pub) | the transport's own part |
@@ -9369,7 +9369,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
-/* NA_Cancel, and the same for the rooms above. */
+/* NA_Cancel, and the same for the modules above. */
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 
@@ -9593,7 +9593,7 @@ static void na_context_discard(struct na_context_core *context)
     na_context_leave(context);
 }
 
-/* Turn the wheel until nothing is pending. False: something still is. */
+/* Make progress until nothing is pending. False: something still is. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
@@ -16922,8 +16922,8 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Turn the context's wheel until the lookup ended or was taken back, which is
- * why; the result. */
+/* Make progress in the context until the lookup ended or was taken back, which
+ * is why; the result. */
 static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {
@@ -17122,13 +17122,13 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /*
  * class: endpoints, from NA_Initialize to NA_Finalize.
  *
- * Opening a class puts together what the other rooms need: the transport's
+ * Opening a class puts together what the other modules need: the transport's
  * table, filled; the options with their defaults, their strings copied; the
  * emulation where the transport moves no memory or the application asks for
  * it; the progress thread. Closing takes it apart in reverse: the thread, the
  * handles, the transport, the emulation, messages that wait, addresses. Here
  * are also the table of functions a transport calls the core by, and the named
- * counters. Nothing above includes this room: it has no header.
+ * counters. Nothing above includes this module: it has no header.
  *
  * Locking: none of its own; which classes are open is live's to know. Counters
  * are atomics.
@@ -17824,7 +17824,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
  * was allocated. The proc itself keeps count of what decoding makes.
  *
  * Locking: none, a proc belongs to one thread at a time. What calls it knows
- * of messages and checksums in headers; this room does not.
+ * of messages and checksums in headers; this module does not.
  */
 #ifndef HG_GEN_HG_PROC_H
 #define HG_GEN_HG_PROC_H
@@ -22258,7 +22258,7 @@ enum hg_request_state {
     HG_REQUEST_ABANDONED  /* freed under way */
 };
 
-/* What the room request keeps of a call of ours; nobody else looks at it. */
+/* What the module request keeps of a call of ours; nobody else looks at it. */
 struct hg_request_part {
     _Atomic enum hg_request_state state; /* OVER and NONE without the lock */
     _Atomic bool ended;
@@ -22283,7 +22283,7 @@ struct hg_call_part {
     void (*free_data)(void *data);
 };
 
-/* What the room cancel keeps of a call to us; under the context's lock. */
+/* What the module cancel keeps of a call to us; under the context's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
@@ -22293,7 +22293,7 @@ struct hg_cancel_part {
     void *arg;
 };
 
-/* What the room watch keeps of a call in a class that is watched. */
+/* What the module watch keeps of a call in a class that is watched. */
 struct hg_watch_part {
     uint64_t began;    /* when it was forwarded, or arrived */
     uint64_t executed; /* target: when that began */
@@ -24113,7 +24113,7 @@ HG_PRIVATE bool hg_room_close(struct hg_context *context)
  *              RESPOND   when it is answered
  *
  * A class is watched if it has a hook, or counts how long calls take. Nothing
- * of this room costs more than a look at that mark where it is not.
+ * of this module costs more than a look at that mark where it is not.
  *
  * Every call belongs to a trace. Its id has a place of its own in each request,
  * so it travels always; the target's handle has it. A call that is made while
@@ -27620,7 +27620,7 @@ static hg_return_t hg_context_sleep(
     return HG_SUCCESS;
 }
 
-/* Calls and bulk on classes of their own: turn both wheels. */
+/* Calls and bulk on classes of their own: make progress in both. */
 static hg_return_t hg_context_progress_both(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -27884,7 +27884,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Turn the wheel until everything came home or time is up. */
+/* Make progress until everything came back or time is up. */
 static bool hg_context_drain(struct hg_context *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
@@ -28682,7 +28682,7 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  * call that arrived and is not answered answers it (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
- * above includes this room: it has no header.
+ * above includes this module: it has no header.
  *
  * Locking: none of its own. Who forwards, resets or answers a handle has it for
  * itself, as forward's and serve's states see to; the other members of `call`
@@ -29849,7 +29849,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     return stuck;
 }
 
-/* Turn the wheel until everything is home, or will not come. */
+/* Make progress until everything is back, or will not come. */
 static void hg_endpoint_drain(struct hg_context *context)
 {
     uint64_t deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
@@ -32377,7 +32377,7 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
  *
  * What a context's progress may run while one waits here: its own steps, and
  * in the request model what completes calls of ours. Nothing above includes
- * this room: it has no header.
+ * this module: it has no header.
  *
  * Locking: none of its own.
  * A context of the callback model is not destroyed while a thread waits in it:

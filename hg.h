@@ -2956,7 +2956,7 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
  * where `done` runs as a callback does, finds `arg` in call->arg and, with
  * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
  * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
- * divide_call turns the wheel of its context, and so runs callbacks and calls.
+ * divide_call makes progress in its context, and so runs callbacks and calls.
  * Where a function fails, there is nothing to end.
  *
  * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the
@@ -4576,7 +4576,7 @@ struct na_core {
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
 /* The value of a counter of a class, 0 if nothing counted. For tests and tools;
- * the names are the transports' and rooms' own. A class of several transports
+ * the names are the transports' and modules' own. A class of several transports
  * has of each, "sm" or "zmq+tcp" or another, mux_sent_zmq+tcp, the bytes of
  * messages that were sent by it, and mux_moved_zmq+tcp, those that were put and
  * got from here. */

@@ -404,7 +404,7 @@ struct na_core {
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
 /* The value of a counter of a class, 0 if nothing counted. For tests and tools;
- * the names are the transports' and rooms' own. A class of several transports
+ * the names are the transports' and modules' own. A class of several transports
  * has of each, "sm" or "zmq+tcp" or another, mux_sent_zmq+tcp, the bytes of
  * messages that were sent by it, and mux_moved_zmq+tcp, those that were put and
  * got from here. */

@@ -50,7 +50,7 @@
  * where `done` runs as a callback does, finds `arg` in call->arg and, with
  * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
  * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
- * divide_call turns the wheel of its context, and so runs callbacks and calls.
+ * divide_call makes progress in its context, and so runs callbacks and calls.
  * Where a function fails, there is nothing to end.
  *
  * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the

@@ -191,9 +191,9 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
 
-/* A thread that sleeps; on a list of its room's meanwhile. */
+/* A thread that sleeps; on a list of its module's meanwhile. */
 struct hg_nap {
-    struct na_link link; /* guard: the room's mutex */
+    struct na_link link; /* guard: the module's mutex */
     struct hg_waker waker;
 };
 

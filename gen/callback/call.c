@@ -20,7 +20,7 @@
  * call that arrived and is not answered answers it (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
- * above includes this room: it has no header.
+ * above includes this module: it has no header.
  *
  * Locking: none of its own. Who forwards, resets or answers a handle has it for
  * itself, as forward's and serve's states see to; the other members of `call`

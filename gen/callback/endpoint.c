@@ -602,7 +602,7 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
     return stuck;
 }
 
-/* Turn the wheel until everything is home, or will not come. */
+/* Make progress until everything is back, or will not come. */
 static void hg_endpoint_drain(struct hg_context *context)
 {
     uint64_t deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);

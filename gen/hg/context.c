@@ -152,7 +152,7 @@ static hg_return_t hg_context_sleep(
     return HG_SUCCESS;
 }
 
-/* Calls and bulk on classes of their own: turn both wheels. */
+/* Calls and bulk on classes of their own: make progress in both. */
 static hg_return_t hg_context_progress_both(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -416,7 +416,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Turn the wheel until everything came home or time is up. */
+/* Make progress until everything came back or time is up. */
 static bool hg_context_drain(struct hg_context *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);

@@ -69,7 +69,7 @@ enum hg_request_state {
     HG_REQUEST_ABANDONED  /* freed under way */
 };
 
-/* What the room request keeps of a call of ours; nobody else looks at it. */
+/* What the module request keeps of a call of ours; nobody else looks at it. */
 struct hg_request_part {
     _Atomic enum hg_request_state state; /* OVER and NONE without the lock */
     _Atomic bool ended;
@@ -94,7 +94,7 @@ struct hg_call_part {
     void (*free_data)(void *data);
 };
 
-/* What the room cancel keeps of a call to us; under the context's lock. */
+/* What the module cancel keeps of a call to us; under the context's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
@@ -104,7 +104,7 @@ struct hg_cancel_part {
     void *arg;
 };
 
-/* What the room watch keeps of a call in a class that is watched. */
+/* What the module watch keeps of a call in a class that is watched. */
 struct hg_watch_part {
     uint64_t began;    /* when it was forwarded, or arrived */
     uint64_t executed; /* target: when that began */

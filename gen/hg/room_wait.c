@@ -16,7 +16,7 @@
  *
  * What a context's progress may run while one waits here: its own steps, and
  * in the request model what completes calls of ours. Nothing above includes
- * this room: it has no header.
+ * this module: it has no header.
  *
  * Locking: none of its own.
  * A context of the callback model is not destroyed while a thread waits in it:

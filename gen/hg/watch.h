@@ -8,7 +8,7 @@
  *              RESPOND   when it is answered
  *
  * A class is watched if it has a hook, or counts how long calls take. Nothing
- * of this room costs more than a look at that mark where it is not.
+ * of this module costs more than a look at that mark where it is not.
  *
  * Every call belongs to a trace. Its id has a place of its own in each request,
  * so it travels always; the target's handle has it. A call that is made while

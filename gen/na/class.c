@@ -2,13 +2,13 @@
 /*
  * class: endpoints, from NA_Initialize to NA_Finalize.
  *
- * Opening a class puts together what the other rooms need: the transport's
+ * Opening a class puts together what the other modules need: the transport's
  * table, filled; the options with their defaults, their strings copied; the
  * emulation where the transport moves no memory or the application asks for
  * it; the progress thread. Closing takes it apart in reverse: the thread, the
  * handles, the transport, the emulation, messages that wait, addresses. Here
  * are also the table of functions a transport calls the core by, and the named
- * counters. Nothing above includes this room: it has no header.
+ * counters. Nothing above includes this module: it has no header.
  *
  * Locking: none of its own; which classes are open is live's to know. Counters
  * are atomics.

@@ -212,7 +212,7 @@ static void na_context_discard(struct na_context_core *context)
     na_context_leave(context);
 }
 
-/* Turn the wheel until nothing is pending. False: something still is. */
+/* Make progress until nothing is pending. False: something still is. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);

@@ -40,7 +40,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
-/* NA_Cancel, and the same for the rooms above. */
+/* NA_Cancel, and the same for the modules above. */
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 

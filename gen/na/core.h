@@ -4,7 +4,7 @@
  *
  * A transport sees struct na_class, na_context, na_addr, na_mem_handle and
  * na_op and may extend each. In front of every one lies the core's own half,
- * which only the rooms of gen/na know: reference counts, states, queues.
+ * which only the modules of gen/na know: reference counts, states, queues.
  *
  *     +--------------------+-------------------+--------------------------+
  *     | struct na_X_core   | struct na_X (pub) | the transport's own part |

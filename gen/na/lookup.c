@@ -153,8 +153,8 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Turn the context's wheel until the lookup ended or was taken back, which is
- * why; the result. */
+/* Make progress in the context until the lookup ended or was taken back, which
+ * is why; the result. */
 static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {

@@ -18,7 +18,7 @@
  * was allocated. The proc itself keeps count of what decoding makes.
  *
  * Locking: none, a proc belongs to one thread at a time. What calls it knows
- * of messages and checksums in headers; this room does not.
+ * of messages and checksums in headers; this module does not.
  */
 #ifndef HG_GEN_HG_PROC_H
 #define HG_GEN_HG_PROC_H
