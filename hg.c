@@ -27454,6 +27454,11 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
+/* Whether this thread is in hg_context_progress. Code of the application that
+ * runs there, as a function may that frees data, must not wait: no other thread
+ * makes progress meanwhile. */
+HG_PRIVATE bool hg_context_is_driver(void);
+
 /* In the callback model: a descriptor that is readable when there is something
  * to do, a timer of ours included; -1: none. And whether there is something to
  * do now; if not, the descriptor tells from then on, until progress is made. */
@@ -27660,7 +27665,15 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
     }
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
+static _Thread_local bool hg_context_driver;
+
+HG_PRIVATE bool hg_context_is_driver(void)
+{
+    return hg_context_driver;
+}
+
+/* As hg_context_progress. */
+static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     for (;;) {
@@ -27679,6 +27692,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
             return ret;
         }
     }
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline)
+{
+    bool before = hg_context_driver; /* a hook may make progress, too */
+    hg_return_t ret;
+
+    hg_context_driver = true;
+    ret = hg_context_progress_until(context, lanes, done, deadline);
+    hg_context_driver = before;
+    return ret;
 }
 
 /* ---- Event loops ---- */
@@ -30538,7 +30563,7 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
  * a time. HG_SUCCESS, at once if *done is set already; else after one turn of
  * progress at least: HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a signal
  * came while this thread slept) or HG_BUSY (logged: this thread makes progress,
- * and runs the hook that waits). A wait exceeds its time by one handler at
+ * and runs code that waits). A wait exceeds its time by one handler at
  * most. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
@@ -30549,9 +30574,7 @@ HG_PRIVATE unsigned hg_wait_lanes(void);
 /* When a wait of so many milliseconds ends. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
-/* Whether this thread makes progress, so that it cannot wait; log that,
- * HG_BUSY. */
-HG_PRIVATE bool hg_wait_is_driver(void);
+/* Log that this thread makes progress, so that it cannot wait: HG_BUSY. */
 HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs an entry inside a wait. */
@@ -30577,15 +30600,6 @@ HG_PRIVATE bool hg_wait_in_handler(void);
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
-
-/* Whether this thread makes progress. A hook that it runs meanwhile must not
- * wait, since no other thread makes progress. */
-static _Thread_local bool hg_wait_driver;
-
-HG_PRIVATE bool hg_wait_is_driver(void)
-{
-    return hg_wait_driver;
-}
 
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
@@ -30630,8 +30644,8 @@ static void hg_wait_tell_depth(void)
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
 {
     hg_log_error("rpc",
-        "a wait inside a hook is refused: this thread makes progress and would "
-        "wait for itself");
+        "a wait is refused: this thread makes progress already, and would wait "
+        "for itself");
     return HG_BUSY;
 }
 
@@ -30664,16 +30678,14 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
     else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
-    if (HG_UNLIKELY(hg_wait_driver))
+    if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
         unsigned n;
 
-        hg_wait_driver = true;
         ret = hg_context_progress(context, lanes, flag, deadline);
-        hg_wait_driver = false;
         n = hg_wait_run(context, done, lanes, deadline);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
@@ -31649,7 +31661,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
                 hg_wait_deadline(timeout));
         else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
-            !hg_wait_is_driver())
+            !hg_context_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
         found->waited = false;
         done = ret == HG_SUCCESS;
@@ -32345,7 +32357,7 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (layer && timeout > 0 && hg_wait_is_driver())
+    if (layer && timeout > 0 && hg_context_is_driver())
         return hg_wait_refuse();
     if (layer && timeout > 0 && hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Drain inside a handler");
@@ -32432,7 +32444,7 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     hg_enter(context->lock);
     calls = context->in_flight > 0;
     hg_leave(context->lock);
-    if (calls && !hg_wait_is_driver())
+    if (calls && !hg_context_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }
 
@@ -32612,6 +32624,8 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 
     hg_log_drop_text();
     ret = hg_check_handle(handle, "HG_Forward_wait");
+    if (ret == HG_SUCCESS && hg_context_is_driver())
+        ret = hg_wait_refuse();
     if (ret != HG_SUCCESS)
         return ret;
     atomic_init(&forward.flag.up, false);
@@ -32818,7 +32832,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
         return hg_log_misuse("rpc", function, "an argument is NULL");
     ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+    if (ret == HG_SUCCESS && hg_context_is_driver())
         ret = hg_wait_refuse();
     if (ret != HG_SUCCESS || size == 0)
         return ret;

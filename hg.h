@@ -1161,12 +1161,12 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * where the origin's bulk class does not listen and is not connected; HG_NODEV,
  * this bulk class cannot read the address that the handle carries; HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum.
- * With *status HG_FALSE the transfer is not over, and can be waited for again:
- * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
- * (logged): another thread waits for it, or called from a hook, before the
- * transfer is over. HG_INVALID_ARG: NULL, or freed
- * by an earlier wait or by HG_Finalize. Runs no handler. */
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum. With *status HG_FALSE the
+ * transfer is not over, and can be waited for again: HG_TIMEOUT (0 ms tests);
+ * HG_INTR: a signal came (see HG_Wait); HG_BUSY (logged): another thread waits
+ * for it, or where HG_Wait is HG_BUSY, before the transfer is over.
+ * HG_INVALID_ARG: NULL, or freed by an earlier wait or by HG_Finalize. Runs no
+ * handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -1354,9 +1354,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
- * *status HG_FALSE: a thread waits for the request already; or called from a
- * hook, which runs while the thread makes progress. The call goes on. The
- * thread that waits decodes the output.
+ * *status HG_FALSE: a thread waits for the request already; or called while
+ * this thread makes progress, as from a function that frees data. The call goes
+ * on. The thread that waits decodes the output.
  *
  * Makes progress for the whole process and runs handlers, also inside a
  * handler, to a depth of 16. Deeper, a call that only this thread could execute
@@ -1450,7 +1450,7 @@ struct hg_counters {
     uint64_t refused;     /* messages and arguments that are malformed */
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
-    uint64_t dropped;     /* calls of who takes no answers: disconnected */
+    uint64_t dropped;     /* calls of a peer that was disconnected for them */
     uint64_t expired;     /* calls whose time was over: neither executed, ... */
     uint64_t canceled;    /* ... nor answered, as those nobody waited for */
     uint64_t bulk_bytes_pulled;
@@ -2500,7 +2500,7 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
  * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
  * address, or its class has no context, or only one that is being destroyed;
- * HG_BUSY (logged): called from a hook. */
+ * HG_BUSY (logged): this thread makes progress already, as in HG_Wait. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
@@ -2529,7 +2529,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  *
  * HG_SUCCESS; HG_TIMEOUT: some calls are left, and another HG_Drain goes on
  * waiting. With a timeout above 0 in the request model HG_BUSY: inside a
- * handler or a hook. */
+ * handler, or where HG_Wait is HG_BUSY. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */
@@ -3053,7 +3053,8 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
 /* HG_Forward of the callback model, and wait until the call is over: its
  * result. Makes progress, runs callbacks of the handle's context and, to a
  * depth of 16, calls; deeper, one that only this thread could execute ends with
- * its deadline, or never, and a line tells. */
+ * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
+ * progress already; nothing was sent. */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
 /* ---- What the macro calls ---- */

@@ -127,12 +127,12 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * where the origin's bulk class does not listen and is not connected; HG_NODEV,
  * this bulk class cannot read the address that the handle carries; HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum.
- * With *status HG_FALSE the transfer is not over, and can be waited for again:
- * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
- * (logged): another thread waits for it, or called from a hook, before the
- * transfer is over. HG_INVALID_ARG: NULL, or freed
- * by an earlier wait or by HG_Finalize. Runs no handler. */
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum. With *status HG_FALSE the
+ * transfer is not over, and can be waited for again: HG_TIMEOUT (0 ms tests);
+ * HG_INTR: a signal came (see HG_Wait); HG_BUSY (logged): another thread waits
+ * for it, or where HG_Wait is HG_BUSY, before the transfer is over.
+ * HG_INVALID_ARG: NULL, or freed by an earlier wait or by HG_Finalize. Runs no
+ * handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 

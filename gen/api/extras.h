@@ -96,7 +96,7 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
  * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
  * address, or its class has no context, or only one that is being destroyed;
- * HG_BUSY (logged): called from a hook. */
+ * HG_BUSY (logged): this thread makes progress already, as in HG_Wait. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
@@ -125,7 +125,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  *
  * HG_SUCCESS; HG_TIMEOUT: some calls are left, and another HG_Drain goes on
  * waiting. With a timeout above 0 in the request model HG_BUSY: inside a
- * handler or a hook. */
+ * handler, or where HG_Wait is HG_BUSY. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */

@@ -162,9 +162,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
- * *status HG_FALSE: a thread waits for the request already; or called from a
- * hook, which runs while the thread makes progress. The call goes on. The
- * thread that waits decodes the output.
+ * *status HG_FALSE: a thread waits for the request already; or called while
+ * this thread makes progress, as from a function that frees data. The call goes
+ * on. The thread that waits decodes the output.
  *
  * Makes progress for the whole process and runs handlers, also inside a
  * handler, to a depth of 16. Deeper, a call that only this thread could execute
@@ -258,7 +258,7 @@ struct hg_counters {
     uint64_t refused;     /* messages and arguments that are malformed */
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
-    uint64_t dropped;     /* calls of who takes no answers: disconnected */
+    uint64_t dropped;     /* calls of a peer that was disconnected for them */
     uint64_t expired;     /* calls whose time was over: neither executed, ... */
     uint64_t canceled;    /* ... nor answered, as those nobody waited for */
     uint64_t bulk_bytes_pulled;

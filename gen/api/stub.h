@@ -147,7 +147,8 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
 /* HG_Forward of the callback model, and wait until the call is over: its
  * result. Makes progress, runs callbacks of the handle's context and, to a
  * depth of 16, calls; deeper, one that only this thread could execute ends with
- * its deadline, or never, and a line tells. */
+ * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
+ * progress already; nothing was sent. */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
 /* ---- What the macro calls ---- */

@@ -479,7 +479,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
                 hg_wait_deadline(timeout));
         else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
-            !hg_wait_is_driver())
+            !hg_context_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
         found->waited = false;
         done = ret == HG_SUCCESS;

@@ -192,7 +192,15 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
     }
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
+static _Thread_local bool hg_context_driver;
+
+HG_PRIVATE bool hg_context_is_driver(void)
+{
+    return hg_context_driver;
+}
+
+/* As hg_context_progress. */
+static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     for (;;) {
@@ -211,6 +219,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
             return ret;
         }
     }
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
+    unsigned lanes, const _Atomic bool *done, uint64_t deadline)
+{
+    bool before = hg_context_driver; /* a hook may make progress, too */
+    hg_return_t ret;
+
+    hg_context_driver = true;
+    ret = hg_context_progress_until(context, lanes, done, deadline);
+    hg_context_driver = before;
+    return ret;
 }
 
 /* ---- Event loops ---- */

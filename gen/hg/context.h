@@ -56,6 +56,11 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
+/* Whether this thread is in hg_context_progress. Code of the application that
+ * runs there, as a function may that frees data, must not wait: no other thread
+ * makes progress meanwhile. */
+HG_PRIVATE bool hg_context_is_driver(void);
+
 /* In the callback model: a descriptor that is readable when there is something
  * to do, a timer of ours included; -1: none. And whether there is something to
  * do now; if not, the descriptor tells from then on, until progress is made. */

@@ -274,7 +274,7 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (layer && timeout > 0 && hg_wait_is_driver())
+    if (layer && timeout > 0 && hg_context_is_driver())
         return hg_wait_refuse();
     if (layer && timeout > 0 && hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Drain inside a handler");

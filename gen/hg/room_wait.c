@@ -71,7 +71,7 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     hg_enter(context->lock);
     calls = context->in_flight > 0;
     hg_leave(context->lock);
-    if (calls && !hg_wait_is_driver())
+    if (calls && !hg_context_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }
 

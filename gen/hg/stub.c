@@ -92,6 +92,8 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 
     hg_log_drop_text();
     ret = hg_check_handle(handle, "HG_Forward_wait");
+    if (ret == HG_SUCCESS && hg_context_is_driver())
+        ret = hg_wait_refuse();
     if (ret != HG_SUCCESS)
         return ret;
     atomic_init(&forward.flag.up, false);
@@ -298,7 +300,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
         return hg_log_misuse("rpc", function, "an argument is NULL");
     ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+    if (ret == HG_SUCCESS && hg_context_is_driver())
         ret = hg_wait_refuse();
     if (ret != HG_SUCCESS || size == 0)
         return ret;

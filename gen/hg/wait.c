@@ -13,15 +13,6 @@
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
-/* Whether this thread makes progress. A hook that it runs meanwhile must not
- * wait, since no other thread makes progress. */
-static _Thread_local bool hg_wait_driver;
-
-HG_PRIVATE bool hg_wait_is_driver(void)
-{
-    return hg_wait_driver;
-}
-
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
     return hg_wait_depth > 0;
@@ -65,8 +56,8 @@ static void hg_wait_tell_depth(void)
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
 {
     hg_log_error("rpc",
-        "a wait inside a hook is refused: this thread makes progress and would "
-        "wait for itself");
+        "a wait is refused: this thread makes progress already, and would wait "
+        "for itself");
     return HG_BUSY;
 }
 
@@ -99,16 +90,14 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
     else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
-    if (HG_UNLIKELY(hg_wait_driver))
+    if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
         unsigned n;
 
-        hg_wait_driver = true;
         ret = hg_context_progress(context, lanes, flag, deadline);
-        hg_wait_driver = false;
         n = hg_wait_run(context, done, lanes, deadline);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {

@@ -34,7 +34,7 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
  * a time. HG_SUCCESS, at once if *done is set already; else after one turn of
  * progress at least: HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a signal
  * came while this thread slept) or HG_BUSY (logged: this thread makes progress,
- * and runs the hook that waits). A wait exceeds its time by one handler at
+ * and runs code that waits). A wait exceeds its time by one handler at
  * most. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
@@ -45,9 +45,7 @@ HG_PRIVATE unsigned hg_wait_lanes(void);
 /* When a wait of so many milliseconds ends. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
-/* Whether this thread makes progress, so that it cannot wait; log that,
- * HG_BUSY. */
-HG_PRIVATE bool hg_wait_is_driver(void);
+/* Log that this thread makes progress, so that it cannot wait: HG_BUSY. */
 HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs an entry inside a wait. */

@@ -334,7 +334,7 @@ static struct counts_round {
 /* What is known of the child that is executed. */
 static struct counts_state {
     struct counts_child *child;
-    uintptr_t library; /* where it was in hg.c last */
+    uintptr_t last_inside; /* where it was in hg.c last */
     const char *via;
     bool checksum; /* in a function hg_crc* */
 } counts_state;
@@ -349,7 +349,7 @@ static void counts_add(enum counts_figure figure)
     round->events[round->event_count].side = counts_state.child->name;
     round->events[round->event_count].mark = counts_state.child->mark;
     round->events[round->event_count].figure = figure;
-    round->events[round->event_count].address = counts_state.library;
+    round->events[round->event_count].address = counts_state.last_inside;
     round->events[round->event_count++].via = counts_state.via;
 }
 
@@ -457,7 +457,7 @@ static void counts_look(uintptr_t address)
     size_t i;
 
     if (library) {
-        state->library = address;
+        state->last_inside = address;
         state->via = NULL;
     }
     for (i = 0; i < COUNTS_ENTRIES && !library; i++) {
@@ -502,7 +502,7 @@ static void counts_step(struct counts_child *child)
     uintptr_t jumped = 0;
 
     counts_state.child = child;
-    counts_state.library = 0;
+    counts_state.last_inside = 0;
     counts_state.via = NULL;
     counts_state.checksum = false;
     for (;;) {

@@ -1766,6 +1766,41 @@ HG_TEST(layer_that_is_waited_in_stays)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+struct engine_step {
+    struct na_completion completion;
+    struct hg_context *context;
+    hg_return_t ret;
+};
+
+/* A step of progress, which runs code that waits. */
+static void engine_run_step(struct na_completion *completion)
+{
+    static _Atomic bool never = false;
+    struct engine_step *step =
+        HG_CONTAINER_OF(completion, struct engine_step, completion);
+
+    step->ret =
+        hg_wait_until(step->context, &never, NA_LANES_DONE, HG_CLOCK_NEVER);
+}
+
+/* It would wait for itself. */
+HG_TEST(waits_of_a_thread_that_makes_progress_are_refused)
+{
+    struct engine engine;
+    struct engine_step step = {{NULL, engine_run_step}, NULL, HG_SUCCESS};
+
+    hg_test_expect_log("a wait is refused");
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    step.context = engine.a.context;
+    na_queue_push(engine.a.context->queue, NA_LANE_INTERNAL, &step.completion);
+    HG_CHECK_RET(
+        engine_progress(engine.a.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+    HG_CHECK_RET(step.ret, HG_BUSY);
+    HG_CHECK(!hg_context_is_driver());
+    engine_close(&engine);
+}
+
 static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
