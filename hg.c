@@ -3545,6 +3545,7 @@ struct na_op_core {
 struct na_addr_core {
     struct na_link link; /* class's list */
     _Atomic uint32_t refs;
+    uint32_t uses; /* under the class's lock; all of them are one of refs */
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* As users see it: the class's prefix, and the transport's name of it, to
@@ -4160,6 +4161,7 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 #ifndef HG_GEN_NA_ADDR_H
 #define HG_GEN_NA_ADDR_H
 
+/* #include "base/lock.h" */
 /* #include "na/core.h" */
 
 /* The functions of struct na_core; see hg.h. */
@@ -4181,6 +4183,25 @@ HG_PRIVATE struct na_addr *na_addr_labelled(
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
+
+/* A reference that is only taken and given back under the lock of the class,
+ * which is cheap while there are others of the kind: a transport inside hg.c
+ * has one of each peer that is connected. */
+static inline void na_addr_use(struct na_addr *addr)
+{
+    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    if (na_addr_core_of(addr)->uses++ == 0)
+        na_addr_ref(addr);
+}
+
+static inline void na_addr_unuse(struct na_addr *addr)
+{
+    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    assert(na_addr_core_of(addr)->uses > 0);
+    if (--na_addr_core_of(addr)->uses == 0)
+        na_addr_unref(addr);
+}
+
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A reference goes over to the application, which gives it back by
@@ -12629,7 +12650,7 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
         return;
-    na_addr_ref(&addr->base);
+    na_addr_use(&addr->base);
     hg_list_push(&self->addrs, &addr->link);
 }
 
@@ -12842,7 +12863,7 @@ HG_PRIVATE void na_sm_peer_end(
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);
-        na_addr_unref(&addr->base);
+        na_addr_unuse(&addr->base);
     }
 }
 
@@ -13164,7 +13185,8 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
     if (ret == NA_SUCCESS) {
         addr->fd = guest->fd;
         guest->fd = -1;
-        hg_list_push(&self->addrs, &addr->link);
+        na_sm_peer_hold(self, addr);
+        na_addr_unref(&addr->base);
         addr->state = NA_SM_DIALLING;
     }
     return ret;
@@ -15345,7 +15367,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_addr_unref(&addr->base);
+        na_addr_unuse(&addr->base);
     }
     hg_leave(na_sm_lock(self));
     na_sm_shut(self);
@@ -22949,7 +22971,7 @@ static void hg_handle_lighten(struct hg_handle *handle)
 static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
 {
     if (addr != NULL && !addr->self)
-        na_addr_unref(addr);
+        na_addr_unuse(addr);
 }
 
 /* Put a handle back that nobody has a reference of. Inside. */
@@ -23106,7 +23128,7 @@ HG_PRIVATE void hg_handle_set_addr(
 {
     assert(handle->addr == NULL);
     if (!addr->self)
-        na_addr_ref(addr);
+        na_addr_use(addr);
     handle->addr = addr;
 }
 

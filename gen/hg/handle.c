@@ -279,7 +279,7 @@ static void hg_handle_lighten(struct hg_handle *handle)
 static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
 {
     if (addr != NULL && !addr->self)
-        na_addr_unref(addr);
+        na_addr_unuse(addr);
 }
 
 /* Put a handle back that nobody has a reference of. Inside. */
@@ -436,7 +436,7 @@ HG_PRIVATE void hg_handle_set_addr(
 {
     assert(handle->addr == NULL);
     if (!addr->self)
-        na_addr_ref(addr);
+        na_addr_use(addr);
     handle->addr = addr;
 }
 

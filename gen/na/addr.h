@@ -15,6 +15,7 @@
 #ifndef HG_GEN_NA_ADDR_H
 #define HG_GEN_NA_ADDR_H
 
+#include "base/lock.h"
 #include "na/core.h"
 
 /* The functions of struct na_core; see hg.h. */
@@ -36,6 +37,25 @@ HG_PRIVATE struct na_addr *na_addr_labelled(
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
+
+/* A reference that is only taken and given back under the lock of the class,
+ * which is cheap while there are others of the kind: a transport inside hg.c
+ * has one of each peer that is connected. */
+static inline void na_addr_use(struct na_addr *addr)
+{
+    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    if (na_addr_core_of(addr)->uses++ == 0)
+        na_addr_ref(addr);
+}
+
+static inline void na_addr_unuse(struct na_addr *addr)
+{
+    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    assert(na_addr_core_of(addr)->uses > 0);
+    if (--na_addr_core_of(addr)->uses == 0)
+        na_addr_unref(addr);
+}
+
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A reference goes over to the application, which gives it back by

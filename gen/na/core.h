@@ -73,6 +73,7 @@ struct na_op_core {
 struct na_addr_core {
     struct na_link link; /* class's list */
     _Atomic uint32_t refs;
+    uint32_t uses; /* under the class's lock; all of them are one of refs */
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* As users see it: the class's prefix, and the transport's name of it, to

@@ -167,7 +167,7 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
         return;
-    na_addr_ref(&addr->base);
+    na_addr_use(&addr->base);
     hg_list_push(&self->addrs, &addr->link);
 }
 
@@ -380,7 +380,7 @@ HG_PRIVATE void na_sm_peer_end(
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);
-        na_addr_unref(&addr->base);
+        na_addr_unuse(&addr->base);
     }
 }
 
@@ -702,7 +702,8 @@ static na_return_t na_sm_door_seat(struct na_sm_class *self,
     if (ret == NA_SUCCESS) {
         addr->fd = guest->fd;
         guest->fd = -1;
-        hg_list_push(&self->addrs, &addr->link);
+        na_sm_peer_hold(self, addr);
+        na_addr_unref(&addr->base);
         addr->state = NA_SM_DIALLING;
     }
     return ret;

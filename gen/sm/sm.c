@@ -296,7 +296,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
-        na_addr_unref(&addr->base);
+        na_addr_unuse(&addr->base);
     }
     hg_leave(na_sm_lock(self));
     na_sm_shut(self);
