@@ -33261,18 +33261,18 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
  * last part of hg.c: it restores the warnings of what follows in a unity build.
  *
  * Those reports have no function that frees the input of a call. So decoding
- * an input records each string and bulk handle that it allocates, in a list of
- * the thread. hg_seed_complete marks those of its call, and the list is cleaned
- * when the thread leaves its outermost wait: then no handler runs in it that
- * could still use them.
+ * an input records each string and bulk handle that it allocates, in a list
+ * that is the data of the call's handle. Both are freed when the call is
+ * answered and its function has returned.
  *
- * Locking: none. The list belongs to a thread; the counts of layers are for one
- * thread at a time, as api/seed.h says.
+ * Locking: none. The list belongs to who executes the call; `hg_seed_layers` is
+ * for one thread at a time, as api/seed.h says.
  */
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "base/wire.h" */
+/* #include "bulk/bulk.h" */
 /* #include "hg/request.h" */
 /* #include "proc/proc.h" */
 
@@ -33346,120 +33346,93 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
 
 /* ---- Layers, which begin several times ---- */
 
+/* They end together, when the last user of either does. */
 static struct hg_seed_layers {
-    unsigned rpc;
-    unsigned bulk;
-    na_class_t *rpc_class;
-    na_class_t *bulk_class; /* of HG_Bulk_init; NULL: it was not called */
+    na_class_t *rpc;  /* of HG_Init1; NULL: not called */
+    na_class_t *bulk; /* of HG_Bulk_init; NULL: not called */
+    unsigned users;
 } hg_seed_layers;
 
-static hg_return_t hg_seed_same(const na_class_t *now, const na_class_t *wanted)
+static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
+    hg_return_t (*begin)(na_class_t *na_class))
 {
-    if (now == wanted)
-        return HG_SUCCESS;
-    hg_log_error("rpc", "a layer runs on another class already");
-    return HG_EXIST;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (*layer == NULL) {
+        ret = begin(na_class);
+    } else if (*layer != na_class) {
+        hg_log_error("rpc", "a layer runs on another class already");
+        ret = HG_EXIST;
+    }
+    if (ret != HG_SUCCESS)
+        return ret;
+    *layer = na_class;
+    hg_seed_layers.users++;
+    return HG_SUCCESS;
 }
 
 hg_return_t hg_seed_init(na_class_t *na_class)
 {
-    struct hg_seed_layers *layers = &hg_seed_layers;
-    hg_return_t ret = layers->rpc > 0
-        ? hg_seed_same(layers->rpc_class, na_class)
-        : HG_Init1(na_class);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    layers->rpc++;
-    layers->rpc_class = na_class;
-    return HG_SUCCESS;
-}
-
-/* End the bulk layer once neither needs it: it ends after the RPC layer. */
-static hg_return_t hg_seed_end_bulk(void)
-{
-    struct hg_seed_layers *layers = &hg_seed_layers;
-    hg_return_t ret;
-
-    if (layers->rpc > 0 || layers->bulk > 0 || layers->bulk_class == NULL)
-        return HG_SUCCESS;
-    ret = HG_Bulk_finalize();
-    if (ret == HG_SUCCESS)
-        layers->bulk_class = NULL;
-    return ret;
-}
-
-hg_return_t hg_seed_finalize(void)
-{
-    struct hg_seed_layers *layers = &hg_seed_layers;
-    hg_return_t ret = layers->rpc > 1 ? HG_SUCCESS : HG_Finalize1();
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    layers->rpc -= layers->rpc > 0 ? 1 : 0;
-    return hg_seed_end_bulk();
+    return hg_seed_use(&hg_seed_layers.rpc, na_class, HG_Init1);
 }
 
 hg_return_t hg_seed_bulk_init(na_class_t *na_class)
 {
     struct hg_seed_layers *layers = &hg_seed_layers;
-    hg_return_t ret;
+    /* The RPC layer begins bulk on its class, unless that has begun. */
+    bool begun = layers->rpc != NULL && layers->bulk == NULL;
 
-    if (layers->bulk_class != NULL)
-        ret = hg_seed_same(layers->bulk_class, na_class);
-    else if (layers->rpc > 0) /* which began bulk on its class */
-        ret = hg_seed_same(layers->rpc_class, na_class);
-    else
-        ret = HG_Bulk_init(na_class);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (layers->rpc == 0)
-        layers->bulk_class = na_class;
-    layers->bulk++;
-    return HG_SUCCESS;
+    return hg_seed_use(
+        begun ? &layers->rpc : &layers->bulk, na_class, HG_Bulk_init);
 }
 
-hg_return_t hg_seed_bulk_finalize(void)
+hg_return_t hg_seed_finalize(void)
 {
     struct hg_seed_layers *layers = &hg_seed_layers;
+    hg_return_t ret = HG_SUCCESS;
 
-    if (layers->bulk == 0)
-        return HG_Bulk_finalize(); /* which logs that there is none */
-    layers->bulk--;
-    return hg_seed_end_bulk();
+    if (layers->users > 1) {
+        layers->users--;
+        return HG_SUCCESS;
+    }
+    if (layers->rpc != NULL || layers->bulk == NULL)
+        ret = HG_Finalize1(); /* which logs that there is none */
+    if (ret != HG_SUCCESS)
+        return ret;
+    layers->rpc = NULL;
+    if (layers->bulk != NULL)
+        ret = HG_Bulk_finalize();
+    if (ret == HG_SUCCESS)
+        memset(layers, 0, sizeof(*layers));
+    return ret;
 }
 
 /* ---- What inputs allocated ---- */
 
 struct hg_seed_value {
     struct hg_seed_value *next;
-    hg_handle_t handle; /* of the call; compared, not used */
     void *object;
-    bool is_bulk;  /* else a string */
-    bool finished; /* the call was completed */
+    bool is_bulk; /* else a string */
 };
 
-static _Thread_local struct hg_seed_value *hg_seed_values;
 static _Thread_local hg_handle_t hg_seed_decoding; /* NULL: no input */
-static _Thread_local unsigned hg_seed_depth;       /* waits inside each other */
 
 static hg_return_t hg_seed_record(hg_proc_t proc, void *object, bool is_bulk)
 {
+    hg_handle_t handle = hg_seed_decoding;
     struct hg_seed_value *value;
 
-    if (proc->room.op != HG_DECODE || hg_seed_decoding == NULL ||
-        object == NULL)
+    if (proc->room.op != HG_DECODE || handle == NULL || object == NULL)
         return HG_SUCCESS;
     value = (struct hg_seed_value *) hg_mem_calloc(1, sizeof(*value));
     if (value == NULL) {
         hg_log_error("proc", "no memory to record a decoded value");
         return hg_proc_fail(proc, HG_NOMEM);
     }
-    value->handle = hg_seed_decoding;
     value->object = object;
     value->is_bulk = is_bulk;
-    value->next = hg_seed_values;
-    hg_seed_values = value;
+    value->next = (struct hg_seed_value *) handle->call.data;
+    handle->call.data = value;
     return HG_SUCCESS;
 }
 
@@ -33482,54 +33455,29 @@ hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data)
     return hg_seed_record(proc, *(hg_bulk_t *) data, true);
 }
 
-static void hg_seed_finish(hg_handle_t handle)
+/* Free a bulk handle of an input. The record has a reference; the other one is
+ * the application's, which may have freed it. */
+static void hg_seed_free_bulk(struct hg_bulk *bulk)
 {
-    struct hg_seed_value *value;
-
-    for (value = hg_seed_values; value != NULL; value = value->next)
-        value->finished = value->finished || value->handle == handle;
+    if (bulk->given > 1)
+        (void) hg_bulk_take_back(bulk);
+    (void) hg_bulk_take_back(bulk);
 }
 
-/* Forget values; with `object`, that one, else those of an input whose decoding
- * failed: the library has freed them. */
-static void hg_seed_forget(hg_handle_t handle, const void *object)
+/* The data of a handle are freed. */
+static void hg_seed_free_values(void *data)
 {
-    struct hg_seed_value **at = &hg_seed_values;
+    struct hg_seed_value *value = (struct hg_seed_value *) data;
 
-    while (*at != NULL) {
-        struct hg_seed_value *value = *at;
+    while (value != NULL) {
+        struct hg_seed_value *next = value->next;
 
-        if (object != NULL ? value->object == object
-                           : !value->finished && value->handle == handle) {
-            *at = value->next;
-            hg_mem_free(value);
-        } else {
-            at = &value->next;
-        }
-    }
-}
-
-/* Leave a wait. With the outermost one every handler of this thread is over. */
-static void hg_seed_leave(void)
-{
-    struct hg_seed_value **at = &hg_seed_values;
-
-    assert(hg_seed_depth > 0);
-    if (--hg_seed_depth > 0)
-        return;
-    while (*at != NULL) {
-        struct hg_seed_value *value = *at;
-
-        if (!value->finished) {
-            at = &value->next;
-            continue;
-        }
-        *at = value->next;
         if (value->is_bulk)
-            (void) HG_Bulk_handle_free((hg_bulk_t) value->object);
+            hg_seed_free_bulk((struct hg_bulk *) value->object);
         else
             hg_mem_free(value->object);
         hg_mem_free(value);
+        value = next;
     }
 }
 
@@ -33539,11 +33487,8 @@ hg_return_t hg_seed_wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     hg_status_t done = HG_FALSE;
-    hg_return_t ret;
+    hg_return_t ret = HG_Wait(request, timeout, &done);
 
-    hg_seed_depth++;
-    ret = HG_Wait(request, timeout, &done);
-    hg_seed_leave();
     if (status != NULL)
         *status = done;
     if (!done)
@@ -33585,25 +33530,37 @@ hg_return_t hg_seed_wait_all(int count, hg_request_t array_of_requests[],
 
 hg_return_t hg_seed_process(unsigned int timeout)
 {
-    hg_return_t ret;
+    hg_return_t ret = HG_Handler_process(timeout, HG_STATUS_IGNORE);
 
-    hg_seed_depth++;
-    ret = HG_Handler_process(timeout, HG_STATUS_IGNORE);
-    hg_seed_leave();
     return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
 }
 
 hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_handle_t outer = hg_seed_decoding;
+    struct hg_seed_value *before;
+    struct hg_seed_value *value;
     hg_return_t ret;
 
-    hg_seed_finish(handle); /* an earlier call that had the same handle */
+    if (handle == HG_HANDLE_NULL)
+        return HG_Handler_get_input(handle, in_struct);
+    handle->call.used = true;
+    handle->call.free_data = hg_seed_free_values;
+    before = (struct hg_seed_value *) handle->call.data;
     hg_seed_decoding = handle;
     ret = HG_Handler_get_input(handle, in_struct);
-    hg_seed_decoding = outer;
+    hg_seed_decoding = NULL;
+    value = (struct hg_seed_value *) handle->call.data;
+    while (value != before) {
+        struct hg_seed_value *next = value->next;
+
+        if (ret != HG_SUCCESS) /* the library has freed its object */
+            hg_mem_free(value);
+        else if (value->is_bulk)
+            hg_bulk_give((struct hg_bulk *) value->object);
+        value = next;
+    }
     if (ret != HG_SUCCESS)
-        hg_seed_forget(handle, NULL);
+        handle->call.data = before;
     return ret;
 }
 
@@ -33615,18 +33572,8 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
 
     if (handle == HG_HANDLE_NULL)
         return ret;
-    hg_seed_finish(handle);
     freed = HG_Handler_free(handle);
     return ret != HG_SUCCESS ? ret : freed;
-}
-
-/* ---- The bulk data shipper ---- */
-
-hg_return_t hg_seed_bulk_free(hg_bulk_t handle)
-{
-    if (handle != HG_BULK_NULL)
-        hg_seed_forget(HG_HANDLE_NULL, handle);
-    return HG_Bulk_handle_free(handle);
 }
 
 /* ---- Mercury's symbols ---- */

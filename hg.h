@@ -3704,13 +3704,13 @@ HG_EXPORT na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
 HG_EXPORT na_return_t hg_seed_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_len);
 
-/* Begin and end the RPC layer, and the bulk layer. A process may begin each
- * several times with one class, as a client and as a server; the last end
- * counts. HG_EXIST: it runs on another class. In one thread at a time. */
+/* Begin the RPC layer and the bulk layer, and end either. A process may begin
+ * each several times with one class, as a client and as a server; both end with
+ * the last end of either. HG_EXIST: it runs on another class. In one thread at
+ * a time. */
 HG_EXPORT hg_return_t hg_seed_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
-HG_EXPORT hg_return_t hg_seed_bulk_finalize(void);
 
 /* Strings in a struct, and bulk handles. At a server hg_seed_get_input decodes
  * them; they stay until the function that it was called in has completed the
@@ -3719,7 +3719,6 @@ HG_EXPORT hg_return_t hg_seed_bulk_finalize(void);
  * freed by hg_proc_release(HG_PROC_NULL, string). */
 HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_seed_bulk_free(hg_bulk_t handle);
 
 /* Wait for `timeout` ms at most: the call's result, with *status HG_TRUE, and
  * the request is freed; in the array it becomes HG_REQUEST_NULL, which counts
@@ -4106,8 +4105,8 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 }
 
 #define bds_init hg_seed_bulk_init
-#define bds_finalize hg_seed_bulk_finalize
-#define bds_handle_free hg_seed_bulk_free
+#define bds_finalize hg_seed_finalize
+#define bds_handle_free HG_Bulk_handle_free
 #define bds_handle_get_size HG_Bulk_handle_get_size
 #define bds_handle_serialize HG_Bulk_handle_serialize
 #define bds_handle_deserialize HG_Bulk_handle_deserialize
