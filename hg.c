@@ -1923,13 +1923,12 @@ HG_PRIVATE void *hg_slots_next(
  * lock: mutexes, the lock of a class, and how threads sleep and are woken.
  *
  * Thin by intent: pthread mutexes are uncontended on every warm path, and
- * thread sanitizers, debuggers and profilers understand them. Only creation,
- * which can fail, and timed waiting, which has three steps, get a function.
+ * thread sanitizers, debuggers and profilers understand them.
  *
  * A waker wakes a thread that sleeps on descriptors. It loses no wake-up: the
  * sleeper arms the waker, THEN looks once more at what it waits for, and sleeps
  * only if there is still nothing; a thread that changes something makes the
- * change visible, THEN calls hg_waker_ring. Both read and modify `armed` in one
+ * change visible, THEN calls hg_waker_ring. Both read and modify `state` in one
  * step, so the later of the two sees what the earlier one did before. While
  * nobody is armed, ringing is this one atomic operation: no lock, no system
  * call. It is not even that where change and look are sequentially consistent
@@ -1938,9 +1937,6 @@ HG_PRIVATE void *hg_slots_next(
  * The descriptor (an eventfd, or the reading end of a pipe) stays readable
  * from a ring until the last armed sleeper disarms, so that several threads,
  * or an event loop of the application, may sleep on it together.
- *
- * A nap is a sleep with a waker of its own, so that one thread can be woken and
- * not all. Unlike a wait for a condition variable, a signal ends it.
  */
 #ifndef HG_GEN_BASE_LOCK_H
 #define HG_GEN_BASE_LOCK_H
@@ -1949,7 +1945,6 @@ HG_PRIVATE void *hg_slots_next(
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
-HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond);
 
 static inline void hg_lock(pthread_mutex_t *mutex)
 {
@@ -1969,11 +1964,6 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
     assert(rc == 0);
     (void) rc;
 }
-
-/* Wait until signalled or `deadline` (hg_clock_now time, HG_CLOCK_NEVER for
- * no end); spurious wake-ups happen. False: the deadline passed. */
-HG_PRIVATE bool hg_lock_wait_until(
-    pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
 
 /* ---- The lock of a class ---- */
 
@@ -2069,27 +2059,26 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     monitor->depth = depth;
 }
 
-/* As hg_lock_wait_until, inside. */
-HG_PRIVATE bool hg_monitor_wait_until(
-    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline);
+/* Sleep for a millisecond outside, for what is too rare to be signalled; false
+ * after a signal. */
+HG_PRIVATE bool hg_pause(struct hg_monitor *monitor);
 
 /* ---- Sleeping and waking ---- */
 
 struct hg_waker {
-    _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
-    pthread_mutex_t mutex;
-    bool rung;    /* the descriptor is readable; guard: mutex */
-    int read_fd;  /* for poll; constant */
-    int write_fd; /* the same as read_fd with an eventfd; constant */
+    _Atomic unsigned state; /* sleepers, and whether it rang: see lock.c */
+    int read_fd;            /* for poll; constant */
+    int write_fd;           /* the same as read_fd with an eventfd; constant */
 };
 
-/* HG_NOMEM, or HG_AGAIN when descriptors ran out (logged). */
-HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker);
+/* False, and errno: descriptors ran out (not logged). */
+HG_PRIVATE bool hg_waker_init(struct hg_waker *waker);
 
 /* Nobody is armed, and nobody rings any more. */
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 
-/* Announce that the caller is about to sleep; pairs with hg_waker_disarm. */
+/* Announce that the caller is about to sleep; pairs with hg_waker_disarm. One
+ * lock is held around both, the same for all sleepers. */
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 
@@ -2101,7 +2090,7 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
  * sequentially consistent one, which sleepers look for in the same way. */
 static inline void hg_waker_ring_after(struct hg_waker *waker)
 {
-    if (HG_UNLIKELY(atomic_load(&waker->armed) != 0))
+    if (HG_UNLIKELY(atomic_load(&waker->state) != 0))
         hg_waker_ring(waker);
 }
 
@@ -2111,25 +2100,6 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
 
-/* A thread that sleeps; on a list of its module's meanwhile. */
-struct hg_nap {
-    struct na_link link; /* guard: the module's mutex */
-    struct hg_waker waker;
-};
-
-/* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the
- * list and is held, is free meanwhile. Where descriptors ran out the nap is on
- * no list, and ends after a millisecond. */
-HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    struct hg_monitor *monitor, uint64_t deadline);
-
-/* Wake one that sleeps on a list; the list's mutex is held. */
-static inline void hg_waker_wake(struct hg_nap *nap)
-{
-    hg_waker_ring(&nap->waker);
-}
-
 #endif
 
 /* ==== gen/base/lock.c ==== */
@@ -2137,12 +2107,7 @@ static inline void hg_waker_wake(struct hg_nap *nap)
 #ifdef HG_LINES
 #line 1 "gen/base/lock.c"
 #endif
-/*
- * lock: see lock.h.
- *
- * Condition variables wait on the clock that deadlines are made of, so that
- * setting the wall clock neither shortens nor stretches a wait.
- */
+/* lock: see lock.h. */
 /* #include "base/lock.h" */
 
 /* #include "base/clock.h" */
@@ -2162,27 +2127,6 @@ HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    int rc;
-
-    rc = pthread_condattr_init(&attr);
-    if (rc != 0)
-        goto error;
-    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (rc == 0)
-        rc = pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-    if (rc != 0)
-        goto error;
-    return HG_SUCCESS;
-
-error:
-    hg_log_error("lock", "pthread_cond_init: %s", strerror(rc));
-    return HG_NOMEM;
-}
-
 HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex)
 {
     int tries;
@@ -2193,24 +2137,6 @@ HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex)
         (void) sched_yield();
     }
     return false;
-}
-
-HG_PRIVATE bool hg_lock_wait_until(
-    pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline)
-{
-    struct timespec until;
-    int rc;
-
-    if (deadline == HG_CLOCK_NEVER) {
-        rc = pthread_cond_wait(cond, mutex);
-        assert(rc == 0);
-        return true;
-    }
-    until.tv_sec = (time_t) (deadline / 1000000000u);
-    until.tv_nsec = (long) (deadline % 1000000000u);
-    rc = pthread_cond_timedwait(cond, mutex, &until);
-    assert(rc == 0 || rc == ETIMEDOUT);
-    return rc != ETIMEDOUT;
 }
 
 /* ---- The lock of a class ---- */
@@ -2282,36 +2208,30 @@ HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
     hg_reenter(monitor);
 }
 
-HG_PRIVATE bool hg_monitor_wait_until(
-    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline)
+HG_PRIVATE bool hg_pause(struct hg_monitor *monitor)
 {
-    unsigned depth = monitor->depth;
-    bool in_time;
+    unsigned depth = hg_leave_all(monitor);
+    int rc = poll(NULL, 0, 1);
 
-    assert(hg_is_inside(monitor));
-    monitor->depth = 0;
-    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
-    in_time = hg_lock_wait_until(cond, &monitor->mutex, deadline);
-    atomic_store_explicit(
-        &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
-    monitor->depth = depth;
-    return in_time;
+    hg_enter_again(monitor, depth);
+    return rc == 0;
 }
 
 /* ---- Wakers ----
  *
- * Whenever a waker's mutex is free, its descriptor is readable exactly if
- * `rung`. The last sleeper to disarm drains it. A thread that arms while that
- * happens loses nothing: a ring meant for it waits for the mutex and then finds
- * `rung` false, and an earlier ring made its change visible before the new
- * sleeper looked.
- */
+ * `state` counts the armed sleepers in steps of HG_WAKER_ARMED; HG_WAKER_RUNG
+ * says that one thread has written, or is about to write, to the descriptor.
+ * One write comes from the first ring after a thread armed until the last one
+ * disarmed, which takes it out again: it blocks until the write is there. */
+
+#define HG_WAKER_RUNG 1u
+#define HG_WAKER_ARMED 2u
 
 #if HG_ENABLE_EPOLL
 
 static int hg_waker_open(struct hg_waker *waker)
 {
-    waker->read_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    waker->read_fd = eventfd(0, EFD_CLOEXEC);
     waker->write_fd = waker->read_fd;
     return waker->read_fd < 0 ? -1 : 0;
 }
@@ -2326,9 +2246,7 @@ static int hg_waker_open(struct hg_waker *waker)
     if (pipe(fds) != 0)
         return -1;
     if (fcntl(fds[0], F_SETFD, FD_CLOEXEC) != 0 ||
-        fcntl(fds[1], F_SETFD, FD_CLOEXEC) != 0 ||
-        fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0 ||
-        fcntl(fds[1], F_SETFL, O_NONBLOCK) != 0)
+        fcntl(fds[1], F_SETFD, FD_CLOEXEC) != 0)
         goto close_fds;
     waker->read_fd = fds[0];
     waker->write_fd = fds[1];
@@ -2368,81 +2286,53 @@ static void hg_waker_drain(struct hg_waker *waker)
     assert(got == (ssize_t) sizeof(count));
 }
 
-/* HG_IO_ERROR, with errno and not logged: no descriptor. */
-static hg_return_t hg_waker_try_init(struct hg_waker *waker)
+HG_PRIVATE bool hg_waker_init(struct hg_waker *waker)
 {
-    hg_return_t ret = hg_lock_init(&waker->mutex);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (hg_waker_open(waker) != 0) {
-        ret = HG_IO_ERROR;
-        goto destroy_mutex;
-    }
-    atomic_init(&waker->armed, 0);
-    waker->rung = false;
-    return HG_SUCCESS;
-
-destroy_mutex:
-    pthread_mutex_destroy(&waker->mutex);
-    return ret;
-}
-
-HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
-{
-    hg_return_t ret = hg_waker_try_init(waker);
-
-    return ret == HG_IO_ERROR ? hg_log_no_fd("waker", "a sleeper") : ret;
+    atomic_init(&waker->state, 0);
+    return hg_waker_open(waker) == 0;
 }
 
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
 {
-    assert(atomic_load(&waker->armed) == 0);
+    assert(atomic_load(&waker->state) == 0);
     close(waker->read_fd);
     if (waker->write_fd != waker->read_fd)
         close(waker->write_fd);
-    pthread_mutex_destroy(&waker->mutex);
 }
 
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker)
 {
-    atomic_fetch_add(&waker->armed, 1);
+    atomic_fetch_add(&waker->state, HG_WAKER_ARMED);
 }
 
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
 {
     int saved_errno = errno;
-    uint32_t before;
+    unsigned before = atomic_fetch_sub(&waker->state, HG_WAKER_ARMED);
 
-    hg_lock(&waker->mutex);
-    before = atomic_fetch_sub_explicit(&waker->armed, 1, memory_order_acq_rel);
-    assert(before > 0);
-    if (before == 1 && waker->rung) {
+    assert(before >= HG_WAKER_ARMED);
+    if (before == (HG_WAKER_ARMED | HG_WAKER_RUNG)) {
         hg_waker_drain(waker);
-        waker->rung = false;
+        atomic_store(&waker->state, 0);
     }
-    hg_unlock(&waker->mutex);
     errno = saved_errno;
 }
 
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker)
 {
-    int saved_errno;
-
+    int saved_errno = errno;
     /* Adding nothing: a load alone might miss a sleeper that, in turn, does
      * not see the caller's change yet. */
-    if (HG_LIKELY(atomic_fetch_add_explicit(
-                      &waker->armed, 0, memory_order_acq_rel) == 0))
-        return;
-    saved_errno = errno;
-    hg_lock(&waker->mutex);
-    /* With nobody armed any more, nobody would drain it. */
-    if (!waker->rung &&
-        atomic_load_explicit(&waker->armed, memory_order_relaxed) > 0) {
+    unsigned state = atomic_fetch_add(&waker->state, 0);
+
+    while (
+        HG_UNLIKELY(state >= HG_WAKER_ARMED) && (state & HG_WAKER_RUNG) == 0) {
+        if (!atomic_compare_exchange_weak(
+                &waker->state, &state, state | HG_WAKER_RUNG))
+            continue;
         hg_waker_fill(waker);
-        waker->rung = true;
+        break;
     }
-    hg_unlock(&waker->mutex);
     errno = saved_errno;
 }
 
@@ -2452,7 +2342,7 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
     struct pollfd fds[2];
     nfds_t count = fd >= 0 ? 2 : 1;
 
-    assert(atomic_load(&waker->armed) > 0);
+    assert(atomic_load(&waker->state) >= HG_WAKER_ARMED);
     fds[0].fd = waker->read_fd;
     fds[0].events = POLLIN;
     fds[1].fd = fd;
@@ -2473,41 +2363,6 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }
-}
-
-/* ---- Naps ---- */
-
-/* A nap without a descriptor: so short that nobody need wake it. */
-static hg_return_t hg_waker_doze(struct hg_monitor *monitor, uint64_t deadline)
-{
-    int rc;
-
-    hg_leave(monitor);
-    rc = poll(NULL, 0, 1);
-    hg_enter(monitor);
-    if (rc < 0)
-        return HG_INTR;
-    return hg_clock_now() < deadline ? HG_SUCCESS : HG_TIMEOUT;
-}
-
-HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    struct hg_monitor *monitor, uint64_t deadline)
-{
-    hg_return_t ret;
-
-    if (hg_waker_try_init(&nap->waker) != HG_SUCCESS)
-        return hg_waker_doze(monitor, deadline);
-    hg_list_init(&nap->link);
-    hg_list_push(naps, &nap->link);
-    hg_waker_arm(&nap->waker);
-    hg_leave(monitor);
-    assert(hg_monitor_entered == 0);
-    ret = hg_waker_sleep(&nap->waker, -1, deadline);
-    hg_enter(monitor);
-    hg_list_remove(&nap->link);
-    hg_waker_disarm(&nap->waker);
-    hg_waker_fini(&nap->waker);
-    return ret == HG_IO_ERROR ? HG_SUCCESS : ret;
 }
 
 /* ==== gen/base/wire.h ==== */
@@ -3289,6 +3144,7 @@ HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
+/* #include "base/log.h" */
 
 HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock)
@@ -3296,7 +3152,8 @@ HG_PRIVATE na_return_t na_queue_init(
     memset(queue, 0, sizeof(*queue));
     queue->lock = lock;
     hg_list_init(&queue->naps);
-    return hg_waker_init(&queue->waker);
+    return hg_waker_init(&queue->waker) ? NA_SUCCESS
+                                        : hg_log_no_fd("ctx", "a sleeper");
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
@@ -3382,9 +3239,11 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     return n;
 }
 
-/* A thread that sleeps. */
+/* A thread that sleeps, and has a waker of its own: it can be woken alone, and
+ * unlike a wait for a condition variable, a signal ends its sleep. */
 struct na_nap {
-    struct hg_nap nap;
+    struct na_link link; /* guard: the class's lock */
+    struct hg_waker waker;
     unsigned lanes;
     const _Atomic bool *done;
     bool woken;
@@ -3392,16 +3251,16 @@ struct na_nap {
 
 static struct na_nap *na_nap_of(struct na_link *link)
 {
-    return HG_CONTAINER_OF(link, struct na_nap, nap.link);
+    return HG_CONTAINER_OF(link, struct na_nap, link);
 }
 
 static void na_queue_wake(struct na_queue *queue, struct na_nap *nap)
 {
     assert(hg_is_inside(queue->lock) && !nap->woken);
-    hg_list_remove(&nap->nap.link);
+    hg_list_remove(&nap->link);
     nap->woken = true;
     queue->coming += (nap->lanes & NA_LANES_ROLE) != 0;
-    hg_waker_wake(&nap->nap);
+    hg_waker_ring(&nap->waker);
 }
 
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
@@ -3448,22 +3307,31 @@ HG_PRIVATE HG_HOT void na_queue_raise(
 HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline)
 {
-    struct na_nap nap;
+    struct na_nap nap = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
     na_return_t ret;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    nap.lanes = lanes;
-    nap.done = done;
-    nap.woken = false;
     queue->waiters++;
-    ret = hg_waker_nap(&nap.nap, &queue->naps, queue->lock, deadline);
+    if (hg_waker_init(&nap.waker)) {
+        hg_list_push(&queue->naps, &nap.link);
+        hg_waker_arm(&nap.waker);
+        hg_leave(queue->lock);
+        assert(hg_monitor_entered == 0);
+        ret = hg_waker_sleep(&nap.waker, -1, deadline);
+        hg_enter(queue->lock);
+        hg_list_remove(&nap.link);
+        hg_waker_disarm(&nap.waker);
+        hg_waker_fini(&nap.waker);
+    } else { /* descriptors ran out: the caller looks every millisecond */
+        ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
+    }
     queue->waiters--;
     if (nap.woken && (lanes & NA_LANES_ROLE) != 0) {
         assert(queue->coming > 0);
         queue->coming--;
     }
-    return ret;
+    return ret == NA_IO_ERROR ? NA_SUCCESS : ret;
 }
 
 /* ==== gen/na/core.h ==== */
@@ -20302,7 +20170,6 @@ enum hg_bulk_wire_flags {
 struct hg_bulk_layer {
     struct na_class *na_class;
     struct hg_monitor *lock; /* the NA class's */
-    pthread_cond_t released; /* no copy uses some withdrawn memory any more */
     struct na_link handles;
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
@@ -20496,16 +20363,10 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
 {
     struct hg_bulk_layer *layer =
         (struct hg_bulk_layer *) hg_mem_calloc(1, sizeof(*layer));
-    hg_return_t ret = HG_NOMEM;
 
     if (layer == NULL) {
         hg_log_error("bulk", "no memory for the bulk layer");
         return HG_NOMEM;
-    }
-    ret = hg_lock_cond_init(&layer->released);
-    if (ret != HG_SUCCESS) {
-        hg_mem_free(layer);
-        return ret;
     }
     layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
@@ -20593,7 +20454,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
             left == 1 ? " outlives" : "s outlive", first);
     hg_map_fini(&layer->ids);
-    pthread_cond_destroy(&layer->released);
     hg_mem_free(layer);
 }
 
@@ -20886,8 +20746,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     if (published)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
-        (void) hg_monitor_wait_until(
-            layer->lock, &layer->released, HG_CLOCK_NEVER);
+        (void) hg_pause(layer->lock); /* a copy reads it */
     hg_leave(layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
         na_emul_end_local(bulk->mems[i]);
@@ -20907,8 +20766,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     struct hg_bulk *source = hg_bulk_source(bulk);
 
     assert(hg_is_inside(bulk->layer->lock) && source->holds > 0);
-    if (--source->holds == 0 && source->withdrawn)
-        pthread_cond_broadcast(&bulk->layer->released);
+    source->holds--;
 }
 
 /* An alias of the handle published under `id`. HG_NOENTRY (logged): it was

@@ -3,13 +3,12 @@
  * lock: mutexes, the lock of a class, and how threads sleep and are woken.
  *
  * Thin by intent: pthread mutexes are uncontended on every warm path, and
- * thread sanitizers, debuggers and profilers understand them. Only creation,
- * which can fail, and timed waiting, which has three steps, get a function.
+ * thread sanitizers, debuggers and profilers understand them.
  *
  * A waker wakes a thread that sleeps on descriptors. It loses no wake-up: the
  * sleeper arms the waker, THEN looks once more at what it waits for, and sleeps
  * only if there is still nothing; a thread that changes something makes the
- * change visible, THEN calls hg_waker_ring. Both read and modify `armed` in one
+ * change visible, THEN calls hg_waker_ring. Both read and modify `state` in one
  * step, so the later of the two sees what the earlier one did before. While
  * nobody is armed, ringing is this one atomic operation: no lock, no system
  * call. It is not even that where change and look are sequentially consistent
@@ -18,9 +17,6 @@
  * The descriptor (an eventfd, or the reading end of a pipe) stays readable
  * from a ring until the last armed sleeper disarms, so that several threads,
  * or an event loop of the application, may sleep on it together.
- *
- * A nap is a sleep with a waker of its own, so that one thread can be woken and
- * not all. Unlike a wait for a condition variable, a signal ends it.
  */
 #ifndef HG_GEN_BASE_LOCK_H
 #define HG_GEN_BASE_LOCK_H
@@ -29,7 +25,6 @@
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
-HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond);
 
 static inline void hg_lock(pthread_mutex_t *mutex)
 {
@@ -49,11 +44,6 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
     assert(rc == 0);
     (void) rc;
 }
-
-/* Wait until signalled or `deadline` (hg_clock_now time, HG_CLOCK_NEVER for
- * no end); spurious wake-ups happen. False: the deadline passed. */
-HG_PRIVATE bool hg_lock_wait_until(
-    pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
 
 /* ---- The lock of a class ---- */
 
@@ -149,27 +139,26 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     monitor->depth = depth;
 }
 
-/* As hg_lock_wait_until, inside. */
-HG_PRIVATE bool hg_monitor_wait_until(
-    struct hg_monitor *monitor, pthread_cond_t *cond, uint64_t deadline);
+/* Sleep for a millisecond outside, for what is too rare to be signalled; false
+ * after a signal. */
+HG_PRIVATE bool hg_pause(struct hg_monitor *monitor);
 
 /* ---- Sleeping and waking ---- */
 
 struct hg_waker {
-    _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
-    pthread_mutex_t mutex;
-    bool rung;    /* the descriptor is readable; guard: mutex */
-    int read_fd;  /* for poll; constant */
-    int write_fd; /* the same as read_fd with an eventfd; constant */
+    _Atomic unsigned state; /* sleepers, and whether it rang: see lock.c */
+    int read_fd;            /* for poll; constant */
+    int write_fd;           /* the same as read_fd with an eventfd; constant */
 };
 
-/* HG_NOMEM, or HG_AGAIN when descriptors ran out (logged). */
-HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker);
+/* False, and errno: descriptors ran out (not logged). */
+HG_PRIVATE bool hg_waker_init(struct hg_waker *waker);
 
 /* Nobody is armed, and nobody rings any more. */
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 
-/* Announce that the caller is about to sleep; pairs with hg_waker_disarm. */
+/* Announce that the caller is about to sleep; pairs with hg_waker_disarm. One
+ * lock is held around both, the same for all sleepers. */
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 
@@ -181,7 +170,7 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
  * sequentially consistent one, which sleepers look for in the same way. */
 static inline void hg_waker_ring_after(struct hg_waker *waker)
 {
-    if (HG_UNLIKELY(atomic_load(&waker->armed) != 0))
+    if (HG_UNLIKELY(atomic_load(&waker->state) != 0))
         hg_waker_ring(waker);
 }
 
@@ -190,24 +179,5 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
  * after a signal; HG_IO_ERROR (logged). */
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
-
-/* A thread that sleeps; on a list of its module's meanwhile. */
-struct hg_nap {
-    struct na_link link; /* guard: the module's mutex */
-    struct hg_waker waker;
-};
-
-/* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
- * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). The monitor, which guards the
- * list and is held, is free meanwhile. Where descriptors ran out the nap is on
- * no list, and ends after a millisecond. */
-HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
-    struct hg_monitor *monitor, uint64_t deadline);
-
-/* Wake one that sleeps on a list; the list's mutex is held. */
-static inline void hg_waker_wake(struct hg_nap *nap)
-{
-    hg_waker_ring(&nap->waker);
-}
 
 #endif

@@ -41,16 +41,10 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
 {
     struct hg_bulk_layer *layer =
         (struct hg_bulk_layer *) hg_mem_calloc(1, sizeof(*layer));
-    hg_return_t ret = HG_NOMEM;
 
     if (layer == NULL) {
         hg_log_error("bulk", "no memory for the bulk layer");
         return HG_NOMEM;
-    }
-    ret = hg_lock_cond_init(&layer->released);
-    if (ret != HG_SUCCESS) {
-        hg_mem_free(layer);
-        return ret;
     }
     layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
@@ -138,7 +132,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
             left == 1 ? " outlives" : "s outlive", first);
     hg_map_fini(&layer->ids);
-    pthread_cond_destroy(&layer->released);
     hg_mem_free(layer);
 }
 
@@ -431,8 +424,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     if (published)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
-        (void) hg_monitor_wait_until(
-            layer->lock, &layer->released, HG_CLOCK_NEVER);
+        (void) hg_pause(layer->lock); /* a copy reads it */
     hg_leave(layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
         na_emul_end_local(bulk->mems[i]);
@@ -452,8 +444,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     struct hg_bulk *source = hg_bulk_source(bulk);
 
     assert(hg_is_inside(bulk->layer->lock) && source->holds > 0);
-    if (--source->holds == 0 && source->withdrawn)
-        pthread_cond_broadcast(&bulk->layer->released);
+    source->holds--;
 }
 
 /* An alias of the handle published under `id`. HG_NOENTRY (logged): it was

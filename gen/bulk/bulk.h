@@ -55,7 +55,6 @@ enum hg_bulk_wire_flags {
 struct hg_bulk_layer {
     struct na_class *na_class;
     struct hg_monitor *lock; /* the NA class's */
-    pthread_cond_t released; /* no copy uses some withdrawn memory any more */
     struct na_link handles;
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/log.h"
 
 HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock)
@@ -11,7 +12,8 @@ HG_PRIVATE na_return_t na_queue_init(
     memset(queue, 0, sizeof(*queue));
     queue->lock = lock;
     hg_list_init(&queue->naps);
-    return hg_waker_init(&queue->waker);
+    return hg_waker_init(&queue->waker) ? NA_SUCCESS
+                                        : hg_log_no_fd("ctx", "a sleeper");
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
@@ -97,9 +99,11 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     return n;
 }
 
-/* A thread that sleeps. */
+/* A thread that sleeps, and has a waker of its own: it can be woken alone, and
+ * unlike a wait for a condition variable, a signal ends its sleep. */
 struct na_nap {
-    struct hg_nap nap;
+    struct na_link link; /* guard: the class's lock */
+    struct hg_waker waker;
     unsigned lanes;
     const _Atomic bool *done;
     bool woken;
@@ -107,16 +111,16 @@ struct na_nap {
 
 static struct na_nap *na_nap_of(struct na_link *link)
 {
-    return HG_CONTAINER_OF(link, struct na_nap, nap.link);
+    return HG_CONTAINER_OF(link, struct na_nap, link);
 }
 
 static void na_queue_wake(struct na_queue *queue, struct na_nap *nap)
 {
     assert(hg_is_inside(queue->lock) && !nap->woken);
-    hg_list_remove(&nap->nap.link);
+    hg_list_remove(&nap->link);
     nap->woken = true;
     queue->coming += (nap->lanes & NA_LANES_ROLE) != 0;
-    hg_waker_wake(&nap->nap);
+    hg_waker_ring(&nap->waker);
 }
 
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
@@ -163,20 +167,29 @@ HG_PRIVATE HG_HOT void na_queue_raise(
 HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline)
 {
-    struct na_nap nap;
+    struct na_nap nap = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
     na_return_t ret;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    nap.lanes = lanes;
-    nap.done = done;
-    nap.woken = false;
     queue->waiters++;
-    ret = hg_waker_nap(&nap.nap, &queue->naps, queue->lock, deadline);
+    if (hg_waker_init(&nap.waker)) {
+        hg_list_push(&queue->naps, &nap.link);
+        hg_waker_arm(&nap.waker);
+        hg_leave(queue->lock);
+        assert(hg_monitor_entered == 0);
+        ret = hg_waker_sleep(&nap.waker, -1, deadline);
+        hg_enter(queue->lock);
+        hg_list_remove(&nap.link);
+        hg_waker_disarm(&nap.waker);
+        hg_waker_fini(&nap.waker);
+    } else { /* descriptors ran out: the caller looks every millisecond */
+        ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
+    }
     queue->waiters--;
     if (nap.woken && (lanes & NA_LANES_ROLE) != 0) {
         assert(queue->coming > 0);
         queue->coming--;
     }
-    return ret;
+    return ret == NA_IO_ERROR ? NA_SUCCESS : ret;
 }

@@ -1131,7 +1131,7 @@ static void engine_start_driver(
     driver->context = end->context;
     atomic_init(&driver->stop, false);
     HG_CHECK(pthread_create(&driver->thread, NULL, engine_drive, driver) == 0);
-    while (atomic_load(&end->context->queue->waker.armed) == 0)
+    while (atomic_load(&end->context->queue->waker.state) == 0)
         (void) sched_yield();
 }
 
@@ -1844,7 +1844,7 @@ HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
     server = driver;
     HG_CHECK(!pthread_create(&driver.thread, NULL, engine_wait, &driver));
     engine_await_waiters(engine.b.context, 0);
-    while (atomic_load(&engine.b.context->queue->waker.armed) == 0)
+    while (atomic_load(&engine.b.context->queue->waker.state) == 0)
         (void) sched_yield(); /* it sleeps, or is about to */
     HG_CHECK(
         !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));

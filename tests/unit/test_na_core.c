@@ -1059,7 +1059,7 @@ static void core_put_to_sleep(struct core_sleeper *sleeper)
         &na_context_core_of(sleeper->context)->queue.waker;
 
     HG_CHECK(!pthread_create(&sleeper->thread, NULL, core_sleep, sleeper));
-    while (atomic_load(&waker->armed) == 0)
+    while (atomic_load(&waker->state) == 0)
         (void) sched_yield();
 }
 

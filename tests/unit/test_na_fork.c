@@ -28,13 +28,11 @@ static unsigned forked_locks(
     struct forked_parent *parent, pthread_mutex_t *locks[])
 {
     struct na_class_core *core = na_class_core_of(parent->na_class);
-    struct na_context_core *context = na_context_core_of(parent->context);
     unsigned n = 0;
 
     locks[n++] = &hg_layer_mutex;
     locks[n++] = &hg_init_state.context->lock->mutex;
     locks[n++] = &core->list_lock;
-    locks[n++] = &context->queue.waker.mutex;
     return n;
 }
 
@@ -178,16 +176,12 @@ static unsigned forked_callback_locks(
     struct forked_callbacks *parent, pthread_mutex_t *locks[])
 {
     struct hg_class *hg_class = parent->objects.hg_class;
-    struct hg_context *context = parent->objects.context;
     struct na_class_core *core = na_class_core_of(hg_class->na_class);
-    struct na_context_core *na_context =
-        na_context_core_of(context->na_context);
     unsigned n = 0;
 
     locks[n++] = &hg_class_lock;
     locks[n++] = &hg_class->lock->mutex;
     locks[n++] = &core->list_lock;
-    locks[n++] = &na_context->queue.waker.mutex;
     return n;
 }
 
