@@ -3523,7 +3523,7 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;       /* NULL: the transport moves memory itself */
-    unsigned layers;            /* that run on it; guarded by live's mutex */
+    _Atomic unsigned layers;    /* that run on it, so it cannot be closed */
     struct na_class_core *head; /* the first part, maybe itself */
     struct na_class_core *next; /* part, or NULL */
     /* Bytes sent by, and moved by this part of several; else NULL. */
@@ -3709,12 +3709,10 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * fork: a child cannot use its parent's classes, whatever their transport:
  * threads that it does not have may have held their locks. They are marked
  * before fork returns, and every function given one returns NA_FAULT without
- * taking a lock. The child may open classes of its own: a process that forks
- * holds this module's lock meanwhile.
+ * taking a lock. The child may open classes of its own.
  *
- * Locking: a mutex guards changes of the table. Looking up takes no lock:
- * entries are atomics. The caller who ends an object sees to it that nobody
- * else uses it.
+ * Locking: none; entries are atomics. The caller who ends an object sees to it
+ * that nobody else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
@@ -3734,24 +3732,26 @@ enum na_live_kind {
 /* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
 HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
 
-/* It does not any more. */
-HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object);
+/* It does not any more. False: it did not already. */
+HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object);
 
 /* Whether it does. */
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
-/* A layer begins to use a class, which can then not be retired; false: no such
- * class is open here. And it ends. */
-HG_PRIVATE bool na_live_hold(struct na_class *na_class);
-HG_PRIVATE void na_live_let_go(struct na_class *na_class);
+/* A layer begins to use a class, which NA_Finalize then refuses to close; and
+ * ends. */
+static inline void na_live_hold(struct na_class *na_class)
+{
+    atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
+}
 
-/* Take a class out, so that one thread closes it. NA_EXIST: a layer uses it;
- * NA_BUSY: it has contexts of the application's; NA_INVALID_ARG: no such class
- * is open; NA_FAULT: it is the parent's. None of these is logged. */
-HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class);
+static inline void na_live_let_go(struct na_class *na_class)
+{
+    unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 
-/* Contexts of the application's. */
-HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class);
+    assert(before > 0);
+    (void) before;
+}
 
 /* What every public function begins with, before it takes a lock:
  * NA_INVALID_ARG, logged with the function's name, for NULL and for what is not
@@ -3771,15 +3771,11 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 /* live: see live.h. */
 /* #include "na/live.h" */
 
-/* #include "base/lock.h" */
 /* #include "base/log.h" */
 
-static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Open addressing: from the place that its hash names, an object lies before
- * the first empty entry. */
-#define NA_LIVE_EMPTY ((uintptr_t) 0)
-#define NA_LIVE_REMOVED ((uintptr_t) 7)
+/* Open addressing: an object lies in the first place from that of its hash on
+ * that was free when it came. */
+#define NA_LIVE_FREE ((uintptr_t) 0)
 #define NA_LIVE_KIND ((uintptr_t) 7)
 
 static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
@@ -3787,16 +3783,6 @@ static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
 static pthread_once_t na_live_once = PTHREAD_ONCE_INIT;
 
 /* ---- Fork ---- */
-
-static void na_live_fork_prepare(void)
-{
-    hg_lock(&na_live_lock);
-}
-
-static void na_live_fork_parent(void)
-{
-    hg_unlock(&na_live_lock);
-}
 
 static void na_live_fork_child(void)
 {
@@ -3811,13 +3797,11 @@ static void na_live_fork_child(void)
                      ->forked,
                 true);
     }
-    hg_unlock(&na_live_lock);
 }
 
 static void na_live_begin(void)
 {
-    hg_log_atfork(
-        na_live_fork_prepare, na_live_fork_parent, na_live_fork_child);
+    hg_log_atfork(NULL, NULL, na_live_fork_child);
 }
 
 /* NA_FAULT; said once. */
@@ -3840,132 +3824,58 @@ static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
     return (uintptr_t) object | (uintptr_t) kind;
 }
 
-static unsigned na_live_place_of(const void *object)
+/* The first place from that of the object's hash on that has `entry`, or
+ * NULL. */
+static _Atomic uintptr_t *na_live_find(const void *object, uintptr_t entry)
 {
     uint64_t hash = ((uint64_t) (uintptr_t) object >> 4) * 0x9e3779b97f4a7c15u;
-
-    return (unsigned) (hash >> 32) % NA_LIVE_MAX;
-}
-
-/* The place of an object; NA_LIVE_MAX: it is not there. NULL never is. */
-static unsigned na_live_find(enum na_live_kind kind, const void *object)
-{
-    unsigned place = na_live_place_of(object);
-    uintptr_t wanted;
+    unsigned place = (unsigned) (hash >> 32);
     unsigned i;
 
-    /* A pointer read from memory that was freed may be anything. */
-    if (((uintptr_t) object & NA_LIVE_KIND) != 0)
-        return NA_LIVE_MAX;
-    wanted = na_live_entry_of(kind, object);
-    for (i = 0; i < NA_LIVE_MAX; i++) {
-        uintptr_t entry =
-            atomic_load_explicit(&na_live_table[place], memory_order_acquire);
+    for (i = 0; i < NA_LIVE_MAX; i++, place++) {
+        _Atomic uintptr_t *at = &na_live_table[place % NA_LIVE_MAX];
 
-        if (HG_LIKELY(entry == wanted))
-            return place;
-        if (entry == NA_LIVE_EMPTY)
-            break;
-        place = (place + 1) % NA_LIVE_MAX;
+        if (HG_LIKELY(atomic_load_explicit(at, memory_order_acquire) == entry))
+            return at;
     }
-    return NA_LIVE_MAX;
+    return NULL;
 }
 
 HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object)
 {
-    unsigned place = na_live_place_of(object);
-    unsigned i;
+    _Atomic uintptr_t *at;
 
     assert(object != NULL);
     (void) pthread_once(&na_live_once, na_live_begin);
-    hg_lock(&na_live_lock);
-    for (i = 0; i < NA_LIVE_MAX; i++) {
-        uintptr_t entry = atomic_load(&na_live_table[place]);
+    while ((at = na_live_find(object, NA_LIVE_FREE)) != NULL) {
+        uintptr_t none = NA_LIVE_FREE;
 
-        if (entry == NA_LIVE_EMPTY || entry == NA_LIVE_REMOVED) {
-            atomic_store(&na_live_table[place], na_live_entry_of(kind, object));
-            break;
-        }
-        place = (place + 1) % NA_LIVE_MAX;
+        if (atomic_compare_exchange_strong(
+                at, &none, na_live_entry_of(kind, object)))
+            return NA_SUCCESS;
     }
-    hg_unlock(&na_live_lock);
-    if (i < NA_LIVE_MAX)
-        return NA_SUCCESS;
     hg_log_error(
         "cls", "no more than %d classes and contexts can be open", NA_LIVE_MAX);
     return NA_AGAIN;
 }
 
-/* Empty a place; the lock is held. It is only marked as removed where objects
- * behind it may have passed it. */
-static void na_live_clear(unsigned place)
+HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object)
 {
-    uintptr_t next = atomic_load(&na_live_table[(place + 1) % NA_LIVE_MAX]);
+    uintptr_t entry = na_live_entry_of(kind, object);
+    _Atomic uintptr_t *at = na_live_find(object, entry);
 
-    assert(place < NA_LIVE_MAX);
-    atomic_store(&na_live_table[place],
-        next == NA_LIVE_EMPTY ? NA_LIVE_EMPTY : NA_LIVE_REMOVED);
-}
-
-HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object)
-{
-    unsigned place;
-
-    hg_lock(&na_live_lock);
-    place = na_live_find(kind, object);
-    assert(place < NA_LIVE_MAX);
-    na_live_clear(place);
-    hg_unlock(&na_live_lock);
+    return at != NULL &&
+        atomic_compare_exchange_strong(at, &entry, NA_LIVE_FREE);
 }
 
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object)
 {
-    return na_live_find(kind, object) < NA_LIVE_MAX;
+    /* A pointer read from memory that was freed may be anything. */
+    return ((uintptr_t) object & NA_LIVE_KIND) == 0 &&
+        na_live_find(object, na_live_entry_of(kind, object)) != NULL;
 }
 
-/* ---- NA's classes ---- */
-
-HG_PRIVATE bool na_live_hold(struct na_class *na_class)
-{
-    bool live;
-
-    hg_lock(&na_live_lock);
-    live = na_live_has(NA_LIVE_NA_CLASS, na_class) &&
-        !na_class_is_forked(na_class);
-    if (live)
-        na_class_core_of(na_class)->layers++;
-    hg_unlock(&na_live_lock);
-    return live;
-}
-
-HG_PRIVATE void na_live_let_go(struct na_class *na_class)
-{
-    hg_lock(&na_live_lock);
-    assert(na_class_core_of(na_class)->layers > 0);
-    na_class_core_of(na_class)->layers--;
-    hg_unlock(&na_live_lock);
-}
-
-HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
-{
-    na_return_t ret = NA_SUCCESS;
-    unsigned place;
-
-    hg_lock(&na_live_lock);
-    place = na_live_find(NA_LIVE_NA_CLASS, na_class);
-    if (place == NA_LIVE_MAX)
-        ret = NA_INVALID_ARG;
-    else if (na_class_is_forked(na_class))
-        ret = NA_FAULT;
-    else if (na_class_core_of(na_class)->layers > 0)
-        ret = NA_EXIST;
-    else if (na_live_contexts(na_class) > 0)
-        ret = NA_BUSY;
-    else
-        na_live_clear(place);
-    hg_unlock(&na_live_lock);
-    return ret;
-}
+/* ---- What public functions begin with ---- */
 
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function)
@@ -3976,21 +3886,6 @@ HG_PRIVATE na_return_t na_live_check(
             : NA_SUCCESS;
     return hg_log_misuse("cls", function,
         na_class == NULL ? "the class is NULL" : "no such class is open");
-}
-
-/* ---- Contexts ---- */
-
-HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    unsigned n = 0;
-    unsigned i;
-
-    hg_lock(&core->list_lock);
-    for (i = 0; i < core->context_high; i++)
-        n += core->contexts[i] != NULL && !core->contexts[i]->own;
-    hg_unlock(&core->list_lock);
-    return n;
 }
 
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
@@ -17627,31 +17522,42 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* Why a class cannot be closed; the code. */
-static na_return_t na_class_refuse_end(
-    struct na_class *na_class, na_return_t why)
+/* Contexts of the application's. */
+static unsigned na_class_count_contexts(struct na_class_core *core)
 {
-    unsigned n = why == NA_BUSY ? na_live_contexts(na_class) : 0;
+    unsigned n = 0;
+    unsigned i;
 
-    if (why == NA_EXIST)
-        hg_log_error("cls",
-            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
-            "has not been called");
-    else if (why == NA_BUSY)
-        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
-            n == 1 ? " is" : "s are");
-    else
-        (void) na_live_check(na_class, "NA_Finalize");
-    return why == NA_EXIST ? NA_BUSY : why;
+    hg_lock(&core->list_lock);
+    for (i = 0; i < core->context_high; i++)
+        n += core->contexts[i] != NULL && !core->contexts[i]->own;
+    hg_unlock(&core->list_lock);
+    return n;
 }
 
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    na_return_t ret = na_live_retire(na_class);
+    na_return_t ret = na_live_check(na_class, "NA_Finalize");
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n;
 
     if (ret != NA_SUCCESS)
-        return na_class_refuse_end(na_class, ret);
-    na_class_end(na_class_core_of(na_class));
+        return ret;
+    if (atomic_load(&core->layers) > 0) {
+        hg_log_error("cls",
+            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
+            "has not been called");
+        return NA_BUSY;
+    }
+    n = na_class_count_contexts(core);
+    if (n > 0) {
+        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
+            n == 1 ? " is" : "s are");
+        return NA_BUSY;
+    }
+    if (!na_live_remove(NA_LIVE_NA_CLASS, na_class)) /* in another thread */
+        return na_live_check(na_class, "NA_Finalize");
+    na_class_end(core);
     return NA_SUCCESS;
 }
 
@@ -29369,12 +29275,9 @@ static struct hg_endpoint *hg_endpoint_open(
 
     if (na_class == NULL)
         na_class = hg_endpoint_open_na(string, listen, info);
-    if (na_class == NULL)
+    if (na_class == NULL || na_live_check(na_class, "HG_Init") != NA_SUCCESS)
         return NULL;
-    if (!na_live_hold(na_class)) {
-        hg_log_error("cls", "HG_Init: the NA class is not open");
-        return NULL;
-    }
+    na_live_hold(na_class);
     if (hg_bulk_layer_create(na_class, &layer) != HG_SUCCESS)
         goto let_go;
     endpoint = hg_endpoint_make(na_class, layer, info);
@@ -32894,8 +32797,7 @@ static hg_return_t hg_init_enter(
     ret = na_live_check(na_class, function);
     if (ret != HG_SUCCESS)
         return ret;
-    if (!na_live_hold(na_class))
-        return hg_log_misuse("rpc", function, "the class is being closed");
+    na_live_hold(na_class);
     if (hg_init_lock(function))
         return HG_SUCCESS;
     na_live_let_go(na_class);

@@ -217,12 +217,9 @@ static struct hg_endpoint *hg_endpoint_open(
 
     if (na_class == NULL)
         na_class = hg_endpoint_open_na(string, listen, info);
-    if (na_class == NULL)
+    if (na_class == NULL || na_live_check(na_class, "HG_Init") != NA_SUCCESS)
         return NULL;
-    if (!na_live_hold(na_class)) {
-        hg_log_error("cls", "HG_Init: the NA class is not open");
-        return NULL;
-    }
+    na_live_hold(na_class);
     if (hg_bulk_layer_create(na_class, &layer) != HG_SUCCESS)
         goto let_go;
     endpoint = hg_endpoint_make(na_class, layer, info);

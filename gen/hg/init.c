@@ -116,8 +116,7 @@ static hg_return_t hg_init_enter(
     ret = na_live_check(na_class, function);
     if (ret != HG_SUCCESS)
         return ret;
-    if (!na_live_hold(na_class))
-        return hg_log_misuse("rpc", function, "the class is being closed");
+    na_live_hold(na_class);
     if (hg_init_lock(function))
         return HG_SUCCESS;
     na_live_let_go(na_class);

@@ -617,31 +617,42 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* Why a class cannot be closed; the code. */
-static na_return_t na_class_refuse_end(
-    struct na_class *na_class, na_return_t why)
+/* Contexts of the application's. */
+static unsigned na_class_count_contexts(struct na_class_core *core)
 {
-    unsigned n = why == NA_BUSY ? na_live_contexts(na_class) : 0;
+    unsigned n = 0;
+    unsigned i;
 
-    if (why == NA_EXIST)
-        hg_log_error("cls",
-            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
-            "has not been called");
-    else if (why == NA_BUSY)
-        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
-            n == 1 ? " is" : "s are");
-    else
-        (void) na_live_check(na_class, "NA_Finalize");
-    return why == NA_EXIST ? NA_BUSY : why;
+    hg_lock(&core->list_lock);
+    for (i = 0; i < core->context_high; i++)
+        n += core->contexts[i] != NULL && !core->contexts[i]->own;
+    hg_unlock(&core->list_lock);
+    return n;
 }
 
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    na_return_t ret = na_live_retire(na_class);
+    na_return_t ret = na_live_check(na_class, "NA_Finalize");
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n;
 
     if (ret != NA_SUCCESS)
-        return na_class_refuse_end(na_class, ret);
-    na_class_end(na_class_core_of(na_class));
+        return ret;
+    if (atomic_load(&core->layers) > 0) {
+        hg_log_error("cls",
+            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
+            "has not been called");
+        return NA_BUSY;
+    }
+    n = na_class_count_contexts(core);
+    if (n > 0) {
+        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
+            n == 1 ? " is" : "s are");
+        return NA_BUSY;
+    }
+    if (!na_live_remove(NA_LIVE_NA_CLASS, na_class)) /* in another thread */
+        return na_live_check(na_class, "NA_Finalize");
+    na_class_end(core);
     return NA_SUCCESS;
 }
 

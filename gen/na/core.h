@@ -183,7 +183,7 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul;       /* NULL: the transport moves memory itself */
-    unsigned layers;            /* that run on it; guarded by live's mutex */
+    _Atomic unsigned layers;    /* that run on it, so it cannot be closed */
     struct na_class_core *head; /* the first part, maybe itself */
     struct na_class_core *next; /* part, or NULL */
     /* Bytes sent by, and moved by this part of several; else NULL. */

@@ -13,12 +13,10 @@
  * fork: a child cannot use its parent's classes, whatever their transport:
  * threads that it does not have may have held their locks. They are marked
  * before fork returns, and every function given one returns NA_FAULT without
- * taking a lock. The child may open classes of its own: a process that forks
- * holds this module's lock meanwhile.
+ * taking a lock. The child may open classes of its own.
  *
- * Locking: a mutex guards changes of the table. Looking up takes no lock:
- * entries are atomics. The caller who ends an object sees to it that nobody
- * else uses it.
+ * Locking: none; entries are atomics. The caller who ends an object sees to it
+ * that nobody else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
@@ -38,24 +36,26 @@ enum na_live_kind {
 /* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
 HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
 
-/* It does not any more. */
-HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object);
+/* It does not any more. False: it did not already. */
+HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object);
 
 /* Whether it does. */
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
-/* A layer begins to use a class, which can then not be retired; false: no such
- * class is open here. And it ends. */
-HG_PRIVATE bool na_live_hold(struct na_class *na_class);
-HG_PRIVATE void na_live_let_go(struct na_class *na_class);
+/* A layer begins to use a class, which NA_Finalize then refuses to close; and
+ * ends. */
+static inline void na_live_hold(struct na_class *na_class)
+{
+    atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
+}
 
-/* Take a class out, so that one thread closes it. NA_EXIST: a layer uses it;
- * NA_BUSY: it has contexts of the application's; NA_INVALID_ARG: no such class
- * is open; NA_FAULT: it is the parent's. None of these is logged. */
-HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class);
+static inline void na_live_let_go(struct na_class *na_class)
+{
+    unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 
-/* Contexts of the application's. */
-HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class);
+    assert(before > 0);
+    (void) before;
+}
 
 /* What every public function begins with, before it takes a lock:
  * NA_INVALID_ARG, logged with the function's name, for NULL and for what is not

@@ -433,7 +433,7 @@ static void emul_side_close(struct emul_side *side)
     HG_CHECK(hg_list_is_empty(&core->addrs));
     HG_CHECK_EQ_U64(core->mems.count, 0);
     hg_map_fini(&core->mems);
-    HG_CHECK_OK(na_live_retire(&core->pub));
+    HG_CHECK(na_live_remove(NA_LIVE_NA_CLASS, &core->pub));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
 }
