@@ -10418,8 +10418,8 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  * the child of a fork blocks are shared with the parent, and nothing is given
  * back.
  *
- * Locking: one mutex for all arenas, with no lock inside it. Must not know:
- * peers, transfers.
+ * Locking: a mutex for the arenas of a class, with no lock inside it. Must not
+ * know: peers, transfers.
  */
 #ifndef HG_GEN_SM_MEMORY_H
 #define HG_GEN_SM_MEMORY_H
@@ -10563,12 +10563,6 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
 /* The class is closing: descriptors are closed, and the memory goes once no
  * block is left. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
-
-/* Around fork: so that the child finds the maps whole, and in the child, where
- * descriptors are closed. */
-HG_PRIVATE void na_sm_arenas_lock(void);
-HG_PRIVATE void na_sm_arenas_unlock(void);
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
 
 /* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
  * NA_NOMEM, not logged: there is no arena, or it is full. */
@@ -10804,9 +10798,8 @@ struct na_sm_arena {
     int fd;
 };
 
-static pthread_mutex_t na_sm_arena_lock = PTHREAD_MUTEX_INITIALIZER;
-
 struct na_sm_arenas {
+    pthread_mutex_t lock;
     uint64_t blocks;
     pid_t pid; /* whose they are */
     bool closed;
@@ -10858,8 +10851,9 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
     unsigned i;
 
-    if (arenas == NULL) {
+    if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
         hg_log_error("sm", "no memory for arenas");
+        hg_mem_free(arenas);
         return NULL;
     }
     for (i = 0; i < NA_SM_ARENAS; i++)
@@ -10874,9 +10868,10 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     bool last = arenas->closed && arenas->blocks == 0;
     unsigned i;
 
-    hg_unlock(&na_sm_arena_lock);
+    hg_unlock(&arenas->lock);
     if (!last)
         return;
+    (void) pthread_mutex_destroy(&arenas->lock);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
         hg_mem_free(arenas->arena[i].used);
@@ -10884,36 +10879,21 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     hg_mem_free(arenas);
 }
 
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
 {
     unsigned i;
 
+    if (arenas == NULL)
+        return;
+    hg_lock(&arenas->lock);
+    assert(!arenas->closed);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
         arenas->arena[i].fd = -1;
     }
-}
-
-HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
-{
-    if (arenas == NULL)
-        return;
-    hg_lock(&na_sm_arena_lock);
-    assert(!arenas->closed);
-    na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
-}
-
-HG_PRIVATE void na_sm_arenas_lock(void)
-{
-    hg_lock(&na_sm_arena_lock);
-}
-
-HG_PRIVATE void na_sm_arenas_unlock(void)
-{
-    hg_unlock(&na_sm_arena_lock);
 }
 
 /* ---- Pages ---- */
@@ -10998,7 +10978,7 @@ static void na_sm_arena_release(struct na_mem_block *block)
     if (getpid() != arenas->pid)
         return;
     (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
-    hg_lock(&na_sm_arena_lock);
+    hg_lock(&arenas->lock);
     assert(arena != NULL && arenas->blocks > 0);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
@@ -11022,7 +11002,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
-    hg_lock(&na_sm_arena_lock);
+    hg_lock(&arenas->lock);
     if (arena->used == NULL)
         arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
     found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
@@ -11032,7 +11012,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         if (first + count > fresh)
             arena->fresh = first + count;
     }
-    hg_unlock(&na_sm_arena_lock);
+    hg_unlock(&arenas->lock);
     if (!found)
         return NA_NOMEM;
     at = arena->base + first * NA_SM_ARENA_PAGE;
@@ -12057,8 +12037,6 @@ struct na_sm_class {
     struct na_sm_hints *hints;
     struct na_link live; /* of all classes of the process; see sm.c */
     bool closed;         /* lock and tables are gone */
-    _Atomic bool forked; /* this process is a child of the one it is of */
-    _Atomic bool fork_told;
     struct na_link addrs;
     struct na_link dialling;
     struct na_link closing;
@@ -12155,9 +12133,6 @@ static inline void na_sm_op_remove(struct na_op *op)
 
 /* Leave the lock, waking a sleeper that has something to do now. */
 HG_PRIVATE void na_sm_leave(struct na_sm_class *self);
-
-/* In the child of a fork: NA_FAULT, logged once. */
-HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 
 /* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
@@ -12272,15 +12247,6 @@ HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
 
     (void) sched_yield();
     hg_enter_again(na_sm_lock(self), depth);
-}
-
-HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
-{
-    if (!atomic_exchange(&self->fork_told, true))
-        hg_log_error("sm",
-            "this class belongs to the process that forked this one: open "
-            "another");
-    return NA_FAULT;
 }
 
 /* ---- Addresses ---- */
@@ -13811,12 +13777,10 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
  * whom the memory was not described does not know the key, so it cannot keep
  * the memory. Memory that was never serialized is known to nobody.
  *
- * A peer that has the key in a hazard word for longer than death_ms loses the
- * connection, unless one of its threads is stopped (SIGSTOP, a debugger, a
- * frozen control group, a page fault that waits for a disk) or that cannot be
- * found out: it may be in the middle of a copy, so it is waited for until it
- * goes on or dies. The library's own buffers are not waited for: the emulation
- * frees them once no hazard word has the key.
+ * There is no time limit: a peer that is stopped in the middle of a copy
+ * (SIGSTOP, a debugger) finishes it when it goes on. After death_ms a line in
+ * the log names the process. The library's own buffers are not waited for: the
+ * emulation frees them once no hazard word has the key.
  *
  * Identity: the process is addressed by the pid of the socket's credentials.
  * This pid can be invalid in another pid namespace, and after the peer's death
@@ -13919,11 +13883,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 
-/* Between two looks at hazard words: first, and after a while. */
-#define NA_SM_MEM_NAP_NS 50000
-#define NA_SM_MEM_LONG_NS 1000000
-#define NA_SM_MEM_NAPS 100u  /* short ones */
-#define NA_SM_MEM_LOOK 1000u /* naps between two looks at threads: a second */
+#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
 
 /* A piece of memory while a hazard word names it. */
 struct na_sm_touch {
@@ -14048,28 +14008,34 @@ HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
     return na_emul_mem_register(base);
 }
 
-/* Whether a living peer copies to or from memory. */
-static bool na_sm_mem_is_copied(const struct na_sm_addr *addr, uint64_t key)
+/* A living peer that copies to or from memory, or NULL. */
+static const struct na_sm_addr *na_sm_mem_user(
+    const struct na_sm_class *self, uint64_t key)
 {
-    return addr->shared != NULL && addr->state < NA_SM_DYING &&
-        na_sm_peer_copies(addr, key);
+    const struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        const struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (addr->shared != NULL && addr->state < NA_SM_DYING &&
+            na_sm_peer_copies(addr, key))
+            return addr;
+    }
+    return NULL;
 }
 
 HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_mem *mem = na_sm_mem_of(base);
-    const struct na_link *link;
-    bool copied = false;
+    bool copied;
 
-    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
+    if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
     na_sm_enter(self);
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    for (link = self->addrs.next; link != &self->addrs && !copied;
-         link = link->next)
-        copied = na_sm_mem_is_copied(
-            HG_CONTAINER_OF(link, struct na_sm_addr, link), base->key);
+    copied = na_sm_mem_user(self, base->key) != NULL;
     if (!copied) {
         self->mems_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
         mem->slot = NA_SM_SLOTS;
@@ -14078,103 +14044,32 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-/* Whether a thread may be stopped in the middle of a copy, by its stat file and
- * wait channel in /proc. */
-static bool na_sm_mem_thread_is_stopped(const char *stat, const char *channel)
+static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
 {
-    const char *state = strrchr(stat, ')'); /* the name may contain anything */
-
-    if (state == NULL || state[1] != ' ')
-        return true;
-    switch (state[2]) {
-    case 'R':
-    case 'Z':
-    case 'X': return false;
-    case 'S': /* cgroup v2 freezes a thread where it handles signals */
-        return strstr(channel, "get_signal") != NULL ||
-            strstr(channel, "freez") != NULL;
-    default: return true;
-    }
-}
-
-/* Whether any thread may be; true, too, if it cannot be found out. */
-static bool na_sm_mem_process_is_stopped(pid_t pid)
-{
-    char path[320], stat[256], channel[64];
-    struct dirent *entry;
-    bool stopped = false;
-    DIR *tasks;
-
-    if (pid <= 0)
-        return true; /* of another namespace of processes */
-    (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
-    tasks = opendir(path);
-    if (tasks == NULL) /* it is gone, or hidden */
-        return kill(pid, 0) == 0 || errno != ESRCH;
-    while (!stopped && (entry = readdir(tasks)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
-            (long) pid, entry->d_name);
-        if (!na_sm_read_text(path, stat, sizeof(stat))) {
-            /* It has ended; or there is no descriptor left, for example. */
-            stopped = errno != ENOENT && errno != ESRCH;
-            continue;
-        }
-        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
-            (long) pid, entry->d_name);
-        (void) na_sm_read_text(path, channel, sizeof(channel));
-        stopped = na_sm_mem_thread_is_stopped(stat, channel);
-    }
-    (void) closedir(tasks);
-    return stopped;
-}
-
-/* End the connections of peers that keep memory from being withdrawn, but of
- * those that are stopped. */
-static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
-{
-    const struct na_link *link;
+    const struct na_sm_addr *addr;
 
     na_sm_enter(self);
-    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, link);
-
-        if (!na_sm_mem_is_copied(addr, key))
-            continue;
-        if (!na_sm_mem_process_is_stopped(addr->pid)) {
-            hg_log_warning("sm",
-                "process %ld does not release memory: its connection ends",
-                (long) addr->pid);
-            self->base.core->count(&self->base, "sm_broken", 1);
-            na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-        } else if (tell) {
-            hg_log_warning("sm",
-                "deregistering memory waits for process %ld, which is stopped "
-                "and may be copying it: continue or end it",
-                (long) addr->pid);
-        }
-    }
+    addr = na_sm_mem_user(self, key);
+    if (addr != NULL)
+        hg_log_warning("sm",
+            "deregistering memory waits for process %ld, which copies it: if "
+            "it is stopped, continue or end it",
+            (long) addr->pid);
     na_sm_leave(self);
 }
 
-/* Time is counted in naps: if the whole machine is suspended, neither side
- * gets on. */
+/* There is no time limit: a peer that is stopped in the middle of a copy
+ * finishes it when it goes on. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
+    uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
     struct timespec nap = {0, NA_SM_MEM_NAP_NS};
-    bool told = false;
-    uint64_t naps;
 
-    for (naps = 1; na_sm_mem_retract(mem); naps++) {
+    while (na_sm_mem_retract(mem)) {
         (void) nanosleep(&nap, NULL);
-        if (naps == NA_SM_MEM_NAPS)
-            nap.tv_nsec = NA_SM_MEM_LONG_NS;
-        if (naps % NA_SM_MEM_LOOK == 0 &&
-            naps > mem->na_class->info->death_ms) {
-            na_sm_mem_expel(na_sm_of(mem->na_class), mem->key, !told);
-            told = true;
+        if (hg_clock_now() >= late) {
+            na_sm_mem_tell_late(na_sm_of(mem->na_class), mem->key);
+            late = HG_CLOCK_NEVER;
         }
     }
     na_emul_mem_deregister(mem);
@@ -14666,8 +14561,6 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     bool inside = hg_is_inside(na_sm_lock(self));
     na_return_t ret = NA_AGAIN;
 
-    if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
-        return na_sm_peer_forked(self);
     na_sm_enter(self);
     if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
@@ -14685,8 +14578,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
-    if (op->size > NA_SM_RMA_AT_ONCE ||
-        HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
+    if (op->size > NA_SM_RMA_AT_ONCE)
         return NA_AGAIN;
     na_sm_enter(self);
     if (na_sm_rma_is_direct(self, op))
@@ -14803,7 +14695,7 @@ HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
  * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
  * second.
  *
- * fork: a child has no part in its parent's connections (see live.h). It closes
+ * fork: the core refuses to use a parent's class (see live.h). A child closes
  * the sockets, so that their end stays the news of a death, before it can do
  * anything else.
  *
@@ -14877,14 +14769,12 @@ static void na_sm_fork_prepare(void)
     hg_lock(&na_sm_live_lock);
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
         na_sm_enter(HG_CONTAINER_OF(link, struct na_sm_class, live));
-    na_sm_arenas_lock();
 }
 
 static void na_sm_fork_parent(void)
 {
     struct na_link *link;
 
-    na_sm_arenas_unlock();
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
         hg_leave(na_sm_lock(HG_CONTAINER_OF(link, struct na_sm_class, live)));
     hg_unlock(&na_sm_live_lock);
@@ -14897,8 +14787,8 @@ static void na_sm_close_fd(int *fd)
     *fd = -1;
 }
 
-/* In the child: nothing but closing, which leaves the parent's epoll as it
- * is. */
+/* In the child: nothing but closing the sockets, which leaves the parent's
+ * epoll as it is. The core refuses every call with such a class. */
 static void na_sm_fork_child(void)
 {
     struct na_link *link, *at;
@@ -14907,25 +14797,11 @@ static void na_sm_fork_child(void)
         struct na_sm_class *self =
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
-        atomic_store(&self->forked, true);
-        for (at = self->addrs.next; at != &self->addrs; at = at->next) {
-            struct na_sm_addr *addr =
-                HG_CONTAINER_OF(at, struct na_sm_addr, link);
-
-            na_sm_close_fd(&addr->fd);
-            na_sm_close_fd(&addr->peer_bell);
-        }
+        for (at = self->addrs.next; at != &self->addrs; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
         for (at = self->guests.next; at != &self->guests; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
-        na_sm_close_fd(&self->epoll_fd);
-        na_sm_close_fd(&self->timer_fd);
-        na_sm_close_fd(&self->bell_fd);
-        na_sm_close_fd(&self->spare_fd);
-        na_sm_close_fd(&self->public_fd);
-        na_sm_close_fd(&self->hints_fd);
-        if (self->arenas != NULL)
-            na_sm_arenas_forked(self->arenas);
     }
     na_sm_fork_parent();
 }
@@ -14933,12 +14809,6 @@ static void na_sm_fork_child(void)
 static void na_sm_fork_begin(void)
 {
     hg_log_atfork(na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
-}
-
-static bool na_sm_is_forked(const struct na_sm_class *self)
-{
-    return HG_UNLIKELY(
-        atomic_load_explicit(&self->forked, memory_order_relaxed));
 }
 
 /* ---- Life ---- */
@@ -15040,8 +14910,7 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, &self->listener);
 }
 
-/* Undo whatever of open was done. Until the last descriptor is closed a child
- * of fork is to find them. */
+/* Undo whatever of open was done. */
 static void na_sm_shut(struct na_sm_class *self)
 {
     hg_lock(&na_sm_live_lock);
@@ -15221,8 +15090,6 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     struct na_sm_name where;
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
     if (na_sm_is_caller_name(name))
         return na_sm_seek_caller(self, name, from_peer, addr_p);
@@ -15294,8 +15161,6 @@ static na_return_t na_sm_terminate(struct na_op *op)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     na_sm_enter(self);
     ret = na_sm_flow_terminate(self, op);
     na_sm_leave(self);
@@ -15321,8 +15186,6 @@ static na_return_t na_sm_send(
     struct na_sm_class *self = na_sm_of(context->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     if (msg->addr->self)
         return na_loop_send(&self->loop, msg, op);
     na_sm_enter(self);
@@ -15338,8 +15201,6 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
     struct na_sm_class *self = na_sm_of(addr->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     if (addr->self)
         return na_loop_frame_send(
             &self->loop, addr, header, header_size, data, size, release, arg);
@@ -15374,11 +15235,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 static na_return_t na_sm_mem_alloc(
     struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
 {
-    struct na_sm_class *self = na_sm_of(na_class);
-
-    return na_sm_is_forked(self)
-        ? NA_NOMEM
-        : na_sm_arena_alloc(self->arenas, flags, block);
+    return na_sm_arena_alloc(na_sm_of(na_class)->arenas, flags, block);
 }
 
 /* ---- Progress ---- */
@@ -15453,8 +15310,6 @@ static unsigned na_sm_poll(struct na_context *context)
     struct na_sm_class *self = na_sm_of(context->na_class);
     unsigned n;
 
-    if (na_sm_is_forked(self))
-        return 0;
     assert(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
@@ -15511,8 +15366,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    if (na_sm_is_forked(self))
-        return NA_FALSE;
     na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;

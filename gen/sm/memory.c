@@ -203,9 +203,8 @@ struct na_sm_arena {
     int fd;
 };
 
-static pthread_mutex_t na_sm_arena_lock = PTHREAD_MUTEX_INITIALIZER;
-
 struct na_sm_arenas {
+    pthread_mutex_t lock;
     uint64_t blocks;
     pid_t pid; /* whose they are */
     bool closed;
@@ -257,8 +256,9 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
         (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
     unsigned i;
 
-    if (arenas == NULL) {
+    if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
         hg_log_error("sm", "no memory for arenas");
+        hg_mem_free(arenas);
         return NULL;
     }
     for (i = 0; i < NA_SM_ARENAS; i++)
@@ -273,9 +273,10 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     bool last = arenas->closed && arenas->blocks == 0;
     unsigned i;
 
-    hg_unlock(&na_sm_arena_lock);
+    hg_unlock(&arenas->lock);
     if (!last)
         return;
+    (void) pthread_mutex_destroy(&arenas->lock);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         na_sm_page_unmap(arenas->arena[i].base, NA_SM_ARENA_SIZE);
         hg_mem_free(arenas->arena[i].used);
@@ -283,36 +284,21 @@ static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
     hg_mem_free(arenas);
 }
 
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
 {
     unsigned i;
 
+    if (arenas == NULL)
+        return;
+    hg_lock(&arenas->lock);
+    assert(!arenas->closed);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
         arenas->arena[i].fd = -1;
     }
-}
-
-HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
-{
-    if (arenas == NULL)
-        return;
-    hg_lock(&na_sm_arena_lock);
-    assert(!arenas->closed);
-    na_sm_arenas_forked(arenas);
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
-}
-
-HG_PRIVATE void na_sm_arenas_lock(void)
-{
-    hg_lock(&na_sm_arena_lock);
-}
-
-HG_PRIVATE void na_sm_arenas_unlock(void)
-{
-    hg_unlock(&na_sm_arena_lock);
 }
 
 /* ---- Pages ---- */
@@ -397,7 +383,7 @@ static void na_sm_arena_release(struct na_mem_block *block)
     if (getpid() != arenas->pid)
         return;
     (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
-    hg_lock(&na_sm_arena_lock);
+    hg_lock(&arenas->lock);
     assert(arena != NULL && arenas->blocks > 0);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
@@ -421,7 +407,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         block->size > NA_SM_ARENA_SIZE)
         return NA_NOMEM;
     count = na_sm_arena_count(block->size);
-    hg_lock(&na_sm_arena_lock);
+    hg_lock(&arenas->lock);
     if (arena->used == NULL)
         arena->used = (unsigned char *) hg_mem_calloc(NA_SM_ARENA_PAGES, 1);
     found = arena->used != NULL && na_sm_arena_take(arena, count, &first);
@@ -431,7 +417,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
         if (first + count > fresh)
             arena->fresh = first + count;
     }
-    hg_unlock(&na_sm_arena_lock);
+    hg_unlock(&arenas->lock);
     if (!found)
         return NA_NOMEM;
     at = arena->base + first * NA_SM_ARENA_PAGE;

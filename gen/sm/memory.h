@@ -62,8 +62,8 @@
  * the child of a fork blocks are shared with the parent, and nothing is given
  * back.
  *
- * Locking: one mutex for all arenas, with no lock inside it. Must not know:
- * peers, transfers.
+ * Locking: a mutex for the arenas of a class, with no lock inside it. Must not
+ * know: peers, transfers.
  */
 #ifndef HG_GEN_SM_MEMORY_H
 #define HG_GEN_SM_MEMORY_H
@@ -207,12 +207,6 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
 /* The class is closing: descriptors are closed, and the memory goes once no
  * block is left. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
-
-/* Around fork: so that the child finds the maps whole, and in the child, where
- * descriptors are closed. */
-HG_PRIVATE void na_sm_arenas_lock(void);
-HG_PRIVATE void na_sm_arenas_unlock(void);
-HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
 
 /* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
  * NA_NOMEM, not logged: there is no arena, or it is full. */

@@ -28,15 +28,6 @@ HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
     hg_enter_again(na_sm_lock(self), depth);
 }
 
-HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
-{
-    if (!atomic_exchange(&self->fork_told, true))
-        hg_log_error("sm",
-            "this class belongs to the process that forked this one: open "
-            "another");
-    return NA_FAULT;
-}
-
 /* ---- Addresses ---- */
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,

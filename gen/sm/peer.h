@@ -180,8 +180,6 @@ struct na_sm_class {
     struct na_sm_hints *hints;
     struct na_link live; /* of all classes of the process; see sm.c */
     bool closed;         /* lock and tables are gone */
-    _Atomic bool forked; /* this process is a child of the one it is of */
-    _Atomic bool fork_told;
     struct na_link addrs;
     struct na_link dialling;
     struct na_link closing;
@@ -278,9 +276,6 @@ static inline void na_sm_op_remove(struct na_op *op)
 
 /* Leave the lock, waking a sleeper that has something to do now. */
 HG_PRIVATE void na_sm_leave(struct na_sm_class *self);
-
-/* In the child of a fork: NA_FAULT, logged once. */
-HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 
 /* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,

@@ -18,11 +18,7 @@
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 
-/* Between two looks at hazard words: first, and after a while. */
-#define NA_SM_MEM_NAP_NS 50000
-#define NA_SM_MEM_LONG_NS 1000000
-#define NA_SM_MEM_NAPS 100u  /* short ones */
-#define NA_SM_MEM_LOOK 1000u /* naps between two looks at threads: a second */
+#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
 
 /* A piece of memory while a hazard word names it. */
 struct na_sm_touch {
@@ -147,28 +143,34 @@ HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
     return na_emul_mem_register(base);
 }
 
-/* Whether a living peer copies to or from memory. */
-static bool na_sm_mem_is_copied(const struct na_sm_addr *addr, uint64_t key)
+/* A living peer that copies to or from memory, or NULL. */
+static const struct na_sm_addr *na_sm_mem_user(
+    const struct na_sm_class *self, uint64_t key)
 {
-    return addr->shared != NULL && addr->state < NA_SM_DYING &&
-        na_sm_peer_copies(addr, key);
+    const struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        const struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (addr->shared != NULL && addr->state < NA_SM_DYING &&
+            na_sm_peer_copies(addr, key))
+            return addr;
+    }
+    return NULL;
 }
 
 HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_mem *mem = na_sm_mem_of(base);
-    const struct na_link *link;
-    bool copied = false;
+    bool copied;
 
-    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
+    if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
     na_sm_enter(self);
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    for (link = self->addrs.next; link != &self->addrs && !copied;
-         link = link->next)
-        copied = na_sm_mem_is_copied(
-            HG_CONTAINER_OF(link, struct na_sm_addr, link), base->key);
+    copied = na_sm_mem_user(self, base->key) != NULL;
     if (!copied) {
         self->mems_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
         mem->slot = NA_SM_SLOTS;
@@ -177,103 +179,32 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-/* Whether a thread may be stopped in the middle of a copy, by its stat file and
- * wait channel in /proc. */
-static bool na_sm_mem_thread_is_stopped(const char *stat, const char *channel)
+static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
 {
-    const char *state = strrchr(stat, ')'); /* the name may contain anything */
-
-    if (state == NULL || state[1] != ' ')
-        return true;
-    switch (state[2]) {
-    case 'R':
-    case 'Z':
-    case 'X': return false;
-    case 'S': /* cgroup v2 freezes a thread where it handles signals */
-        return strstr(channel, "get_signal") != NULL ||
-            strstr(channel, "freez") != NULL;
-    default: return true;
-    }
-}
-
-/* Whether any thread may be; true, too, if it cannot be found out. */
-static bool na_sm_mem_process_is_stopped(pid_t pid)
-{
-    char path[320], stat[256], channel[64];
-    struct dirent *entry;
-    bool stopped = false;
-    DIR *tasks;
-
-    if (pid <= 0)
-        return true; /* of another namespace of processes */
-    (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
-    tasks = opendir(path);
-    if (tasks == NULL) /* it is gone, or hidden */
-        return kill(pid, 0) == 0 || errno != ESRCH;
-    while (!stopped && (entry = readdir(tasks)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
-            (long) pid, entry->d_name);
-        if (!na_sm_read_text(path, stat, sizeof(stat))) {
-            /* It has ended; or there is no descriptor left, for example. */
-            stopped = errno != ENOENT && errno != ESRCH;
-            continue;
-        }
-        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
-            (long) pid, entry->d_name);
-        (void) na_sm_read_text(path, channel, sizeof(channel));
-        stopped = na_sm_mem_thread_is_stopped(stat, channel);
-    }
-    (void) closedir(tasks);
-    return stopped;
-}
-
-/* End the connections of peers that keep memory from being withdrawn, but of
- * those that are stopped. */
-static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
-{
-    const struct na_link *link;
+    const struct na_sm_addr *addr;
 
     na_sm_enter(self);
-    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
-        struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, link);
-
-        if (!na_sm_mem_is_copied(addr, key))
-            continue;
-        if (!na_sm_mem_process_is_stopped(addr->pid)) {
-            hg_log_warning("sm",
-                "process %ld does not release memory: its connection ends",
-                (long) addr->pid);
-            self->base.core->count(&self->base, "sm_broken", 1);
-            na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
-        } else if (tell) {
-            hg_log_warning("sm",
-                "deregistering memory waits for process %ld, which is stopped "
-                "and may be copying it: continue or end it",
-                (long) addr->pid);
-        }
-    }
+    addr = na_sm_mem_user(self, key);
+    if (addr != NULL)
+        hg_log_warning("sm",
+            "deregistering memory waits for process %ld, which copies it: if "
+            "it is stopped, continue or end it",
+            (long) addr->pid);
     na_sm_leave(self);
 }
 
-/* Time is counted in naps: if the whole machine is suspended, neither side
- * gets on. */
+/* There is no time limit: a peer that is stopped in the middle of a copy
+ * finishes it when it goes on. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
+    uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
     struct timespec nap = {0, NA_SM_MEM_NAP_NS};
-    bool told = false;
-    uint64_t naps;
 
-    for (naps = 1; na_sm_mem_retract(mem); naps++) {
+    while (na_sm_mem_retract(mem)) {
         (void) nanosleep(&nap, NULL);
-        if (naps == NA_SM_MEM_NAPS)
-            nap.tv_nsec = NA_SM_MEM_LONG_NS;
-        if (naps % NA_SM_MEM_LOOK == 0 &&
-            naps > mem->na_class->info->death_ms) {
-            na_sm_mem_expel(na_sm_of(mem->na_class), mem->key, !told);
-            told = true;
+        if (hg_clock_now() >= late) {
+            na_sm_mem_tell_late(na_sm_of(mem->na_class), mem->key);
+            late = HG_CLOCK_NEVER;
         }
     }
     na_emul_mem_deregister(mem);
@@ -765,8 +696,6 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     bool inside = hg_is_inside(na_sm_lock(self));
     na_return_t ret = NA_AGAIN;
 
-    if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
-        return na_sm_peer_forked(self);
     na_sm_enter(self);
     if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
@@ -784,8 +713,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
-    if (op->size > NA_SM_RMA_AT_ONCE ||
-        HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
+    if (op->size > NA_SM_RMA_AT_ONCE)
         return NA_AGAIN;
     na_sm_enter(self);
     if (na_sm_rma_is_direct(self, op))

@@ -39,12 +39,10 @@
  * whom the memory was not described does not know the key, so it cannot keep
  * the memory. Memory that was never serialized is known to nobody.
  *
- * A peer that has the key in a hazard word for longer than death_ms loses the
- * connection, unless one of its threads is stopped (SIGSTOP, a debugger, a
- * frozen control group, a page fault that waits for a disk) or that cannot be
- * found out: it may be in the middle of a copy, so it is waited for until it
- * goes on or dies. The library's own buffers are not waited for: the emulation
- * frees them once no hazard word has the key.
+ * There is no time limit: a peer that is stopped in the middle of a copy
+ * (SIGSTOP, a debugger) finishes it when it goes on. After death_ms a line in
+ * the log names the process. The library's own buffers are not waited for: the
+ * emulation frees them once no hazard word has the key.
  *
  * Identity: the process is addressed by the pid of the socket's credentials.
  * This pid can be invalid in another pid namespace, and after the peer's death

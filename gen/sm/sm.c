@@ -43,14 +43,12 @@ static void na_sm_fork_prepare(void)
     hg_lock(&na_sm_live_lock);
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
         na_sm_enter(HG_CONTAINER_OF(link, struct na_sm_class, live));
-    na_sm_arenas_lock();
 }
 
 static void na_sm_fork_parent(void)
 {
     struct na_link *link;
 
-    na_sm_arenas_unlock();
     for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
         hg_leave(na_sm_lock(HG_CONTAINER_OF(link, struct na_sm_class, live)));
     hg_unlock(&na_sm_live_lock);
@@ -63,8 +61,8 @@ static void na_sm_close_fd(int *fd)
     *fd = -1;
 }
 
-/* In the child: nothing but closing, which leaves the parent's epoll as it
- * is. */
+/* In the child: nothing but closing the sockets, which leaves the parent's
+ * epoll as it is. The core refuses every call with such a class. */
 static void na_sm_fork_child(void)
 {
     struct na_link *link, *at;
@@ -73,25 +71,11 @@ static void na_sm_fork_child(void)
         struct na_sm_class *self =
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
-        atomic_store(&self->forked, true);
-        for (at = self->addrs.next; at != &self->addrs; at = at->next) {
-            struct na_sm_addr *addr =
-                HG_CONTAINER_OF(at, struct na_sm_addr, link);
-
-            na_sm_close_fd(&addr->fd);
-            na_sm_close_fd(&addr->peer_bell);
-        }
+        for (at = self->addrs.next; at != &self->addrs; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
         for (at = self->guests.next; at != &self->guests; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
-        na_sm_close_fd(&self->epoll_fd);
-        na_sm_close_fd(&self->timer_fd);
-        na_sm_close_fd(&self->bell_fd);
-        na_sm_close_fd(&self->spare_fd);
-        na_sm_close_fd(&self->public_fd);
-        na_sm_close_fd(&self->hints_fd);
-        if (self->arenas != NULL)
-            na_sm_arenas_forked(self->arenas);
     }
     na_sm_fork_parent();
 }
@@ -99,12 +83,6 @@ static void na_sm_fork_child(void)
 static void na_sm_fork_begin(void)
 {
     hg_log_atfork(na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
-}
-
-static bool na_sm_is_forked(const struct na_sm_class *self)
-{
-    return HG_UNLIKELY(
-        atomic_load_explicit(&self->forked, memory_order_relaxed));
 }
 
 /* ---- Life ---- */
@@ -206,8 +184,7 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, &self->listener);
 }
 
-/* Undo whatever of open was done. Until the last descriptor is closed a child
- * of fork is to find them. */
+/* Undo whatever of open was done. */
 static void na_sm_shut(struct na_sm_class *self)
 {
     hg_lock(&na_sm_live_lock);
@@ -387,8 +364,6 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     struct na_sm_name where;
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
     if (na_sm_is_caller_name(name))
         return na_sm_seek_caller(self, name, from_peer, addr_p);
@@ -460,8 +435,6 @@ static na_return_t na_sm_terminate(struct na_op *op)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     na_sm_enter(self);
     ret = na_sm_flow_terminate(self, op);
     na_sm_leave(self);
@@ -487,8 +460,6 @@ static na_return_t na_sm_send(
     struct na_sm_class *self = na_sm_of(context->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     if (msg->addr->self)
         return na_loop_send(&self->loop, msg, op);
     na_sm_enter(self);
@@ -504,8 +475,6 @@ static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
     struct na_sm_class *self = na_sm_of(addr->na_class);
     na_return_t ret;
 
-    if (na_sm_is_forked(self))
-        return na_sm_peer_forked(self);
     if (addr->self)
         return na_loop_frame_send(
             &self->loop, addr, header, header_size, data, size, release, arg);
@@ -540,11 +509,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 static na_return_t na_sm_mem_alloc(
     struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
 {
-    struct na_sm_class *self = na_sm_of(na_class);
-
-    return na_sm_is_forked(self)
-        ? NA_NOMEM
-        : na_sm_arena_alloc(self->arenas, flags, block);
+    return na_sm_arena_alloc(na_sm_of(na_class)->arenas, flags, block);
 }
 
 /* ---- Progress ---- */
@@ -619,8 +584,6 @@ static unsigned na_sm_poll(struct na_context *context)
     struct na_sm_class *self = na_sm_of(context->na_class);
     unsigned n;
 
-    if (na_sm_is_forked(self))
-        return 0;
     assert(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
@@ -677,8 +640,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    if (na_sm_is_forked(self))
-        return NA_FALSE;
     na_sm_enter(self);
     if (!context->sleeping) {
         context->sleeping = true;

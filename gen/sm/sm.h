@@ -16,7 +16,7 @@
  * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
  * second.
  *
- * fork: a child has no part in its parent's connections (see live.h). It closes
+ * fork: the core refuses to use a parent's class (see live.h). A child closes
  * the sockets, so that their end stays the news of a death, before it can do
  * anything else.
  *

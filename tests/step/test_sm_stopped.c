@@ -2,9 +2,8 @@
 /*
  * A process is stopped in the middle of copying another's memory. The other one
  * terminates the connection, which succeeds, and deregisters the memory, which
- * waits until the process goes on and its copy is complete. A second case does
- * the same to a process that spins there. Then what happens to a copy that
- * begins just then.
+ * waits until the process goes on and its copy is complete. Then what happens
+ * to a copy that begins just then.
  */
 #include "step.h"
 
@@ -15,7 +14,7 @@
 
 #define STOPPED_SIZE ((size_t) 100000)
 
-/* A copy begins: stop there, or spin or sleep for ever. */
+/* A copy begins: stop there. */
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
@@ -25,22 +24,8 @@ static void stopped_take(const char *function, unsigned line)
     (void) raise(SIGSTOP);
 }
 
-static void stopped_spin(const char *function, unsigned line)
-{
-    (void) line;
-    while (strcmp(function, "na_sm_rma_read") == 0)
-        (void) sched_yield();
-}
-
-static void stopped_sleep(const char *function, unsigned line)
-{
-    (void) line;
-    while (strcmp(function, "na_sm_rma_read") == 0)
-        (void) pause();
-}
-
-/* Get memory that is full of 7. Arguments: the name of its owner, its handle,
- * and what to do in the middle of the copy: "stop", "spin" or "sleep". */
+/* Get memory that is full of 7, and stop in the middle of the copy. Arguments:
+ * the name of its owner and its handle. */
 HG_TEST_ROLE(stopped)
 {
     static unsigned char got[STOPPED_SIZE];
@@ -51,7 +36,7 @@ HG_TEST_ROLE(stopped)
     na_addr_t addr = NA_ADDR_NULL;
     size_t i;
 
-    HG_CHECK_EQ_INT(argc, 3);
+    HG_CHECK_EQ_INT(argc, 2);
     hg_test_allow_log("");
     HG_CHECK_EQ_U64(strlen(argv[1]), 2 * sizeof(bytes));
     for (i = 0; i < sizeof(bytes); i++) {
@@ -60,9 +45,7 @@ HG_TEST_ROLE(stopped)
         bytes[i] = (unsigned char) strtoul(digits, NULL, 16);
     }
     memset(&end, 0, sizeof(end));
-    step_hook = strcmp(argv[2], "spin") == 0 ? stopped_spin
-        : strcmp(argv[2], "sleep") == 0      ? stopped_sleep
-                                             : stopped_take;
+    step_hook = stopped_take;
     end.na_class = NA_Initialize("sm://", NA_FALSE);
     HG_CHECK(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
@@ -113,8 +96,7 @@ static bool stopped_has_stopped(struct hg_test_peer *peer)
 }
 
 /* An owner whose memory is full of 7, and a process that copies it. */
-static struct hg_test_peer *stopped_begin(
-    struct stopped_owner *owner, const char *what)
+static struct hg_test_peer *stopped_begin(struct stopped_owner *owner)
 {
     static unsigned char memory[STOPPED_SIZE];
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -137,7 +119,7 @@ static struct hg_test_peer *stopped_begin(
         owner->end.na_class, bytes, sizeof(bytes), owner->mem));
     for (i = 0; i < sizeof(bytes); i++)
         (void) snprintf(hex + 2 * i, 3, "%02x", (unsigned) bytes[i]);
-    return hg_test_spawn("stopped", owner->end.self->name, hex, what, NULL);
+    return hg_test_spawn("stopped", owner->end.self->name, hex, NULL);
 }
 
 static struct na_sm_addr *stopped_user(const struct stopped_owner *owner)
@@ -158,7 +140,7 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
 {
     struct stopped_owner owner;
     struct conform_call call;
-    struct hg_test_peer *peer = stopped_begin(&owner, "stop");
+    struct hg_test_peer *peer = stopped_begin(&owner);
     pthread_t thread;
 
     hg_test_expect_log("deregistering memory waits for process");
@@ -169,7 +151,7 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
         conform_ended, &call, &stopped_user(&owner)->base, &call.id));
     HG_CHECK_OK(conform_wait(&owner.end, &call));
     HG_CHECK(pthread_create(&thread, NULL, stopped_withdraw, &owner) == 0);
-    /* Its time is over, it is found to be stopped, and so waited for. */
+    /* It is waited for, without a limit. */
     while (hg_test_log_count("deregistering memory waits for process") == 0)
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
     HG_CHECK_EQ_INT(stopped_user(&owner)->state, NA_SM_CLOSING);
@@ -179,34 +161,6 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
     memset(owner.memory, 9, STOPPED_SIZE); /* it is ours again */
     HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
     stopped_end(&owner);
-}
-
-/* A process that is not stopped and never ends its copy loses its
- * connection. */
-static void stopped_take_back(const char *what)
-{
-    struct stopped_owner owner;
-    struct hg_test_peer *peer = stopped_begin(&owner, what);
-    struct na_sm_class *self = na_sm_of(owner.end.na_class);
-
-    while (self->pairs == 0 || stopped_user(&owner)->shared == NULL ||
-        !na_sm_peer_copies(stopped_user(&owner), 0))
-        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
-    (void) stopped_withdraw(&owner);
-    HG_CHECK_EQ_U64(NA_Get_counter(owner.end.na_class, "sm_broken"), 1);
-    stopped_end(&owner);
-    hg_test_signal(peer, SIGKILL);
-    (void) hg_test_wait(peer);
-}
-
-HG_TEST(sm_memory_is_taken_back_from_a_peer_that_runs)
-{
-    stopped_take_back("spin");
-}
-
-HG_TEST(sm_memory_is_taken_back_from_a_peer_that_sleeps)
-{
-    stopped_take_back("sleep");
 }
 
 /* ---- Between two steps of a beginning copy ---- */

@@ -372,15 +372,11 @@ HG_TEST(arena_is_the_parents_in_a_child)
     pid_t child;
 
     memset(block.memory, 9, block.size);
-    na_sm_arenas_lock();
     child = fork();
     if (child == 0) {
-        na_sm_arenas_forked(arenas);
-        na_sm_arenas_unlock();
         arena_put(&block);
         _exit(0);
     }
-    na_sm_arenas_unlock();
     HG_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     HG_CHECK_EQ_INT(((char *) block.memory)[ARENA_MIB], 9);
     HG_CHECK_EQ_INT(((char *) block.memory)[0], 9);
