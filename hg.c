@@ -15519,7 +15519,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
 #line 1 "gen/na/plugins.h"
 #endif
 /*
- * plugins: the transports this program has, by name and protocol.
+ * plugins: the transports this program has, by name and protocol, and the list
+ * of these for programs that ask before they open anything.
  *
  * First those registered at run time (latest first), then those compiled in.
  * An address that names no plugin gets the first that speaks its protocol.
@@ -15564,8 +15565,7 @@ HG_PRIVATE bool na_plugins_speaks(
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p);
 
-/* Give RMA to a table without it: emulated, or refused where there is no
- * frame_send. */
+/* Have a table's RMA emulated over its frames. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
 #endif
@@ -15579,6 +15579,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 /* #include "na/plugins.h" */
 
 /* #include "base/log.h" */
+/* #include "base/mem.h" */
 /* #include "emul/emul.h" */
 /* #include "na/self.h" */
 /* #include "sm/sm.h" */
@@ -15701,47 +15702,44 @@ static void na_plugins_list(
     }
 }
 
-/* The file that has the transport of an address string; "": nobody knows. */
-static const char *na_plugins_file(const struct na_uri *uri)
-{
-    static const char *const ofi[] = {"cxi", "efa", "gni", "opx", "psm", "psm2",
-        "psm3", "shm", "sockets", "verbs", NULL};
-    static const char *const mpi[] = {"dynamic", "static", NULL};
-    static const char *const zmq[] = {"inproc", "ipc", "tcp", NULL};
-    const char *plugin = na_plugins_alias(uri->plugin);
+/* Files of transports that are not here, and what they speak: names of plugins
+ * and of protocols. */
+struct na_plugins_absent {
+    bool here;
+    const char *file;
+    const char *macro;
+    const char *speaks[12];
+};
 
-    if (strcmp(plugin, "ofi") == 0 || strstr(uri->protocol, ";ofi_") != NULL)
-        return "ofi";
-    if (strcmp(plugin, "mpi") == 0 || strcmp(plugin, "zmq") == 0)
-        return plugin;
-    if (plugin[0] != '\0')
-        return "";
-    if (na_plugins_has(ofi, uri->protocol))
-        return "ofi";
-    if (na_plugins_has(mpi, uri->protocol))
-        return "mpi";
-    return na_plugins_has(zmq, uri->protocol) ? "zmq" : "";
-}
+static const struct na_plugins_absent na_plugins_absent[] = {
+    {HG_NA_OFI, "ofi", "OFI",
+        {"ofi", "cxi", "efa", "gni", "opx", "psm", "psm2", "psm3", "shm",
+            "sockets", "verbs", NULL}},
+    {HG_NA_MPI, "mpi", "MPI", {"mpi", "dynamic", "static", NULL}},
+    {HG_NA_ZMQ, "zmq", "ZMQ", {"zmq", "inproc", "ipc", "tcp", NULL}},
+};
 
 /* What to do about an address string that no transport here speaks. */
 static void na_plugins_advise(
     const struct na_uri *uri, char *advice, size_t size)
 {
-    const char *file = na_plugins_file(uri);
-    bool there = (HG_NA_ZMQ && strcmp(file, "zmq") == 0) ||
-        (HG_NA_OFI && strcmp(file, "ofi") == 0) ||
-        (HG_NA_MPI && strcmp(file, "mpi") == 0);
+    bool plain = uri->plugin[0] == '\0';
+    const char *name = strstr(uri->protocol, ";ofi_") != NULL ? "ofi"
+        : plain                                               ? uri->protocol
+                : na_plugins_alias(uri->plugin);
+    const struct na_plugins_absent *absent = na_plugins_absent;
+    unsigned i;
 
-    assert(file[0] == '\0' || strlen(file) == 3);
     advice[0] = '\0';
     if (!HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0)
         (void) snprintf(advice, size, " (sm was left out of hg.c)");
-    else if (file[0] != '\0' && !there)
-        (void) snprintf(advice, size,
-            "; if you have hg_na_%s.c, add it and compile hg.c with "
-            "-DHG_NA_%c%c%c=1",
-            file, file[0] - 'a' + 'A', file[1] - 'a' + 'A',
-            file[2] - 'a' + 'A');
+    for (i = 0; i < 3; i++, absent++) {
+        if (!absent->here && na_plugins_has(absent->speaks, name))
+            (void) snprintf(advice, size,
+                "; if you have hg_na_%s.c, add it and compile hg.c with "
+                "-DHG_NA_%s=1",
+                absent->file, absent->macro);
+    }
 }
 
 /* Nobody speaks that: say what is spoken here. */
@@ -15776,11 +15774,12 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
-/* Whether a table moves memory with all it takes, or not at all. */
-static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
+/* Whether a table moves memory with all it takes, or leaves that to the
+ * emulation, which sends frames. */
+static bool na_plugins_has_rma(const struct na_plugin *plugin)
 {
     if (plugin->put == NULL || plugin->get == NULL)
-        return plugin->put == plugin->get;
+        return plugin->put == plugin->get && plugin->frame_send != NULL;
     return plugin->mem_register != NULL && plugin->mem_deregister != NULL &&
         plugin->mem_serialize_size != NULL && plugin->mem_serialize != NULL &&
         plugin->mem_deserialize != NULL;
@@ -15802,7 +15801,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
         !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
-        plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
+        plugin->poll == NULL || !na_plugins_has_rma(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
             "or a required slot is missing");
@@ -15886,13 +15885,6 @@ static na_return_t na_plugins_rma_later(const struct na_op *op)
     return NA_AGAIN;
 }
 
-static na_return_t na_plugins_mem_refuse(struct na_mem_handle *mem)
-{
-    hg_log_error("rma", "the transport %s has no remote memory access",
-        na_class_ops(mem->na_class)->name);
-    return NA_OPNOTSUPPORT;
-}
-
 static void na_plugins_mem_ignore(struct na_mem_handle *mem)
 {
     (void) mem;
@@ -15905,26 +15897,6 @@ static na_return_t na_plugins_mem_ordinary(
     (void) flags;
     (void) block;
     return NA_NOMEM;
-}
-
-static na_size_t na_plugins_mem_no_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return 0;
-}
-
-static void na_plugins_mem_no_bytes(const struct na_mem_handle *mem, void *buf)
-{
-    (void) mem;
-    (void) buf;
-}
-
-static na_return_t na_plugins_mem_no_handle(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
-{
-    (void) buf;
-    (void) buf_size;
-    return na_plugins_mem_refuse(mem);
 }
 
 static int na_plugins_poll_fd(struct na_context *context)
@@ -15951,89 +15923,65 @@ static na_return_t na_plugins_cancel(struct na_op *op, uint64_t op_id)
     return NA_NOENTRY;
 }
 
+static const struct na_plugin na_plugins_defaults = {
+    .context_create = na_plugins_context_create,
+    .context_destroy = na_plugins_context_ignore,
+    .addr_lookup = na_plugins_addr_lookup,
+    .addr_release = na_plugins_addr_release,
+    .addr_cmp = na_plugins_addr_cmp,
+    .addr_terminate = na_plugins_op_refuse,
+    .addr_abandon = na_plugins_addr_abandon,
+    .addr_identity = na_plugins_addr_nobody,
+    .poll_fd = na_plugins_poll_fd,
+    .wait_begin = na_plugins_wait_begin,
+    .wait_end = na_plugins_context_ignore,
+    .cancel = na_plugins_cancel,
+    .reclaim = na_plugins_reclaim,
+    .mem_alloc = na_plugins_mem_ordinary,
+    .mem_release = na_plugins_mem_ignore,
+    .rma_now = na_plugins_rma_later,
+};
+
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p)
 {
-    size_t size = plugin->size;
+    const char *defaults = (const char *) &na_plugins_defaults;
+    char *ops = (char *) ops_p;
+    void (*slot)(void);
+    size_t at;
 
-    if (size > sizeof(*ops_p))
-        size = sizeof(*ops_p);
     memset(ops_p, 0, sizeof(*ops_p));
-    memcpy(ops_p, plugin, size);
-    if (ops_p->context_create == NULL)
-        ops_p->context_create = na_plugins_context_create;
-    if (ops_p->context_destroy == NULL)
-        ops_p->context_destroy = na_plugins_context_ignore;
-    if (ops_p->addr_lookup == NULL)
-        ops_p->addr_lookup = na_plugins_addr_lookup;
-    if (ops_p->addr_release == NULL)
-        ops_p->addr_release = na_plugins_addr_release;
-    if (ops_p->addr_cmp == NULL)
-        ops_p->addr_cmp = na_plugins_addr_cmp;
-    if (ops_p->addr_terminate == NULL)
-        ops_p->addr_terminate = na_plugins_op_refuse;
-    if (ops_p->addr_abandon == NULL)
-        ops_p->addr_abandon = na_plugins_addr_abandon;
-    if (ops_p->poll_fd == NULL)
-        ops_p->poll_fd = na_plugins_poll_fd;
-    if (ops_p->wait_begin == NULL)
-        ops_p->wait_begin = na_plugins_wait_begin;
-    if (ops_p->wait_end == NULL)
-        ops_p->wait_end = na_plugins_context_ignore;
-    if (ops_p->cancel == NULL)
-        ops_p->cancel = na_plugins_cancel;
-    if (ops_p->reclaim == NULL)
-        ops_p->reclaim = na_plugins_reclaim;
-    if (ops_p->mem_alloc == NULL)
-        ops_p->mem_alloc = na_plugins_mem_ordinary;
-    if (ops_p->rma_now == NULL)
-        ops_p->rma_now = na_plugins_rma_later;
-    if (ops_p->addr_identity == NULL)
-        ops_p->addr_identity = na_plugins_addr_nobody;
-    if (ops_p->mem_release == NULL)
-        ops_p->mem_release = na_plugins_mem_ignore;
+    memcpy(ops_p, plugin,
+        plugin->size < sizeof(*ops_p) ? plugin->size : sizeof(*ops_p));
+    /* From here on there are pointers to functions, and sizes, for which the
+     * defaults have 0. */
+    for (at = offsetof(struct na_plugin, open); at < sizeof(*ops_p);
+         at += sizeof(slot)) {
+        memcpy(&slot, ops + at, sizeof(slot));
+        if (slot == NULL)
+            memcpy(ops + at, defaults + at, sizeof(slot));
+    }
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 {
-    bool frames = ops->frame_send != NULL;
-
+    assert(ops->frame_send != NULL);
     ops->caps &= ~(uint64_t) NA_CAP_HANDS_OVER;
     ops->max_segments = 0;
-    ops->mem_register = frames ? na_emul_mem_register : na_plugins_mem_refuse;
-    ops->mem_deregister =
-        frames ? na_emul_mem_deregister : na_plugins_mem_ignore;
-    ops->mem_serialize_size =
-        frames ? na_emul_mem_serialize_size : na_plugins_mem_no_size;
-    ops->mem_serialize =
-        frames ? na_emul_mem_serialize : na_plugins_mem_no_bytes;
-    ops->mem_deserialize =
-        frames ? na_emul_mem_deserialize : na_plugins_mem_no_handle;
-    ops->put = frames ? na_emul_put : na_plugins_op_refuse;
-    ops->get = frames ? na_emul_get : na_plugins_op_refuse;
+    ops->mem_register = na_emul_mem_register;
+    ops->mem_deregister = na_emul_mem_deregister;
+    ops->mem_serialize_size = na_emul_mem_serialize_size;
+    ops->mem_serialize = na_emul_mem_serialize;
+    ops->mem_deserialize = na_emul_mem_deserialize;
+    ops->put = na_emul_put;
+    ops->get = na_emul_get;
     ops->rma_now = na_plugins_rma_later;
 }
 
-/* ==== gen/na/protocols.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/protocols.c"
-#endif
-/*
- * protocols: what this program can speak, as a list for who asks before
- * opening anything.
- *
- * An entry and its strings are one block, the strings behind it, so that a
- * list is freed entry by entry and nothing else.
- *
- * Locking: none; transports are only ever added.
- */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/plugins.h" */
+/* ---- The list of protocols ---- */
 
 /* Copy a string with its NUL to *at_p, and move that behind it. */
-static char *na_protocols_copy(char **at_p, const char *str)
+static char *na_plugins_copy(char **at_p, const char *str)
 {
     size_t size = strlen(str) + 1;
     char *copy = *at_p;
@@ -16044,7 +15992,7 @@ static char *na_protocols_copy(char **at_p, const char *str)
 }
 
 /* A list that grows at its end. */
-struct na_protocols_list {
+struct na_plugins_protocols {
     struct na_protocol_info *first;
     struct na_protocol_info **last;
     const struct na_plugin *plugin; /* of the entries that are added now */
@@ -16053,9 +16001,9 @@ struct na_protocols_list {
 };
 
 /* Add an entry, in Mercury's words. */
-static void na_protocols_add(void *arg, const char *device)
+static void na_plugins_add(void *arg, const char *device)
 {
-    struct na_protocols_list *list = (struct na_protocols_list *) arg;
+    struct na_plugins_protocols *list = (struct na_plugins_protocols *) arg;
     const char *transport = na_plugins_mercury_name(list->plugin->name);
     size_t size =
         strlen(transport) + 1 + strlen(list->protocol) + 1 + strlen(device) + 1;
@@ -16073,25 +16021,24 @@ static void na_protocols_add(void *arg, const char *device)
     }
     at = (char *) (entry + 1);
     entry->next = NULL;
-    entry->class_name = na_protocols_copy(&at, transport);
-    entry->protocol_name = na_protocols_copy(&at, list->protocol);
-    entry->device_name = na_protocols_copy(&at, device);
+    entry->class_name = na_plugins_copy(&at, transport);
+    entry->protocol_name = na_plugins_copy(&at, list->protocol);
+    entry->device_name = na_plugins_copy(&at, device);
     *list->last = entry;
     list->last = &entry->next;
 }
 
 /* Add the devices of a protocol. */
-static void na_protocols_add_devices(struct na_protocols_list *list)
+static void na_plugins_add_devices(struct na_plugins_protocols *list)
 {
     if (list->plugin->size > offsetof(struct na_plugin, list_devices) &&
         list->plugin->list_devices != NULL)
-        list->plugin->list_devices(list->protocol, na_protocols_add, list);
+        list->plugin->list_devices(list->protocol, na_plugins_add, list);
     else
-        na_protocols_add(
-            list, strcmp(list->protocol, "sm") == 0 ? "shm" : "any");
+        na_plugins_add(list, strcmp(list->protocol, "sm") == 0 ? "shm" : "any");
 }
 
-static bool na_protocols_wanted(const struct na_uri *uri,
+static bool na_plugins_wanted(const struct na_uri *uri,
     const struct na_plugin *plugin, const char *protocol)
 {
     return uri == NULL ||
@@ -16101,7 +16048,7 @@ static bool na_protocols_wanted(const struct na_uri *uri,
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p)
 {
-    struct na_protocols_list list = {NULL, NULL, NULL, NULL, false};
+    struct na_plugins_protocols list = {NULL, NULL, NULL, NULL, false};
     const char *const *protocol;
     struct na_uri uri;
     unsigned i;
@@ -16116,9 +16063,9 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     for (i = 0; (list.plugin = na_plugins_get(i)) != NULL; i++) {
         for (protocol = list.plugin->protocols; *protocol != NULL; protocol++) {
             list.protocol = *protocol;
-            if (na_protocols_wanted(
+            if (na_plugins_wanted(
                     info_string != NULL ? &uri : NULL, list.plugin, *protocol))
-                na_protocols_add_devices(&list);
+                na_plugins_add_devices(&list);
         }
     }
     if (list.no_memory) {
@@ -17072,19 +17019,14 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         pthread_mutex_destroy(&core->list_lock);
         goto free_core;
     }
-    emulate = core->info.force_rma_emulation != NA_FALSE;
-    if (emulate || core->ops.put == NULL) {
-        if (core->ops.frame_send == NULL && emulate) {
-            hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
-            goto delete_core;
-        }
-        if (core->ops.frame_send != NULL) {
-            core->emul = na_emul_create(&core->pub);
-            if (core->emul == NULL)
-                goto delete_core;
-        }
+    emulate = core->info.force_rma_emulation || core->ops.put == NULL;
+    if (emulate && core->ops.frame_send == NULL) {
+        hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
+        goto delete_core;
+    }
+    if (emulate)
         na_plugins_emulate(&core->ops);
-    } else if ((core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
+    if (emulate || (core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
         core->emul = na_emul_create(&core->pub);
         if (core->emul == NULL)
             goto delete_core;

@@ -214,8 +214,8 @@ struct na_plugin {
      * after that.
      * Frames between two addresses keep their order and are delivered one at
      * a time, and answers come from the address object that was asked.
-     * NA_AGAIN: not now; core->wake when it may go. Absent together with put
-     * and get: the transport has no RMA. */
+     * NA_AGAIN: not now; core->wake when it may go. Required unless put and get
+     * are given. */
     na_return_t (*frame_send)(struct na_addr *addr, const void *header,
         size_t header_size, const void *data, size_t size,
         void (*release)(void *arg), void *arg);

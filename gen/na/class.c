@@ -314,19 +314,14 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         pthread_mutex_destroy(&core->list_lock);
         goto free_core;
     }
-    emulate = core->info.force_rma_emulation != NA_FALSE;
-    if (emulate || core->ops.put == NULL) {
-        if (core->ops.frame_send == NULL && emulate) {
-            hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
-            goto delete_core;
-        }
-        if (core->ops.frame_send != NULL) {
-            core->emul = na_emul_create(&core->pub);
-            if (core->emul == NULL)
-                goto delete_core;
-        }
+    emulate = core->info.force_rma_emulation || core->ops.put == NULL;
+    if (emulate && core->ops.frame_send == NULL) {
+        hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
+        goto delete_core;
+    }
+    if (emulate)
         na_plugins_emulate(&core->ops);
-    } else if ((core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
+    if (emulate || (core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
         core->emul = na_emul_create(&core->pub);
         if (core->emul == NULL)
             goto delete_core;

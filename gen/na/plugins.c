@@ -3,6 +3,7 @@
 #include "na/plugins.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "emul/emul.h"
 #include "na/self.h"
 #include "sm/sm.h"
@@ -125,47 +126,44 @@ static void na_plugins_list(
     }
 }
 
-/* The file that has the transport of an address string; "": nobody knows. */
-static const char *na_plugins_file(const struct na_uri *uri)
-{
-    static const char *const ofi[] = {"cxi", "efa", "gni", "opx", "psm", "psm2",
-        "psm3", "shm", "sockets", "verbs", NULL};
-    static const char *const mpi[] = {"dynamic", "static", NULL};
-    static const char *const zmq[] = {"inproc", "ipc", "tcp", NULL};
-    const char *plugin = na_plugins_alias(uri->plugin);
+/* Files of transports that are not here, and what they speak: names of plugins
+ * and of protocols. */
+struct na_plugins_absent {
+    bool here;
+    const char *file;
+    const char *macro;
+    const char *speaks[12];
+};
 
-    if (strcmp(plugin, "ofi") == 0 || strstr(uri->protocol, ";ofi_") != NULL)
-        return "ofi";
-    if (strcmp(plugin, "mpi") == 0 || strcmp(plugin, "zmq") == 0)
-        return plugin;
-    if (plugin[0] != '\0')
-        return "";
-    if (na_plugins_has(ofi, uri->protocol))
-        return "ofi";
-    if (na_plugins_has(mpi, uri->protocol))
-        return "mpi";
-    return na_plugins_has(zmq, uri->protocol) ? "zmq" : "";
-}
+static const struct na_plugins_absent na_plugins_absent[] = {
+    {HG_NA_OFI, "ofi", "OFI",
+        {"ofi", "cxi", "efa", "gni", "opx", "psm", "psm2", "psm3", "shm",
+            "sockets", "verbs", NULL}},
+    {HG_NA_MPI, "mpi", "MPI", {"mpi", "dynamic", "static", NULL}},
+    {HG_NA_ZMQ, "zmq", "ZMQ", {"zmq", "inproc", "ipc", "tcp", NULL}},
+};
 
 /* What to do about an address string that no transport here speaks. */
 static void na_plugins_advise(
     const struct na_uri *uri, char *advice, size_t size)
 {
-    const char *file = na_plugins_file(uri);
-    bool there = (HG_NA_ZMQ && strcmp(file, "zmq") == 0) ||
-        (HG_NA_OFI && strcmp(file, "ofi") == 0) ||
-        (HG_NA_MPI && strcmp(file, "mpi") == 0);
+    bool plain = uri->plugin[0] == '\0';
+    const char *name = strstr(uri->protocol, ";ofi_") != NULL ? "ofi"
+        : plain                                               ? uri->protocol
+                : na_plugins_alias(uri->plugin);
+    const struct na_plugins_absent *absent = na_plugins_absent;
+    unsigned i;
 
-    assert(file[0] == '\0' || strlen(file) == 3);
     advice[0] = '\0';
     if (!HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0)
         (void) snprintf(advice, size, " (sm was left out of hg.c)");
-    else if (file[0] != '\0' && !there)
-        (void) snprintf(advice, size,
-            "; if you have hg_na_%s.c, add it and compile hg.c with "
-            "-DHG_NA_%c%c%c=1",
-            file, file[0] - 'a' + 'A', file[1] - 'a' + 'A',
-            file[2] - 'a' + 'A');
+    for (i = 0; i < 3; i++, absent++) {
+        if (!absent->here && na_plugins_has(absent->speaks, name))
+            (void) snprintf(advice, size,
+                "; if you have hg_na_%s.c, add it and compile hg.c with "
+                "-DHG_NA_%s=1",
+                absent->file, absent->macro);
+    }
 }
 
 /* Nobody speaks that: say what is spoken here. */
@@ -200,11 +198,12 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
-/* Whether a table moves memory with all it takes, or not at all. */
-static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
+/* Whether a table moves memory with all it takes, or leaves that to the
+ * emulation, which sends frames. */
+static bool na_plugins_has_rma(const struct na_plugin *plugin)
 {
     if (plugin->put == NULL || plugin->get == NULL)
-        return plugin->put == plugin->get;
+        return plugin->put == plugin->get && plugin->frame_send != NULL;
     return plugin->mem_register != NULL && plugin->mem_deregister != NULL &&
         plugin->mem_serialize_size != NULL && plugin->mem_serialize != NULL &&
         plugin->mem_deserialize != NULL;
@@ -226,7 +225,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
         !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
-        plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
+        plugin->poll == NULL || !na_plugins_has_rma(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
             "or a required slot is missing");
@@ -310,13 +309,6 @@ static na_return_t na_plugins_rma_later(const struct na_op *op)
     return NA_AGAIN;
 }
 
-static na_return_t na_plugins_mem_refuse(struct na_mem_handle *mem)
-{
-    hg_log_error("rma", "the transport %s has no remote memory access",
-        na_class_ops(mem->na_class)->name);
-    return NA_OPNOTSUPPORT;
-}
-
 static void na_plugins_mem_ignore(struct na_mem_handle *mem)
 {
     (void) mem;
@@ -329,26 +321,6 @@ static na_return_t na_plugins_mem_ordinary(
     (void) flags;
     (void) block;
     return NA_NOMEM;
-}
-
-static na_size_t na_plugins_mem_no_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return 0;
-}
-
-static void na_plugins_mem_no_bytes(const struct na_mem_handle *mem, void *buf)
-{
-    (void) mem;
-    (void) buf;
-}
-
-static na_return_t na_plugins_mem_no_handle(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
-{
-    (void) buf;
-    (void) buf_size;
-    return na_plugins_mem_refuse(mem);
 }
 
 static int na_plugins_poll_fd(struct na_context *context)
@@ -375,65 +347,170 @@ static na_return_t na_plugins_cancel(struct na_op *op, uint64_t op_id)
     return NA_NOENTRY;
 }
 
+static const struct na_plugin na_plugins_defaults = {
+    .context_create = na_plugins_context_create,
+    .context_destroy = na_plugins_context_ignore,
+    .addr_lookup = na_plugins_addr_lookup,
+    .addr_release = na_plugins_addr_release,
+    .addr_cmp = na_plugins_addr_cmp,
+    .addr_terminate = na_plugins_op_refuse,
+    .addr_abandon = na_plugins_addr_abandon,
+    .addr_identity = na_plugins_addr_nobody,
+    .poll_fd = na_plugins_poll_fd,
+    .wait_begin = na_plugins_wait_begin,
+    .wait_end = na_plugins_context_ignore,
+    .cancel = na_plugins_cancel,
+    .reclaim = na_plugins_reclaim,
+    .mem_alloc = na_plugins_mem_ordinary,
+    .mem_release = na_plugins_mem_ignore,
+    .rma_now = na_plugins_rma_later,
+};
+
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p)
 {
-    size_t size = plugin->size;
+    const char *defaults = (const char *) &na_plugins_defaults;
+    char *ops = (char *) ops_p;
+    void (*slot)(void);
+    size_t at;
 
-    if (size > sizeof(*ops_p))
-        size = sizeof(*ops_p);
     memset(ops_p, 0, sizeof(*ops_p));
-    memcpy(ops_p, plugin, size);
-    if (ops_p->context_create == NULL)
-        ops_p->context_create = na_plugins_context_create;
-    if (ops_p->context_destroy == NULL)
-        ops_p->context_destroy = na_plugins_context_ignore;
-    if (ops_p->addr_lookup == NULL)
-        ops_p->addr_lookup = na_plugins_addr_lookup;
-    if (ops_p->addr_release == NULL)
-        ops_p->addr_release = na_plugins_addr_release;
-    if (ops_p->addr_cmp == NULL)
-        ops_p->addr_cmp = na_plugins_addr_cmp;
-    if (ops_p->addr_terminate == NULL)
-        ops_p->addr_terminate = na_plugins_op_refuse;
-    if (ops_p->addr_abandon == NULL)
-        ops_p->addr_abandon = na_plugins_addr_abandon;
-    if (ops_p->poll_fd == NULL)
-        ops_p->poll_fd = na_plugins_poll_fd;
-    if (ops_p->wait_begin == NULL)
-        ops_p->wait_begin = na_plugins_wait_begin;
-    if (ops_p->wait_end == NULL)
-        ops_p->wait_end = na_plugins_context_ignore;
-    if (ops_p->cancel == NULL)
-        ops_p->cancel = na_plugins_cancel;
-    if (ops_p->reclaim == NULL)
-        ops_p->reclaim = na_plugins_reclaim;
-    if (ops_p->mem_alloc == NULL)
-        ops_p->mem_alloc = na_plugins_mem_ordinary;
-    if (ops_p->rma_now == NULL)
-        ops_p->rma_now = na_plugins_rma_later;
-    if (ops_p->addr_identity == NULL)
-        ops_p->addr_identity = na_plugins_addr_nobody;
-    if (ops_p->mem_release == NULL)
-        ops_p->mem_release = na_plugins_mem_ignore;
+    memcpy(ops_p, plugin,
+        plugin->size < sizeof(*ops_p) ? plugin->size : sizeof(*ops_p));
+    /* From here on there are pointers to functions, and sizes, for which the
+     * defaults have 0. */
+    for (at = offsetof(struct na_plugin, open); at < sizeof(*ops_p);
+         at += sizeof(slot)) {
+        memcpy(&slot, ops + at, sizeof(slot));
+        if (slot == NULL)
+            memcpy(ops + at, defaults + at, sizeof(slot));
+    }
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 {
-    bool frames = ops->frame_send != NULL;
-
+    assert(ops->frame_send != NULL);
     ops->caps &= ~(uint64_t) NA_CAP_HANDS_OVER;
     ops->max_segments = 0;
-    ops->mem_register = frames ? na_emul_mem_register : na_plugins_mem_refuse;
-    ops->mem_deregister =
-        frames ? na_emul_mem_deregister : na_plugins_mem_ignore;
-    ops->mem_serialize_size =
-        frames ? na_emul_mem_serialize_size : na_plugins_mem_no_size;
-    ops->mem_serialize =
-        frames ? na_emul_mem_serialize : na_plugins_mem_no_bytes;
-    ops->mem_deserialize =
-        frames ? na_emul_mem_deserialize : na_plugins_mem_no_handle;
-    ops->put = frames ? na_emul_put : na_plugins_op_refuse;
-    ops->get = frames ? na_emul_get : na_plugins_op_refuse;
+    ops->mem_register = na_emul_mem_register;
+    ops->mem_deregister = na_emul_mem_deregister;
+    ops->mem_serialize_size = na_emul_mem_serialize_size;
+    ops->mem_serialize = na_emul_mem_serialize;
+    ops->mem_deserialize = na_emul_mem_deserialize;
+    ops->put = na_emul_put;
+    ops->get = na_emul_get;
     ops->rma_now = na_plugins_rma_later;
+}
+
+/* ---- The list of protocols ---- */
+
+/* Copy a string with its NUL to *at_p, and move that behind it. */
+static char *na_plugins_copy(char **at_p, const char *str)
+{
+    size_t size = strlen(str) + 1;
+    char *copy = *at_p;
+
+    memcpy(copy, str, size);
+    *at_p += size;
+    return copy;
+}
+
+/* A list that grows at its end. */
+struct na_plugins_protocols {
+    struct na_protocol_info *first;
+    struct na_protocol_info **last;
+    const struct na_plugin *plugin; /* of the entries that are added now */
+    const char *protocol;
+    bool no_memory; /* logged */
+};
+
+/* Add an entry, in Mercury's words. */
+static void na_plugins_add(void *arg, const char *device)
+{
+    struct na_plugins_protocols *list = (struct na_plugins_protocols *) arg;
+    const char *transport = na_plugins_mercury_name(list->plugin->name);
+    size_t size =
+        strlen(transport) + 1 + strlen(list->protocol) + 1 + strlen(device) + 1;
+    struct na_protocol_info *entry;
+    char *at;
+
+    assert(transport[0] != '\0' && list->protocol[0] != '\0');
+    if (list->no_memory)
+        return;
+    entry = (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) + size);
+    if (entry == NULL) {
+        hg_log_error("cls", "no memory for a list of protocols");
+        list->no_memory = true;
+        return;
+    }
+    at = (char *) (entry + 1);
+    entry->next = NULL;
+    entry->class_name = na_plugins_copy(&at, transport);
+    entry->protocol_name = na_plugins_copy(&at, list->protocol);
+    entry->device_name = na_plugins_copy(&at, device);
+    *list->last = entry;
+    list->last = &entry->next;
+}
+
+/* Add the devices of a protocol. */
+static void na_plugins_add_devices(struct na_plugins_protocols *list)
+{
+    if (list->plugin->size > offsetof(struct na_plugin, list_devices) &&
+        list->plugin->list_devices != NULL)
+        list->plugin->list_devices(list->protocol, na_plugins_add, list);
+    else
+        na_plugins_add(list, strcmp(list->protocol, "sm") == 0 ? "shm" : "any");
+}
+
+static bool na_plugins_wanted(const struct na_uri *uri,
+    const struct na_plugin *plugin, const char *protocol)
+{
+    return uri == NULL ||
+        (na_plugins_named(plugin, uri) && strcmp(uri->protocol, protocol) == 0);
+}
+
+HG_EXPORT hg_return_t HG_Get_na_protocol_info(
+    const char *info_string, struct na_protocol_info **na_protocol_info_p)
+{
+    struct na_plugins_protocols list = {NULL, NULL, NULL, NULL, false};
+    const char *const *protocol;
+    struct na_uri uri;
+    unsigned i;
+
+    if (na_protocol_info_p == NULL) {
+        hg_log_error("cls", "HG_Get_na_protocol_info: nowhere to put it");
+        return HG_INVALID_ARG;
+    }
+    if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
+        return HG_INVALID_ARG;
+    list.last = &list.first;
+    for (i = 0; (list.plugin = na_plugins_get(i)) != NULL; i++) {
+        for (protocol = list.plugin->protocols; *protocol != NULL; protocol++) {
+            list.protocol = *protocol;
+            if (na_plugins_wanted(
+                    info_string != NULL ? &uri : NULL, list.plugin, *protocol))
+                na_plugins_add_devices(&list);
+        }
+    }
+    if (list.no_memory) {
+        HG_Free_na_protocol_info(list.first);
+        return HG_NOMEM;
+    }
+    *na_protocol_info_p = list.first;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT void HG_Free_na_protocol_info(
+    struct na_protocol_info *na_protocol_info)
+{
+    while (na_protocol_info != NULL) {
+        struct na_protocol_info *next = na_protocol_info->next;
+
+        hg_mem_free(na_protocol_info);
+        na_protocol_info = next;
+    }
+}
+
+HG_EXPORT void HG_Cleanup(void)
+{
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugins: the transports this program has, by name and protocol.
+ * plugins: the transports this program has, by name and protocol, and the list
+ * of these for programs that ask before they open anything.
  *
  * First those registered at run time (latest first), then those compiled in.
  * An address that names no plugin gets the first that speaks its protocol.
@@ -45,8 +46,7 @@ HG_PRIVATE bool na_plugins_speaks(
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p);
 
-/* Give RMA to a table without it: emulated, or refused where there is no
- * frame_send. */
+/* Have a table's RMA emulated over its frames. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
 #endif
