@@ -3426,8 +3426,8 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
     uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
-    uint64_t asked;        /* bytes of its calls to the peer, in flight */
-    uint64_t room;         /* for these, as answers show; UINT64_MAX: unknown */
+    uint64_t window;       /* bytes of its calls that the peer takes at a time,
+                              as answers show; UINT64_MAX: unknown */
     uint64_t queued_bytes; /* what its kept messages count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
@@ -3539,8 +3539,6 @@ struct na_class_core {
     struct hg_map mems; /* by public pointer */
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
     unsigned context_high; /* none from here on was ever used */
-    /* Threads that wait until more may be sent, by a layer above. */
-    struct na_link waiters;
     struct na_inbox inbox;
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
@@ -4085,7 +4083,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     if (addr == NULL || (name != NULL && spelled == NULL))
         goto no_memory;
     na_addr_take_name(core, addr, spelled);
-    addr->room = UINT64_MAX;
+    addr->window = UINT64_MAX;
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
@@ -16976,7 +16974,6 @@ static void na_class_delete(struct na_class_core *core)
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
     na_msg_inbox_drop(core);
-    assert(hg_list_is_empty(&core->waiters));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
     na_class_free(core);
@@ -16999,7 +16996,6 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
-    hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
@@ -19609,206 +19605,110 @@ HG_PRIVATE hg_return_t hg_registry_remove(
     return HG_SUCCESS;
 }
 
-/* ==== gen/hg/share.h ==== */
+/* ==== gen/hg/limit.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
-#line 1 "gen/hg/share.h"
+#line 1 "gen/hg/limit.h"
 #endif
 /*
- * share: dividing what is limited among peers.
+ * limit: flow control. One rule divides what is limited among peers.
  *
- * A server has only so much room for calls it has not answered, for arguments
- * it fetches and for outputs it holds. A peer that takes and never gives back
- * must not have all of it. So a limit is not a wall but a threshold that moves:
+ * A class has limits for what peers have here (calls without an answer, bytes
+ * of arguments, bytes of outputs) and for what it has in flight to them. A peer
+ * that takes and gives nothing back must not have all of it. So a peer may use
+ * at most half of what is free:
  *
- *     a peer may have as much as leaves as much again free for others:
- *     (what this peer has) + (what all have) <= 2 x limit
+ *     (what this peer uses) + (what all use) <= 2 x limit
  *
- * While all together have no more than the limit, nobody is refused. One peer
- * alone gets to the limit, and whoever comes then still finds room: half of
- * what is left, which is as much as the limit at first. All together never have
- * twice the limit.
+ * While all together use no more than the limit, nothing is refused. One peer
+ * alone gets to the limit, a second one to half of the limit then, and all
+ * together never use twice the limit. Whatever is used alone is allowed.
  *
- * What a peer has is counted in its address, for all contexts of the class
- * together, where it needs no memory and no search, and is gone with it; what
- * the class itself has, in each context, and nowhere else: with that all have
- * it, too.
+ * What a peer uses is counted in its address, what all use in the class. What
+ * goes past a limit gets HG_AGAIN: from HG_Forward at once, from a target as
+ * its answer. The origin learns from such answers how much the target takes
+ * (`window` of the address), and HG_Wait_room waits for that.
  *
  * Locking: the lock of the class guards all of it.
  */
-#ifndef HG_GEN_HG_SHARE_H
-#define HG_GEN_HG_SHARE_H
+#ifndef HG_GEN_HG_LIMIT_H
+#define HG_GEN_HG_LIMIT_H
 
 /* #include "na/core.h" */
 
-enum hg_share_kind {
-    HG_SHARE_CALLS = 0, /* calls whose answer has not left */
-    HG_SHARE_REFUSALS,  /* refusals that cannot leave */
-    HG_SHARE_FETCHED,   /* bytes of arguments */
-    HG_SHARE_HELD,      /* bytes of outputs */
-    HG_SHARE_KINDS
+enum hg_limit_kind {
+    HG_LIMIT_CALLS = 0, /* calls to us whose answer has not left */
+    HG_LIMIT_REFUSALS,  /* refusals that cannot leave */
+    HG_LIMIT_FETCHED,   /* bytes of large inputs */
+    HG_LIMIT_HELD,      /* bytes of large outputs */
+    HG_LIMIT_IN_FLIGHT, /* bytes of calls of ours */
+    HG_LIMIT_KINDS
 };
 
-struct hg_share {
-    bool left; /* counts no more: nobody gives back what is in it */
-    uint64_t limit[HG_SHARE_KINDS];  /* below 2^62 */
-    uint64_t others[HG_SHARE_KINDS]; /* what peers have in this context */
-    uint64_t own[HG_SHARE_KINDS];    /* what the class has that calls itself */
+_Static_assert((int) HG_LIMIT_KINDS <= NA_CORE_USES,
+    "an address has a counter for each kind");
+
+/* Largest memory of a small call of ours: handle, operation, answer, and a
+ * message of HG_LIMIT_SMALL bytes. */
+#define HG_LIMIT_SMALL 256u
+#define HG_LIMIT_CALL (1280u + HG_LIMIT_SMALL)
+
+/* The window of a peer that has refused nothing. */
+#define HG_LIMIT_UNKNOWN UINT64_MAX
+
+struct hg_limit {
+    uint64_t max;  /* below 2^61, so that no sum overflows */
+    uint64_t used; /* by all peers */
 };
 
-/* What all have. */
-static inline uint64_t hg_share_total(
-    const struct hg_share *share, enum hg_share_kind kind)
+/* What a peer uses. */
+static inline uint64_t *hg_limit_of(
+    const struct na_addr *addr, enum hg_limit_kind kind)
 {
-    return share->others[kind] + share->own[kind];
-}
-
-/* What a peer has in all contexts of the class. Not of the class's own
- * address. */
-HG_PRIVATE uint64_t hg_share_peer(
-    const struct na_addr *addr, enum hg_share_kind kind);
-
-/* Count `amount` more for the peer, which keeps its address until it gives
- * that back. False: that is more than its share, and nothing was counted. */
-HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount);
-
-/* Count it in any case; and whether the peer has more than its share. */
-HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount);
-HG_PRIVATE bool hg_share_is_full(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind);
-
-/* Give back what was taken or added; nothing after hg_share_leave. */
-HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount);
-
-/* Count no more, though something is not given back. hg_share_forget then, with
- * the lock not held and the sink gone, lets the peers of a class begin anew, as
- * addresses outlive what counts in them; not while other contexts count there,
- * which would give back more than is known to be taken. */
-HG_PRIVATE void hg_share_leave(struct hg_share *share);
-HG_PRIVATE void hg_share_forget(struct na_class *na_class);
-
-#endif
-
-/* ==== gen/hg/share.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/share.c"
-#endif
-/* share: see share.h. */
-/* #include "hg/share.h" */
-
-/* #include "base/lock.h" */
-/* #include "na/msg.h" */
-
-_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
-    "an address has a place for each kind");
-
-static uint64_t *hg_share_of(
-    const struct na_addr *addr, enum hg_share_kind kind)
-{
-    assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[kind];
 }
 
-HG_PRIVATE uint64_t hg_share_peer(
-    const struct na_addr *addr, enum hg_share_kind kind)
+/* Whether the peer may use that much more. */
+static inline bool hg_limit_fits(const struct hg_limit *limits,
+    const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    return *hg_share_of(addr, kind);
+    const struct hg_limit *limit = &limits[kind];
+
+    return limit->used == 0 ||
+        (amount <= limit->max &&
+            *hg_limit_of(addr, kind) + limit->used + 2 * amount <=
+                2 * limit->max);
 }
 
-/* What the peer and all have of a kind. */
-static HG_HOT uint64_t hg_share_sum(
-    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+/* Count it, which may be past the limit; and give it back. The peer keeps its
+ * address meanwhile. */
+static inline void hg_limit_add(struct hg_limit *limits,
+    const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    return (addr->self ? share->own[kind] : hg_share_peer(addr, kind)) +
-        hg_share_total(share, kind);
+    limits[kind].used += amount;
+    *hg_limit_of(addr, kind) += amount;
 }
 
-HG_PRIVATE HG_HOT bool hg_share_take(struct hg_share *share,
-    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
+static inline void hg_limit_give(struct hg_limit *limits,
+    const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    uint64_t most = 2 * share->limit[kind];
-
-    /* No sum of these overflows. */
-    if (share->left || amount > share->limit[kind] ||
-        hg_share_sum(share, addr, kind) + 2 * amount > most)
-        return false;
-    hg_share_add(share, addr, kind, amount);
-    return true;
+    assert(limits[kind].used >= amount && *hg_limit_of(addr, kind) >= amount);
+    limits[kind].used -= amount;
+    *hg_limit_of(addr, kind) -= amount;
 }
 
-HG_PRIVATE HG_HOT void hg_share_add(struct hg_share *share,
-    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
+/* Count it if it fits. */
+static inline bool hg_limit_take(struct hg_limit *limits,
+    const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    if (share->left)
-        return;
-    if (addr->self) {
-        share->own[kind] += amount;
-        return;
-    }
-    share->others[kind] += amount;
-    *hg_share_of(addr, kind) += amount;
+    bool fits = hg_limit_fits(limits, addr, kind, amount);
+
+    if (HG_LIKELY(fits))
+        hg_limit_add(limits, addr, kind, amount);
+    return fits;
 }
 
-HG_PRIVATE bool hg_share_is_full(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
-{
-    return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
-}
-
-HG_PRIVATE HG_HOT void hg_share_give(struct hg_share *share,
-    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
-{
-    if (share->left)
-        return;
-    if (addr->self) {
-        assert(share->own[kind] >= amount);
-        share->own[kind] -= amount;
-        return;
-    }
-    assert(share->others[kind] >= amount);
-    assert(*hg_share_of(addr, kind) >= amount);
-    share->others[kind] -= amount;
-    *hg_share_of(addr, kind) -= amount;
-}
-
-HG_PRIVATE void hg_share_leave(struct hg_share *share)
-{
-    assert(!share->left);
-    share->left = true;
-}
-
-/* Whether another context counts, and will give back what it has. */
-static bool hg_share_is_used(struct na_class_core *core)
-{
-    unsigned number = 0;
-
-    while (number < NA_CORE_CONTEXTS && na_sink_arg(core, number) == NULL)
-        number++;
-    return number < NA_CORE_CONTEXTS;
-}
-
-HG_PRIVATE void hg_share_forget(struct na_class *na_class)
-{
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_link *link;
-
-    if (hg_share_is_used(part))
-        return;
-    for (; part != NULL; part = part->next) {
-        hg_lock(&part->list_lock);
-        for (link = part->addrs.next; link != &part->addrs; link = link->next) {
-            struct na_addr_core *addr =
-                HG_CONTAINER_OF(link, struct na_addr_core, link);
-
-            memset(addr->used, 0, sizeof(addr->used));
-        }
-        hg_unlock(&part->list_lock);
-    }
-}
+#endif
 
 /* ==== gen/bulk/bulk.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
@@ -20990,8 +20890,7 @@ struct hg_transfer_home {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
-    _Atomic bool ending; /* its context is (room) */
-    bool left;           /* transfers outlived the context: they never end */
+    bool left; /* transfers outlived the context: they never end */
     unsigned count;
     struct na_link transfers; /* each until hg_transfer_fini */
 };
@@ -21509,6 +21408,7 @@ HG_PRIVATE void hg_transfer_cancel(
 
 /* #include "base/clock.h" */
 /* #include "bulk/bulk.h" */
+/* #include "hg/limit.h" */
 /* #include "hg/registry.h" */
 
 /* What each context counts, by the members of struct hg_counters. */
@@ -21556,6 +21456,8 @@ struct hg_class {
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
+    struct hg_limit limits[HG_LIMIT_KINDS];
+    uint32_t in_flight; /* calls of ours */
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
@@ -21617,6 +21519,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
+/* As many refusals as may wait until they can leave. */
+#define HG_CLASS_REFUSALS_MAX 65536u
+
 /* All of them; of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
@@ -21670,6 +21575,18 @@ HG_PRIVATE void hg_class_fill_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
+static void hg_class_set_limits(struct hg_class *hg_class)
+{
+    const struct hg_options *options = &hg_class->options;
+    struct hg_limit *limits = hg_class->limits;
+
+    limits[HG_LIMIT_CALLS].max = options->max_unanswered;
+    limits[HG_LIMIT_REFUSALS].max = HG_CLASS_REFUSALS_MAX;
+    limits[HG_LIMIT_FETCHED].max = options->max_fetched_bytes;
+    limits[HG_LIMIT_HELD].max = options->max_held_bytes;
+    limits[HG_LIMIT_IN_FLIGHT].max = options->max_in_flight_bytes;
+}
+
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options)
 {
@@ -21682,6 +21599,7 @@ HG_PRIVATE hg_return_t hg_class_set_options(
         return HG_OPNOTSUPPORT;
     }
     hg_class_fill_options(&hg_class->options, options);
+    hg_class_set_limits(hg_class);
     hg_class->registry.timed = options->histograms;
     hg_class->watched = hg_class->hook != NULL || options->histograms;
     return HG_SUCCESS;
@@ -21784,7 +21702,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  *                                +---> DROPPED
  *
  * A target's handle counts as one of its peer's calls until its answer has
- * left, and as one of its refusals while that cannot leave (share.h).
+ * left, and as one of its refusals while that cannot leave (limit.h).
  *
  * A handle is on one of the context's lists from the moment it leaves the pool
  * until it is back there: both happen under the lock anyhow. Once it was a call
@@ -21810,7 +21728,6 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 /* #include "hg/class.h" */
 /* #include "hg/deadline.h" */
 /* #include "hg/header.h" */
-/* #include "hg/share.h" */
 /* #include "na/core.h" */
 /* #include "proc/proc.h" */
 
@@ -21937,9 +21854,8 @@ struct hg_handle {
      * has left, or never will; context lock. */
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
-    enum hg_share_kind counted_as; /* if so */
-    uint64_t weight;   /* origin: in flight, bytes it counts for; context lock;
-                          room.h */
+    enum hg_limit_kind counted_as; /* if so */
+    uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
@@ -22013,12 +21929,11 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    unsigned waits;        /* threads in hg_wait_until */
-    _Atomic bool raised;   /* a flag was, since somebody set this to false */
-    struct hg_share share; /* use of limited resources, by peer */
-    uint32_t in_flight;
-    uint64_t asked;           /* bytes of these; context lock; room.h */
-    uint64_t asked_self;      /* those to ourselves */
+    unsigned waits;           /* threads in hg_wait_until */
+    unsigned room_waits;      /* those of them in HG_Wait_room */
+    _Atomic bool room_news;   /* a call has ended, for these */
+    bool ending;              /* it is being destroyed: none may begin */
+    _Atomic bool raised;      /* a flag was, since somebody set this to false */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic uint32_t lookups; /* of the callback model, under way */
@@ -22799,7 +22714,8 @@ HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
         return;
     handle->counted = false;
     hg_enter(context->lock);
-    hg_share_give(&context->share, handle->addr, handle->counted_as, 1);
+    hg_limit_give(
+        context->hg_class->limits, handle->addr, handle->counted_as, 1);
     hg_leave(context->lock);
 }
 
@@ -22808,9 +22724,10 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
 {
     if (!handle->target || !handle->refused || handle->counted)
         return;
-    handle->counted_as = HG_SHARE_REFUSALS;
+    handle->counted_as = HG_LIMIT_REFUSALS;
     hg_enter(handle->context->lock);
-    hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+    hg_limit_add(
+        handle->context->hg_class->limits, handle->addr, HG_LIMIT_REFUSALS, 1);
     hg_leave(handle->context->lock);
     handle->counted = true;
 }
@@ -23079,7 +22996,8 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     bool full;
 
     hg_enter(context->lock);
-    full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
+    full =
+        !hg_limit_fits(context->hg_class->limits, addr, HG_LIMIT_REFUSALS, 1);
     if (!full)
         carrier = hg_handle_get(context);
     if (carrier != NULL) {
@@ -23382,302 +23300,6 @@ HG_PRIVATE hg_return_t hg_check_side(
     return hg_log_misuse("rpc", function,
         target ? "the handle is of a call of ours"
                : "the handle is of a call that arrived");
-}
-
-/* ==== gen/hg/room.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/room.h"
-#endif
-/*
- * room: how much of ours may be in flight, and what we know of others' room.
- *
- * Who forwards calls without ever waiting is told HG_AGAIN, before all memory
- * is full of them. A call counts for what it takes here from when it is
- * numbered until it is taken out of the table of calls, or does not begin: for
- * as much as a small one takes, and for more once it turns out to be larger.
- * The limit is divided among peers as in share: a peer may have as much as
- * leaves as much again for others. A call alone always has room.
- *
- * A target without room says so. What it had of ours then, without what it
- * refused, is what it has room for: that stands in its address, and grows
- * slowly with answers that come while it has nearly as much.
- *
- *     take    before a call begins: false, there is none
- *     give    it was taken out, or did not begin; who waits looks again
- *     heard   an answer came, before that
- *
- * Locking: the lock of the class guards all of it. A waiter's `wake` is called
- * with it.
- */
-#ifndef HG_GEN_HG_ROOM_H
-#define HG_GEN_HG_ROOM_H
-
-/* #include "hg/handle.h" */
-
-/* Largest memory of a small call: handle, operation, answer, and a message of
- * HG_ROOM_SMALL bytes. */
-#define HG_ROOM_SMALL 256u
-#define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
-
-/* The limit of the peer is not known. */
-#define HG_ROOM_UNKNOWN UINT64_MAX
-
-struct hg_room_waiter {
-    struct na_link link;
-    struct hg_context *context; /* where the thread waits */
-    /* There may be room. It only notes that, and wakes the thread. */
-    void (*wake)(struct hg_room_waiter *waiter);
-};
-
-/* Count a call of ours for so much, more. False: no room, and nothing was
- * counted. The lock is held. */
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight);
-
-/* Tell those who wait to look again; also after a peer died. */
-HG_PRIVATE void hg_room_tell(struct na_class *na_class);
-
-/* The same, where somebody waits. */
-static inline void hg_room_news(struct na_class *na_class)
-{
-    if (HG_UNLIKELY(!hg_list_is_empty(&na_class_core_of(na_class)->waiters)))
-        hg_room_tell(na_class);
-}
-
-/* Bytes of our calls to the peer in flight: to ourselves those of the context,
- * to others those of all contexts. The lock is held. */
-HG_PRIVATE uint64_t hg_room_asked(
-    const struct hg_context *context, const struct na_addr *addr);
-
-/* A call of ours was taken out, or does not begin. The lock is held. */
-static inline void hg_room_give(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    if (handle->addr->self)
-        context->asked_self -= handle->weight;
-    else
-        na_addr_core_of(handle->addr)->asked -= handle->weight;
-    context->asked -= handle->weight;
-    handle->weight = 0;
-    hg_room_news(na_addr_class(handle->addr));
-}
-
-/* The peer has room for the call, or not, which is in flight still. The lock is
- * held. */
-HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused);
-
-/* The answer to such a call came. The same. */
-static inline void hg_room_heard(
-    const struct hg_handle *handle, const struct hg_header *header)
-{
-    bool refused =
-        header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
-
-    if (HG_UNLIKELY(
-            refused || na_addr_core_of(handle->addr)->room != HG_ROOM_UNKNOWN))
-        hg_room_learn(handle, refused);
-}
-
-/* is_there: whether a small call is below the limits of the context and, as far
- * as known, of the peer. is_silent: whether the peer was at its limit and will
- * send no news, since no call to it is outstanding. Without the lock. */
-HG_PRIVATE bool hg_room_is_there(
-    struct hg_context *context, const struct na_addr *addr);
-HG_PRIVATE bool hg_room_is_silent(
-    struct hg_context *context, const struct na_addr *addr);
-
-/* Assume that the peer is below its limit again. */
-HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
-
-/* Join the threads that wait in the context of that number, if it is one of the
- * callback model, or `layer`, and is not being destroyed. False: it is none.
- * The caller owns `waiter`, and holds no lock. */
-HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
-    const struct hg_context *layer, struct hg_room_waiter *waiter);
-HG_PRIVATE void hg_room_part(
-    struct na_class *na_class, struct hg_room_waiter *waiter);
-
-/* Set transfers.ending, so that no thread joins. False: a thread waits in the
- * context, and nothing was changed. The caller holds no lock. */
-HG_PRIVATE bool hg_room_close(struct hg_context *context);
-
-#endif
-
-/* ==== gen/hg/room.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/room.c"
-#endif
-/* room: see room.h. */
-/* #include "hg/room.h" */
-
-/* #include "base/lock.h" */
-/* #include "na/msg.h" */
-
-/* What the mark grows by: a call for so many that were answered. */
-#define HG_ROOM_STEPS 32u
-#define HG_ROOM_KNOWN_MAX (UINT64_MAX / 4)
-
-static struct na_addr_core *hg_room_of(const struct na_addr *addr)
-{
-    return na_addr_core_of(addr);
-}
-
-HG_PRIVATE uint64_t hg_room_asked(
-    const struct hg_context *context, const struct na_addr *addr)
-{
-    return addr->self ? context->asked_self : hg_room_of(addr)->asked;
-}
-
-/* Whether that much more is within the limit, where the peer has `asked` and
- * all have `all`. No sum of these overflows. */
-static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
-    uint64_t all, uint64_t weight)
-{
-    uint64_t limit = context->hg_class->options.max_in_flight_bytes;
-
-    return asked + all + 2 * weight <= 2 * limit || all == 0;
-}
-
-HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
-{
-    struct hg_context *context = handle->context;
-    struct na_addr *addr = handle->addr;
-    uint64_t before = handle->weight; /* not one of the others */
-
-    assert(!handle->target);
-    if (HG_UNLIKELY(
-            !hg_room_fits(context, hg_room_asked(context, addr) - before,
-                context->asked - before, before + weight)))
-        return false;
-    if (addr->self)
-        context->asked_self += weight;
-    else
-        hg_room_of(addr)->asked += weight;
-    context->asked += weight;
-    handle->weight += weight;
-    return true;
-}
-
-/* What is refused sets the mark to what the peer has without it, and what is
- * answered raises it a little: so what it has stays near what it has room for,
- * and few calls are refused. */
-HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused)
-{
-    uint64_t *mark = &hg_room_of(handle->addr)->room;
-    uint64_t asked = hg_room_asked(handle->context, handle->addr);
-    uint64_t room = *mark;
-
-    assert(asked >= handle->weight);
-    if (refused) {
-        if (asked - handle->weight < room)
-            *mark = asked - handle->weight;
-    } else if (2 * asked >= room && room < HG_ROOM_KNOWN_MAX) {
-        room += handle->weight / HG_ROOM_STEPS;
-        *mark = room > handle->weight ? room : handle->weight;
-    }
-}
-
-HG_PRIVATE void hg_room_tell(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    struct na_link *link;
-
-    hg_enter(core->lock);
-    for (link = core->waiters.next; link != &core->waiters; link = link->next) {
-        struct hg_room_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_room_waiter, link);
-
-        waiter->wake(waiter);
-    }
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE bool hg_room_is_there(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    uint64_t room;
-    uint64_t asked;
-    bool there;
-
-    hg_enter(context->lock);
-    room = hg_room_of(addr)->room;
-    asked = hg_room_asked(context, addr);
-    there = context->in_flight < context->hg_class->options.max_in_flight &&
-        hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
-    hg_leave(context->lock);
-    return there &&
-        (asked == 0 ? room > 0
-                    : room >= HG_ROOM_CALL && asked <= room - HG_ROOM_CALL);
-}
-
-HG_PRIVATE bool hg_room_is_silent(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    bool silent;
-
-    hg_enter(context->lock);
-    silent = hg_room_asked(context, addr) == 0 && hg_room_of(addr)->room == 0;
-    hg_leave(context->lock);
-    return silent;
-}
-
-HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
-{
-    struct na_class_core *core = na_class_core_of(na_addr_class(addr));
-
-    hg_enter(core->lock);
-    if (hg_room_of(addr)->room == 0)
-        hg_room_of(addr)->room = HG_ROOM_CALL;
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
-    const struct hg_context *layer, struct hg_room_waiter *waiter)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    struct hg_context *context;
-    bool joined;
-
-    assert(waiter->wake != NULL);
-    hg_enter(core->lock);
-    context = (struct hg_context *) na_sink_arg(core, number);
-    joined = context != NULL && (context->callbacks || context == layer) &&
-        !atomic_load(&context->transfers.ending);
-    if (joined) {
-        waiter->context = context;
-        hg_list_push(&core->waiters, &waiter->link);
-    }
-    hg_leave(core->lock);
-    return joined;
-}
-
-HG_PRIVATE void hg_room_part(
-    struct na_class *na_class, struct hg_room_waiter *waiter)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-
-    hg_enter(core->lock);
-    hg_list_remove(&waiter->link);
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE bool hg_room_close(struct hg_context *context)
-{
-    struct na_class_core *core = na_class_core_of(context->hg_class->na_class);
-    struct na_link *link;
-    bool found = false;
-
-    hg_enter(core->lock);
-    for (link = core->waiters.next; link != &core->waiters; link = link->next)
-        found = found ||
-            HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
-                context;
-    if (!found)
-        atomic_store(&context->transfers.ending, true);
-    hg_leave(core->lock);
-    return !found;
 }
 
 /* ==== gen/hg/watch.h ==== */
@@ -24079,7 +23701,8 @@ static hg_return_t hg_overflow_take_share(
 {
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
-    enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
+    struct hg_limit *limits = context->hg_class->limits;
+    enum hg_limit_kind kind = fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
     uint64_t lingering;
     bool taken;
 
@@ -24088,10 +23711,9 @@ static hg_return_t hg_overflow_take_share(
     /* Held no more, but on its way still: as if it were held. */
     lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_enter(context->lock);
-    taken = lingering <= context->share.limit[kind] &&
-        hg_share_take(&context->share, handle->addr, kind, size + lingering);
+    taken = hg_limit_fits(limits, handle->addr, kind, size + lingering);
     if (taken) {
-        hg_share_give(&context->share, handle->addr, kind, lingering);
+        hg_limit_add(limits, handle->addr, kind, size);
         large->share += size;
     }
     hg_leave(context->lock);
@@ -24114,8 +23736,8 @@ static void hg_overflow_give_share(
     if (large->share == 0)
         return;
     hg_enter(context->lock);
-    hg_share_give(&context->share, handle->addr,
-        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
+    hg_limit_give(context->hg_class->limits, handle->addr,
+        fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD, large->share);
     large->share = 0;
     hg_leave(context->lock);
 }
@@ -24293,14 +23915,13 @@ static bool hg_overflow_end_piece(
 static size_t hg_overflow_piece(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
-    const struct hg_share *share = &handle->context->share;
+    const struct hg_limit *limit =
+        &handle->context->hg_class->limits[HG_LIMIT_FETCHED];
     size_t first = HG_OVERFLOW_PIECE_FIRST;
     size_t size = large->got;
 
     hg_enter(handle->context->lock);
-    if (handle->target &&
-        hg_share_total(share, HG_SHARE_FETCHED) >
-            share->limit[HG_SHARE_FETCHED] / 4)
+    if (handle->target && limit->used > limit->max / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
     hg_leave(handle->context->lock);
     if (size < first)
@@ -24631,12 +24252,14 @@ HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/overflow.h" */
-/* #include "hg/room.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
 
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
+
+/* A target's window grows by one call for so many that it answers. */
+#define HG_FORWARD_STEPS 32u
 
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
@@ -24666,31 +24289,41 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
  * calls are in flight, or as large ones. The lock is held. */
 static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
+    struct hg_class *hg_class = handle->context->hg_class;
     hg_return_t ret;
 
-    if (context->in_flight >= context->hg_class->options.max_in_flight ||
-        !hg_room_take(handle, HG_ROOM_CALL))
+    assert(!handle->target && handle->weight == 0);
+    if (hg_class->in_flight >= hg_class->options.max_in_flight ||
+        !hg_limit_fits(
+            hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL))
         return HG_AGAIN;
     ret = hg_forward_place(handle);
-    if (ret != HG_SUCCESS) {
-        hg_room_give(handle);
+    if (ret != HG_SUCCESS)
         return ret;
-    }
+    handle->weight = HG_LIMIT_CALL;
+    hg_limit_add(
+        hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
     handle->sequence = handle->number;
     handle->in_flight = true;
-    context->in_flight++;
-    hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
+    hg_class->in_flight++;
+    hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
 }
 
 /* It is in flight no more. The lock is held. */
 static inline void hg_forward_leave(struct hg_handle *handle)
 {
-    assert(handle->in_flight && handle->context->in_flight > 0);
+    struct hg_context *context = handle->context;
+    struct hg_class *hg_class = context->hg_class;
+
+    assert(handle->in_flight && hg_class->in_flight > 0);
     handle->in_flight = false;
-    handle->context->in_flight--;
-    hg_room_give(handle);
+    hg_class->in_flight--;
+    hg_limit_give(
+        hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    handle->weight = 0;
+    if (HG_UNLIKELY(context->room_waits > 0))
+        na_queue_raise(context->queue, &context->room_news);
 }
 
 /* A warning only: the application may go on trying. */
@@ -25012,12 +24645,29 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
+/* Count a call for so much more; what it counts for already is not another's.
+ * False: that is past the limit. The lock is held. */
+static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
+{
+    struct hg_limit *limits = handle->context->hg_class->limits;
+    bool fits;
+
+    hg_limit_give(limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    fits = hg_limit_fits(
+        limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight + more);
+    if (fits)
+        handle->weight += more;
+    hg_limit_add(limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    return fits;
+}
+
 /* What else there is to be done before a call begins, with the lock held: count
  * it for what its message is larger than a small one, and set its timer. */
 static HG_NOINLINE hg_return_t hg_forward_admit(
     struct hg_handle *handle, size_t size)
 {
-    if (size > HG_ROOM_SMALL && !hg_room_take(handle, size - HG_ROOM_SMALL))
+    if (size > HG_LIMIT_SMALL &&
+        !hg_forward_grow(handle, size - HG_LIMIT_SMALL))
         return HG_AGAIN;
     return handle->deadline != 0 ? hg_handle_set_timer(handle, handle->deadline)
                                  : HG_SUCCESS;
@@ -25031,7 +24681,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->settled = false;
-    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)
+    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
     if (HG_LIKELY(ret == HG_SUCCESS))
@@ -25186,7 +24836,7 @@ HG_PRIVATE void hg_forward_end_all(
     hg_list_init(&ended);
     hg_enter(context->lock);
     if (addr != NULL)
-        left = hg_room_asked(context, addr);
+        left = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
     link = context->origins.prev;
     while (left > 0 && link != &context->origins) {
         struct hg_handle *handle =
@@ -25304,6 +24954,26 @@ static void hg_forward_let_go(struct hg_context *context,
     hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
 }
 
+/* An answer to a call that is in flight still tells how much the target takes.
+ * A refusal sets its window to what is in flight without the refused call, and
+ * other answers widen it a little: so few calls are refused. */
+static inline void hg_forward_learn(
+    const struct hg_handle *handle, const struct hg_header *header)
+{
+    uint64_t *window = &na_addr_core_of(handle->addr)->window;
+    uint64_t used = *hg_limit_of(handle->addr, HG_LIMIT_IN_FLIGHT);
+
+    if (HG_UNLIKELY(header->code == HG_AGAIN &&
+            (header->flags & HG_HEADER_REFUSED) != 0)) {
+        if (used - handle->weight < *window)
+            *window = used - handle->weight;
+    } else if (HG_UNLIKELY(*window <= 2 * used)) {
+        *window += handle->weight / HG_FORWARD_STEPS;
+        if (*window < handle->weight)
+            *window = handle->weight;
+    }
+}
+
 /* The call this answers, taken out of the table; NULL: nobody waits. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
@@ -25318,7 +24988,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
             !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
-        hg_room_heard(handle, header);
+        hg_forward_learn(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
         handle->settled = true;
@@ -25709,7 +25379,7 @@ HG_PRIVATE void hg_cancel_peer(
     uint64_t left;
 
     hg_enter(context->lock);
-    left = hg_share_peer(addr, HG_SHARE_CALLS);
+    left = *hg_limit_of(addr, HG_LIMIT_CALLS);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
         struct hg_handle *handle =
@@ -25992,7 +25662,7 @@ give_place:
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
- * held). The room share divides that fairly; what is past it ends with
+ * held). The module limit divides that fairly; what is past it ends with
  * HG_AGAIN.
  *
  * Nobody waits any more for a call that was canceled (room cancel), or whose
@@ -26008,9 +25678,6 @@ give_place:
 #define HG_GEN_HG_SERVE_H
 
 /* #include "hg/handle.h" */
-
-/* As many refusals as may wait until they can leave. */
-#define HG_SERVE_REFUSALS_MAX 65536u
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
@@ -26500,14 +26167,15 @@ static void hg_serve_fetch(struct na_completion *done)
 static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
+    struct hg_limit *limits = context->hg_class->limits;
 
-    handle->counted_as = HG_SHARE_CALLS;
+    handle->counted_as = HG_LIMIT_CALLS;
     handle->refused = refused || hg_serve_is_ending(context) ||
-        !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+        !hg_limit_take(limits, handle->addr, HG_LIMIT_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
-        !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
+        hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
 }
 
 /* Whose call it is, and of what. The lock is held: others look for it. */
@@ -27063,7 +26731,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
-/* #include "hg/room.h" */
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
@@ -27123,7 +26790,8 @@ static void hg_context_peer_dead(
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
-    hg_room_tell(context->hg_class->na_class);
+    if (context->room_waits > 0)
+        na_queue_raise(context->queue, &context->room_news);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -27335,10 +27003,7 @@ static void hg_context_add_now(struct hg_context *context,
     hg_handle_collect(context);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
-    sum->in_flight += context->in_flight;
     sum->unanswered += hg_handle_count_targets(context, false);
-    sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
-    sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
     hg_leave(context->lock);
 }
 
@@ -27349,11 +27014,11 @@ HG_PRIVATE void hg_context_sum(
     struct hg_bulk_layer *layer = hg_class->layer;
     struct na_link *link;
 
-    sum_p->in_flight = 0;
     sum_p->unanswered = 0;
-    sum_p->fetched_bytes = 0;
-    sum_p->held_bytes = 0;
     hg_enter(hg_class->lock);
+    sum_p->in_flight = hg_class->in_flight;
+    sum_p->fetched_bytes = hg_class->limits[HG_LIMIT_FETCHED].used;
+    sum_p->held_bytes = hg_class->limits[HG_LIMIT_HELD].used;
     memcpy(counts, hg_class->counted, sizeof(counts));
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
@@ -27381,16 +27046,6 @@ HG_PRIVATE void hg_context_sum(
 }
 
 /* ---- Life ---- */
-
-static void hg_context_set_shares(struct hg_context *context)
-{
-    const struct hg_options *options = &context->hg_class->options;
-
-    context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_REFUSALS] = HG_SERVE_REFUSALS_MAX;
-    context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
-    context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
-}
 
 /* Where messages come in, and where transfers run: in one place, or in two
  * where bulk has a class of its own. */
@@ -27449,7 +27104,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
-    hg_context_set_shares(context);
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
@@ -27583,20 +27237,14 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     unsigned drain_ms = hg_class->options.drain_ms;
     char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
-    bool closed;
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
-    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
     (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
-    /* After the sink: HG_Wait_room does not find the context any more. */
-    closed = hg_room_close(context);
-    assert(closed);
-    (void) closed;
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);
@@ -27614,10 +27262,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
             hg_transfer_home_count(&context->transfers), left);
-        hg_enter(context->lock);
-        hg_share_leave(&context->share);
-        hg_leave(context->lock);
-        hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);
     hg_context_leave_class(context);
@@ -28878,7 +28522,6 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
-/* #include "hg/room.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
@@ -29467,6 +29110,25 @@ static void hg_endpoint_drain(struct hg_context *context)
     }
 }
 
+static void hg_endpoint_set_ending(struct hg_context *context, bool ending)
+{
+    hg_enter(context->lock);
+    context->ending = ending;
+    hg_leave(context->lock);
+}
+
+/* False: a thread is in the context. Else none begins to wait in it. */
+static bool hg_endpoint_begin_end(struct hg_context *context)
+{
+    bool busy;
+
+    hg_enter(context->lock);
+    busy = context->waits > 0 || na_context_is_busy(context->na_context);
+    hg_endpoint_set_ending(context, !busy);
+    hg_leave(context->lock);
+    return !busy;
+}
+
 hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
@@ -29477,8 +29139,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_room_close(context) || na_context_is_busy(context->na_context)) {
-        atomic_store(&context->transfers.ending, false);
+    if (!hg_endpoint_begin_end(context)) {
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
     }
@@ -29486,7 +29147,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
-        atomic_store(&context->transfers.ending, false);
+        hg_endpoint_set_ending(context, false);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error(
             "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
@@ -31951,156 +31612,133 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 #line 1 "gen/hg/room_wait.c"
 #endif
 /*
- * room_wait: waiting until a call need not be refused.
+ * room_wait: waiting until a call need not be refused (HG_Wait_room).
  *
- * Where an address is that of several contexts, as its class may have, there is
- * room when all of them have some: which of them the caller means is not known.
- * A peer that said it has none, and has no call of ours whose answer could tell
- * that it has some again, is left alone for a moment, and then taken to have
- * some.
+ * A call may be made while it fits the limits of the class (limit.h) and the
+ * window of the peer. A thread that waits makes progress in each context of the
+ * class in turn, as the end of any call may be news, and looks again when a
+ * call of that context has ended, or after HG_ROOM_WAIT_MS. With no call to the
+ * peer in flight nothing will tell that its window has grown: after that time
+ * the peer is assumed to take a call.
  *
- *     wait:  calls are in flight? one turn of progress, for their answers
- *            the peer is dead? --> HG_DISCONNECT
- *            all contexts have room? --> HG_SUCCESS
- *            time up, having looked once? --> HG_TIMEOUT
- *            make progress until told (room); again
+ * Nothing above includes this module: it has no header.
  *
- * What a context's progress may run while one waits here: its own steps, and
- * in the request model what completes calls of ours. Nothing above includes
- * this module: it has no header.
- *
- * Locking: none of its own.
- * A context of the callback model is not destroyed while a thread waits in it:
- * HG_Context_destroy returns HG_BUSY.
+ * Locking: the lock of the class is held, and free in hg_wait_until. A context
+ * is not destroyed while a thread waits in it: HG_Context_destroy returns
+ * HG_BUSY. It may be gone when the thread comes back to it.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/layer.h" */
-/* #include "hg/room.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
-/* #include "na/progress.h" */
+/* #include "na/msg.h" */
 
-/* How long a peer is left alone that has no room and will not say more. */
 #define HG_ROOM_WAIT_MS 10
 
-/* A thread that waits for room in one context. */
-struct hg_room_wait {
-    struct hg_room_waiter waiter;
-    _Atomic bool told;
-};
-
-/* With the context's lock held, or another's. */
-static void hg_room_wait_wake(struct hg_room_waiter *waiter)
+/* The context with that number if it makes calls: one of the callback model, or
+ * the request model's `layer`. NULL: there is none. */
+static struct hg_context *hg_room_wait_context(
+    struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
-    hg_wait_raise(waiter->context,
-        &HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter)->told);
+    struct hg_context *context =
+        (struct hg_context *) na_sink_arg(core, number);
+
+    return context != NULL && !context->ending &&
+            (context->callbacks || context == layer)
+        ? context
+        : NULL;
 }
 
-/* Make progress until told, or `until`. In the callback model the application
- * runs what the queue has. */
-static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
+/* Whether a small call is within the limits, as far as they are known. After
+ * `hope` a peer without a call in flight is assumed to take one. */
+static bool hg_room_wait_is_over(
+    const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
-    struct hg_context *context = wait->waiter.context;
+    uint64_t *window = &na_addr_core_of(addr)->window;
+    uint64_t used = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
+
+    if (used == 0 && *window < HG_LIMIT_CALL && hg_clock_now() >= hope)
+        *window = HG_LIMIT_CALL;
+    return hg_class->in_flight < hg_class->options.max_in_flight &&
+        hg_limit_fits(
+            hg_class->limits, addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL) &&
+        used + HG_LIMIT_CALL <= *window;
+}
+
+/* Make progress until a call of the context ends, or `until`. In the callback
+ * model the application runs what the queue has. */
+static hg_return_t hg_room_wait_once(struct hg_context *context, uint64_t until)
+{
     hg_return_t ret;
 
-    hg_enter(context->lock);
-    ret = hg_wait_until(
-        context, &wait->told, context->callbacks ? 0 : NA_LANES_DONE, until);
-    hg_leave(context->lock);
+    context->room_waits++;
+    atomic_store(&context->room_news, false);
+    ret = hg_wait_until(context, &context->room_news,
+        context->callbacks ? 0 : NA_LANES_DONE, until);
+    context->room_waits--;
     return ret;
 }
 
-/* Process answers that arrived, so that a caller that only waits for quota
- * notices the end of its calls. */
-static void hg_room_wait_look(struct hg_room_wait *wait)
+static hg_return_t hg_room_wait(struct na_class_core *core,
+    const struct na_addr *addr, const struct hg_context *layer,
+    uint64_t deadline)
 {
-    struct hg_context *context = wait->waiter.context;
-    bool calls;
-
-    hg_enter(context->lock);
-    calls = context->in_flight > 0;
-    hg_leave(context->lock);
-    if (calls && !hg_context_is_driver())
-        (void) hg_room_wait_once(wait, 0);
-}
-
-/* Whether the wait is over, with *ret_p: a call may be made, or never will. */
-static bool hg_room_wait_is_over(
-    struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
-{
-    if (na_addr_is_dead(addr))
-        *ret_p = HG_DISCONNECT;
-    else if (hg_room_is_there(context, addr))
-        *ret_p = HG_SUCCESS;
-    else
-        return false;
-    return true;
-}
-
-/* Wait in the context that the thread has joined. */
-static hg_return_t hg_room_wait_in(
-    struct hg_room_wait *wait, const struct na_addr *addr, uint64_t deadline)
-{
-    struct hg_context *context = wait->waiter.context;
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
-    hg_return_t ret = HG_SUCCESS;
+    uint64_t until = 0; /* first, take in answers that have arrived */
+    bool found;
 
-    assert(context->hg_class->na_class == na_addr_class(addr));
-    atomic_init(&wait->told, false);
-    hg_room_wait_look(wait);
-    for (;;) {
-        bool silent = hg_room_is_silent(context, addr);
+    do {
+        unsigned number;
 
-        atomic_store(&wait->told, false);
-        if (silent && hg_clock_now() >= hope)
-            hg_room_hope(addr);
-        if (hg_room_wait_is_over(context, addr, &ret))
-            return ret;
-        if (ret == HG_INTR || ret == HG_BUSY ||
-            (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
-            return ret;
-        ret = hg_room_wait_once(
-            wait, silent && hope < deadline ? hope : deadline);
-    }
-}
+        found = false;
+        for (number = 0; number < NA_CORE_CONTEXTS; number++) {
+            struct hg_context *context =
+                hg_room_wait_context(core, number, layer);
+            hg_return_t ret = HG_SUCCESS;
 
-/* Wait in all contexts of the address's class: those of the callback model, and
- * `layer`, the request model's, or NULL. */
-static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
-    const struct hg_context *layer, uint64_t deadline)
-{
-    struct hg_room_wait wait;
-    hg_return_t ret = HG_INVALID_ARG;
-    unsigned number;
-
-    wait.waiter.wake = hg_room_wait_wake;
-    for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        if (!hg_room_join(na_addr_class(addr), number, layer, &wait.waiter))
-            continue;
-        ret = hg_room_wait_in(&wait, addr, deadline);
-        hg_room_part(na_addr_class(addr), &wait.waiter);
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
-    if (ret == HG_INVALID_ARG)
-        hg_log_error(
-            "rpc", "HG_Wait_room: no context makes calls on that class");
-    return ret;
+            if (context == NULL)
+                continue;
+            found = true;
+            if (until != 0 ||
+                (context->hg_class->in_flight > 0 && !hg_context_is_driver()))
+                ret = hg_room_wait_once(context, until);
+            if (na_addr_is_dead(addr))
+                return HG_DISCONNECT;
+            if (hg_room_wait_is_over(context->hg_class, addr, hope))
+                return HG_SUCCESS;
+            if (ret == HG_INTR || ret == HG_BUSY)
+                return ret;
+        }
+        if (hg_clock_now() >= deadline)
+            return found ? HG_TIMEOUT : HG_INVALID_ARG;
+        until = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+        if (until > deadline)
+            until = deadline;
+    } while (found);
+    return HG_INVALID_ARG;
 }
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
+    struct na_class_core *core;
     hg_return_t ret;
 
     if (addr == NULL)
         ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
     else
         ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
-    if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(
-            addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
+    if (ret != HG_SUCCESS)
+        return ret;
+    core = na_class_core_of(na_addr_class(addr));
+    hg_enter(core->lock);
+    ret = hg_room_wait(
+        core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
+    hg_leave(core->lock);
+    if (ret == HG_INVALID_ARG)
+        hg_log_error(
+            "rpc", "HG_Wait_room: no context makes calls on that class");
     return ret;
 }
 

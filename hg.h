@@ -1244,17 +1244,16 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
 /* Limits of the RPC layer, all with defaults (0).
  *
- * Those that concern what peers have here, max_unanswered, max_fetched_bytes
- * and max_held_bytes, and what is under way to them, max_in_flight_bytes, are
- * shared among them; a peer is here a connection, and a process may have
- * several. As long as all peers together have no more than the limit, nobody is
- * refused. Beyond it a peer may have as much as leaves as much again for
- * others: one peer alone gets to the limit, a second one to half of it besides,
- * a third to a quarter, and all together stay below twice the limit. So nobody
- * locks others out by sending calls and leaving it at that. What is past that
- * gets HG_AGAIN; if it was an output, the handler has run, and its
- * HG_Handler_start_output returns HG_AGAIN, too. A peer that takes no answers
- * hears of its refusals once it does; when 65,536 of them wait for it, its
+ * They hold for all contexts of a class together. Peers share the limits of
+ * what they have here (max_unanswered, max_fetched_bytes, max_held_bytes) and
+ * of what is under way to them (max_in_flight_bytes). A peer is a connection
+ * here, and a process may have several. A peer may use at most half of what is
+ * free: what it uses and what all use are together at most twice the limit. So
+ * nothing is refused while all use no more than the limit; one peer alone gets
+ * to the limit, a second one to half of it then, and nobody locks others out.
+ * What is past that gets HG_AGAIN; if it was an output, the handler has run,
+ * and its HG_Handler_start_output returns HG_AGAIN, too. A peer that takes no
+ * answers gets its refusals once it does; when 65,536 of them wait for it, its
  * connection ends (logged).
  *
  * Arguments too large for a message take memory, and count, as they come, not
@@ -2491,9 +2490,9 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 /* Wait until a small call to `addr` is below the limits of this process and, as
  * far as the peer's answers have shown, of the peer. With no call to the peer
  * outstanding, the wait ends after 10 ms. The next call can still be refused
- * with HG_AGAIN: it may be larger, or another thread may be faster. With
- * several contexts, it waits in one after the other; HG_Context_destroy of the
- * one in which a thread waits returns HG_BUSY. Makes progress, but runs no
+ * with HG_AGAIN: it may be larger, or another thread may be faster. Makes
+ * progress, with several contexts in each in turn, 10 ms at a time;
+ * HG_Context_destroy of the one in which the thread is returns HG_BUSY. Runs no
  * handler and no callback of the callback model, so a wait for calls to oneself
  * does not end by itself.
  *

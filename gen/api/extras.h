@@ -87,9 +87,9 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 /* Wait until a small call to `addr` is below the limits of this process and, as
  * far as the peer's answers have shown, of the peer. With no call to the peer
  * outstanding, the wait ends after 10 ms. The next call can still be refused
- * with HG_AGAIN: it may be larger, or another thread may be faster. With
- * several contexts, it waits in one after the other; HG_Context_destroy of the
- * one in which a thread waits returns HG_BUSY. Makes progress, but runs no
+ * with HG_AGAIN: it may be larger, or another thread may be faster. Makes
+ * progress, with several contexts in each in turn, 10 ms at a time;
+ * HG_Context_destroy of the one in which the thread is returns HG_BUSY. Runs no
  * handler and no callback of the callback model, so a wait for calls to oneself
  * does not end by itself.
  *

@@ -35,8 +35,7 @@ struct hg_transfer_home {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
-    _Atomic bool ending; /* its context is (room) */
-    bool left;           /* transfers outlived the context: they never end */
+    bool left; /* transfers outlived the context: they never end */
     unsigned count;
     struct na_link transfers; /* each until hg_transfer_fini */
 };

@@ -25,7 +25,6 @@
 #include "hg/check.h"
 #include "hg/context.h"
 #include "hg/forward.h"
-#include "hg/room.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
@@ -614,6 +613,25 @@ static void hg_endpoint_drain(struct hg_context *context)
     }
 }
 
+static void hg_endpoint_set_ending(struct hg_context *context, bool ending)
+{
+    hg_enter(context->lock);
+    context->ending = ending;
+    hg_leave(context->lock);
+}
+
+/* False: a thread is in the context. Else none begins to wait in it. */
+static bool hg_endpoint_begin_end(struct hg_context *context)
+{
+    bool busy;
+
+    hg_enter(context->lock);
+    busy = context->waits > 0 || na_context_is_busy(context->na_context);
+    hg_endpoint_set_ending(context, !busy);
+    hg_leave(context->lock);
+    return !busy;
+}
+
 hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
@@ -624,8 +642,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_room_close(context) || na_context_is_busy(context->na_context)) {
-        atomic_store(&context->transfers.ending, false);
+    if (!hg_endpoint_begin_end(context)) {
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
     }
@@ -633,7 +650,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
-        atomic_store(&context->transfers.ending, false);
+        hg_endpoint_set_ending(context, false);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error(
             "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);

@@ -174,7 +174,7 @@ HG_PRIVATE void hg_cancel_peer(
     uint64_t left;
 
     hg_enter(context->lock);
-    left = hg_share_peer(addr, HG_SHARE_CALLS);
+    left = *hg_limit_of(addr, HG_LIMIT_CALLS);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
         struct hg_handle *handle =

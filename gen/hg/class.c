@@ -12,6 +12,9 @@
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
+/* As many refusals as may wait until they can leave. */
+#define HG_CLASS_REFUSALS_MAX 65536u
+
 /* All of them; of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
@@ -65,6 +68,18 @@ HG_PRIVATE void hg_class_fill_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
+static void hg_class_set_limits(struct hg_class *hg_class)
+{
+    const struct hg_options *options = &hg_class->options;
+    struct hg_limit *limits = hg_class->limits;
+
+    limits[HG_LIMIT_CALLS].max = options->max_unanswered;
+    limits[HG_LIMIT_REFUSALS].max = HG_CLASS_REFUSALS_MAX;
+    limits[HG_LIMIT_FETCHED].max = options->max_fetched_bytes;
+    limits[HG_LIMIT_HELD].max = options->max_held_bytes;
+    limits[HG_LIMIT_IN_FLIGHT].max = options->max_in_flight_bytes;
+}
+
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options)
 {
@@ -77,6 +92,7 @@ HG_PRIVATE hg_return_t hg_class_set_options(
         return HG_OPNOTSUPPORT;
     }
     hg_class_fill_options(&hg_class->options, options);
+    hg_class_set_limits(hg_class);
     hg_class->registry.timed = options->histograms;
     hg_class->watched = hg_class->hook != NULL || options->histograms;
     return HG_SUCCESS;

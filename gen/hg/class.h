@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "bulk/bulk.h"
+#include "hg/limit.h"
 #include "hg/registry.h"
 
 /* What each context counts, by the members of struct hg_counters. */
@@ -64,6 +65,8 @@ struct hg_class {
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
+    struct hg_limit limits[HG_LIMIT_KINDS];
+    uint32_t in_flight; /* calls of ours */
     struct na_link contexts;
     uint64_t counted[HG_COUNTS]; /* by those that ended */
 };

@@ -9,7 +9,6 @@
 #include "hg/forward.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
-#include "hg/room.h"
 #include "hg/serve.h"
 #include "na/addr.h"
 #include "na/context.h"
@@ -69,7 +68,8 @@ static void hg_context_peer_dead(
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
-    hg_room_tell(context->hg_class->na_class);
+    if (context->room_waits > 0)
+        na_queue_raise(context->queue, &context->room_news);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -281,10 +281,7 @@ static void hg_context_add_now(struct hg_context *context,
     hg_handle_collect(context);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
-    sum->in_flight += context->in_flight;
     sum->unanswered += hg_handle_count_targets(context, false);
-    sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
-    sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
     hg_leave(context->lock);
 }
 
@@ -295,11 +292,11 @@ HG_PRIVATE void hg_context_sum(
     struct hg_bulk_layer *layer = hg_class->layer;
     struct na_link *link;
 
-    sum_p->in_flight = 0;
     sum_p->unanswered = 0;
-    sum_p->fetched_bytes = 0;
-    sum_p->held_bytes = 0;
     hg_enter(hg_class->lock);
+    sum_p->in_flight = hg_class->in_flight;
+    sum_p->fetched_bytes = hg_class->limits[HG_LIMIT_FETCHED].used;
+    sum_p->held_bytes = hg_class->limits[HG_LIMIT_HELD].used;
     memcpy(counts, hg_class->counted, sizeof(counts));
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
@@ -327,16 +324,6 @@ HG_PRIVATE void hg_context_sum(
 }
 
 /* ---- Life ---- */
-
-static void hg_context_set_shares(struct hg_context *context)
-{
-    const struct hg_options *options = &context->hg_class->options;
-
-    context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
-    context->share.limit[HG_SHARE_REFUSALS] = HG_SERVE_REFUSALS_MAX;
-    context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
-    context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
-}
 
 /* Where messages come in, and where transfers run: in one place, or in two
  * where bulk has a class of its own. */
@@ -395,7 +382,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
-    hg_context_set_shares(context);
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
@@ -529,20 +515,14 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     unsigned drain_ms = hg_class->options.drain_ms;
     char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
-    bool closed;
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
-    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
     (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
-    /* After the sink: HG_Wait_room does not find the context any more. */
-    closed = hg_room_close(context);
-    assert(closed);
-    (void) closed;
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);
@@ -560,10 +540,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
             hg_transfer_home_count(&context->transfers), left);
-        hg_enter(context->lock);
-        hg_share_leave(&context->share);
-        hg_leave(context->lock);
-        hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);
     hg_context_leave_class(context);

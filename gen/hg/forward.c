@@ -6,12 +6,14 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/overflow.h"
-#include "hg/room.h"
 #include "hg/watch.h"
 #include "na/addr.h"
 
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
+
+/* A target's window grows by one call for so many that it answers. */
+#define HG_FORWARD_STEPS 32u
 
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
@@ -41,31 +43,41 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
  * calls are in flight, or as large ones. The lock is held. */
 static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
+    struct hg_class *hg_class = handle->context->hg_class;
     hg_return_t ret;
 
-    if (context->in_flight >= context->hg_class->options.max_in_flight ||
-        !hg_room_take(handle, HG_ROOM_CALL))
+    assert(!handle->target && handle->weight == 0);
+    if (hg_class->in_flight >= hg_class->options.max_in_flight ||
+        !hg_limit_fits(
+            hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL))
         return HG_AGAIN;
     ret = hg_forward_place(handle);
-    if (ret != HG_SUCCESS) {
-        hg_room_give(handle);
+    if (ret != HG_SUCCESS)
         return ret;
-    }
+    handle->weight = HG_LIMIT_CALL;
+    hg_limit_add(
+        hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
     handle->sequence = handle->number;
     handle->in_flight = true;
-    context->in_flight++;
-    hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
+    hg_class->in_flight++;
+    hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
 }
 
 /* It is in flight no more. The lock is held. */
 static inline void hg_forward_leave(struct hg_handle *handle)
 {
-    assert(handle->in_flight && handle->context->in_flight > 0);
+    struct hg_context *context = handle->context;
+    struct hg_class *hg_class = context->hg_class;
+
+    assert(handle->in_flight && hg_class->in_flight > 0);
     handle->in_flight = false;
-    handle->context->in_flight--;
-    hg_room_give(handle);
+    hg_class->in_flight--;
+    hg_limit_give(
+        hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    handle->weight = 0;
+    if (HG_UNLIKELY(context->room_waits > 0))
+        na_queue_raise(context->queue, &context->room_news);
 }
 
 /* A warning only: the application may go on trying. */
@@ -387,12 +399,29 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
+/* Count a call for so much more; what it counts for already is not another's.
+ * False: that is past the limit. The lock is held. */
+static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
+{
+    struct hg_limit *limits = handle->context->hg_class->limits;
+    bool fits;
+
+    hg_limit_give(limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    fits = hg_limit_fits(
+        limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight + more);
+    if (fits)
+        handle->weight += more;
+    hg_limit_add(limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
+    return fits;
+}
+
 /* What else there is to be done before a call begins, with the lock held: count
  * it for what its message is larger than a small one, and set its timer. */
 static HG_NOINLINE hg_return_t hg_forward_admit(
     struct hg_handle *handle, size_t size)
 {
-    if (size > HG_ROOM_SMALL && !hg_room_take(handle, size - HG_ROOM_SMALL))
+    if (size > HG_LIMIT_SMALL &&
+        !hg_forward_grow(handle, size - HG_LIMIT_SMALL))
         return HG_AGAIN;
     return handle->deadline != 0 ? hg_handle_set_timer(handle, handle->deadline)
                                  : HG_SUCCESS;
@@ -406,7 +435,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->settled = false;
-    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)
+    ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
     if (HG_LIKELY(ret == HG_SUCCESS))
@@ -561,7 +590,7 @@ HG_PRIVATE void hg_forward_end_all(
     hg_list_init(&ended);
     hg_enter(context->lock);
     if (addr != NULL)
-        left = hg_room_asked(context, addr);
+        left = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
     link = context->origins.prev;
     while (left > 0 && link != &context->origins) {
         struct hg_handle *handle =
@@ -679,6 +708,26 @@ static void hg_forward_let_go(struct hg_context *context,
     hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
 }
 
+/* An answer to a call that is in flight still tells how much the target takes.
+ * A refusal sets its window to what is in flight without the refused call, and
+ * other answers widen it a little: so few calls are refused. */
+static inline void hg_forward_learn(
+    const struct hg_handle *handle, const struct hg_header *header)
+{
+    uint64_t *window = &na_addr_core_of(handle->addr)->window;
+    uint64_t used = *hg_limit_of(handle->addr, HG_LIMIT_IN_FLIGHT);
+
+    if (HG_UNLIKELY(header->code == HG_AGAIN &&
+            (header->flags & HG_HEADER_REFUSED) != 0)) {
+        if (used - handle->weight < *window)
+            *window = used - handle->weight;
+    } else if (HG_UNLIKELY(*window <= 2 * used)) {
+        *window += handle->weight / HG_FORWARD_STEPS;
+        if (*window < handle->weight)
+            *window = handle->weight;
+    }
+}
+
 /* The call this answers, taken out of the table; NULL: nobody waits. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
@@ -693,7 +742,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
             !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
-        hg_room_heard(handle, header);
+        hg_forward_learn(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
         handle->settled = true;

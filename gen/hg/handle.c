@@ -548,7 +548,8 @@ HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
         return;
     handle->counted = false;
     hg_enter(context->lock);
-    hg_share_give(&context->share, handle->addr, handle->counted_as, 1);
+    hg_limit_give(
+        context->hg_class->limits, handle->addr, handle->counted_as, 1);
     hg_leave(context->lock);
 }
 
@@ -557,9 +558,10 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
 {
     if (!handle->target || !handle->refused || handle->counted)
         return;
-    handle->counted_as = HG_SHARE_REFUSALS;
+    handle->counted_as = HG_LIMIT_REFUSALS;
     hg_enter(handle->context->lock);
-    hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+    hg_limit_add(
+        handle->context->hg_class->limits, handle->addr, HG_LIMIT_REFUSALS, 1);
     hg_leave(handle->context->lock);
     handle->counted = true;
 }
@@ -828,7 +830,8 @@ HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
     bool full;
 
     hg_enter(context->lock);
-    full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
+    full =
+        !hg_limit_fits(context->hg_class->limits, addr, HG_LIMIT_REFUSALS, 1);
     if (!full)
         carrier = hg_handle_get(context);
     if (carrier != NULL) {

@@ -14,7 +14,7 @@
  *                                +---> DROPPED
  *
  * A target's handle counts as one of its peer's calls until its answer has
- * left, and as one of its refusals while that cannot leave (share.h).
+ * left, and as one of its refusals while that cannot leave (limit.h).
  *
  * A handle is on one of the context's lists from the moment it leaves the pool
  * until it is back there: both happen under the lock anyhow. Once it was a call
@@ -40,7 +40,6 @@
 #include "hg/class.h"
 #include "hg/deadline.h"
 #include "hg/header.h"
-#include "hg/share.h"
 #include "na/core.h"
 #include "proc/proc.h"
 
@@ -167,9 +166,8 @@ struct hg_handle {
      * has left, or never will; context lock. */
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
-    enum hg_share_kind counted_as; /* if so */
-    uint64_t weight;   /* origin: in flight, bytes it counts for; context lock;
-                          room.h */
+    enum hg_limit_kind counted_as; /* if so */
+    uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
@@ -243,12 +241,11 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    unsigned waits;        /* threads in hg_wait_until */
-    _Atomic bool raised;   /* a flag was, since somebody set this to false */
-    struct hg_share share; /* use of limited resources, by peer */
-    uint32_t in_flight;
-    uint64_t asked;           /* bytes of these; context lock; room.h */
-    uint64_t asked_self;      /* those to ourselves */
+    unsigned waits;           /* threads in hg_wait_until */
+    unsigned room_waits;      /* those of them in HG_Wait_room */
+    _Atomic bool room_news;   /* a call has ended, for these */
+    bool ending;              /* it is being destroyed: none may begin */
+    _Atomic bool raised;      /* a flag was, since somebody set this to false */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic uint32_t lookups; /* of the callback model, under way */

@@ -32,7 +32,8 @@ static hg_return_t hg_overflow_take_share(
 {
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
-    enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
+    struct hg_limit *limits = context->hg_class->limits;
+    enum hg_limit_kind kind = fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
     uint64_t lingering;
     bool taken;
 
@@ -41,10 +42,9 @@ static hg_return_t hg_overflow_take_share(
     /* Held no more, but on its way still: as if it were held. */
     lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_enter(context->lock);
-    taken = lingering <= context->share.limit[kind] &&
-        hg_share_take(&context->share, handle->addr, kind, size + lingering);
+    taken = hg_limit_fits(limits, handle->addr, kind, size + lingering);
     if (taken) {
-        hg_share_give(&context->share, handle->addr, kind, lingering);
+        hg_limit_add(limits, handle->addr, kind, size);
         large->share += size;
     }
     hg_leave(context->lock);
@@ -67,8 +67,8 @@ static void hg_overflow_give_share(
     if (large->share == 0)
         return;
     hg_enter(context->lock);
-    hg_share_give(&context->share, handle->addr,
-        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
+    hg_limit_give(context->hg_class->limits, handle->addr,
+        fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD, large->share);
     large->share = 0;
     hg_leave(context->lock);
 }
@@ -246,14 +246,13 @@ static bool hg_overflow_end_piece(
 static size_t hg_overflow_piece(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
-    const struct hg_share *share = &handle->context->share;
+    const struct hg_limit *limit =
+        &handle->context->hg_class->limits[HG_LIMIT_FETCHED];
     size_t first = HG_OVERFLOW_PIECE_FIRST;
     size_t size = large->got;
 
     hg_enter(handle->context->lock);
-    if (handle->target &&
-        hg_share_total(share, HG_SHARE_FETCHED) >
-            share->limit[HG_SHARE_FETCHED] / 4)
+    if (handle->target && limit->used > limit->max / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
     hg_leave(handle->context->lock);
     if (size < first)

@@ -1,154 +1,131 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * room_wait: waiting until a call need not be refused.
+ * room_wait: waiting until a call need not be refused (HG_Wait_room).
  *
- * Where an address is that of several contexts, as its class may have, there is
- * room when all of them have some: which of them the caller means is not known.
- * A peer that said it has none, and has no call of ours whose answer could tell
- * that it has some again, is left alone for a moment, and then taken to have
- * some.
+ * A call may be made while it fits the limits of the class (limit.h) and the
+ * window of the peer. A thread that waits makes progress in each context of the
+ * class in turn, as the end of any call may be news, and looks again when a
+ * call of that context has ended, or after HG_ROOM_WAIT_MS. With no call to the
+ * peer in flight nothing will tell that its window has grown: after that time
+ * the peer is assumed to take a call.
  *
- *     wait:  calls are in flight? one turn of progress, for their answers
- *            the peer is dead? --> HG_DISCONNECT
- *            all contexts have room? --> HG_SUCCESS
- *            time up, having looked once? --> HG_TIMEOUT
- *            make progress until told (room); again
+ * Nothing above includes this module: it has no header.
  *
- * What a context's progress may run while one waits here: its own steps, and
- * in the request model what completes calls of ours. Nothing above includes
- * this module: it has no header.
- *
- * Locking: none of its own.
- * A context of the callback model is not destroyed while a thread waits in it:
- * HG_Context_destroy returns HG_BUSY.
+ * Locking: the lock of the class is held, and free in hg_wait_until. A context
+ * is not destroyed while a thread waits in it: HG_Context_destroy returns
+ * HG_BUSY. It may be gone when the thread comes back to it.
  */
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/layer.h"
-#include "hg/room.h"
 #include "hg/wait.h"
 #include "na/addr.h"
-#include "na/progress.h"
+#include "na/msg.h"
 
-/* How long a peer is left alone that has no room and will not say more. */
 #define HG_ROOM_WAIT_MS 10
 
-/* A thread that waits for room in one context. */
-struct hg_room_wait {
-    struct hg_room_waiter waiter;
-    _Atomic bool told;
-};
-
-/* With the context's lock held, or another's. */
-static void hg_room_wait_wake(struct hg_room_waiter *waiter)
+/* The context with that number if it makes calls: one of the callback model, or
+ * the request model's `layer`. NULL: there is none. */
+static struct hg_context *hg_room_wait_context(
+    struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
-    hg_wait_raise(waiter->context,
-        &HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter)->told);
+    struct hg_context *context =
+        (struct hg_context *) na_sink_arg(core, number);
+
+    return context != NULL && !context->ending &&
+            (context->callbacks || context == layer)
+        ? context
+        : NULL;
 }
 
-/* Make progress until told, or `until`. In the callback model the application
- * runs what the queue has. */
-static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
+/* Whether a small call is within the limits, as far as they are known. After
+ * `hope` a peer without a call in flight is assumed to take one. */
+static bool hg_room_wait_is_over(
+    const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
-    struct hg_context *context = wait->waiter.context;
+    uint64_t *window = &na_addr_core_of(addr)->window;
+    uint64_t used = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
+
+    if (used == 0 && *window < HG_LIMIT_CALL && hg_clock_now() >= hope)
+        *window = HG_LIMIT_CALL;
+    return hg_class->in_flight < hg_class->options.max_in_flight &&
+        hg_limit_fits(
+            hg_class->limits, addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL) &&
+        used + HG_LIMIT_CALL <= *window;
+}
+
+/* Make progress until a call of the context ends, or `until`. In the callback
+ * model the application runs what the queue has. */
+static hg_return_t hg_room_wait_once(struct hg_context *context, uint64_t until)
+{
     hg_return_t ret;
 
-    hg_enter(context->lock);
-    ret = hg_wait_until(
-        context, &wait->told, context->callbacks ? 0 : NA_LANES_DONE, until);
-    hg_leave(context->lock);
+    context->room_waits++;
+    atomic_store(&context->room_news, false);
+    ret = hg_wait_until(context, &context->room_news,
+        context->callbacks ? 0 : NA_LANES_DONE, until);
+    context->room_waits--;
     return ret;
 }
 
-/* Process answers that arrived, so that a caller that only waits for quota
- * notices the end of its calls. */
-static void hg_room_wait_look(struct hg_room_wait *wait)
+static hg_return_t hg_room_wait(struct na_class_core *core,
+    const struct na_addr *addr, const struct hg_context *layer,
+    uint64_t deadline)
 {
-    struct hg_context *context = wait->waiter.context;
-    bool calls;
-
-    hg_enter(context->lock);
-    calls = context->in_flight > 0;
-    hg_leave(context->lock);
-    if (calls && !hg_context_is_driver())
-        (void) hg_room_wait_once(wait, 0);
-}
-
-/* Whether the wait is over, with *ret_p: a call may be made, or never will. */
-static bool hg_room_wait_is_over(
-    struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
-{
-    if (na_addr_is_dead(addr))
-        *ret_p = HG_DISCONNECT;
-    else if (hg_room_is_there(context, addr))
-        *ret_p = HG_SUCCESS;
-    else
-        return false;
-    return true;
-}
-
-/* Wait in the context that the thread has joined. */
-static hg_return_t hg_room_wait_in(
-    struct hg_room_wait *wait, const struct na_addr *addr, uint64_t deadline)
-{
-    struct hg_context *context = wait->waiter.context;
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
-    hg_return_t ret = HG_SUCCESS;
+    uint64_t until = 0; /* first, take in answers that have arrived */
+    bool found;
 
-    assert(context->hg_class->na_class == na_addr_class(addr));
-    atomic_init(&wait->told, false);
-    hg_room_wait_look(wait);
-    for (;;) {
-        bool silent = hg_room_is_silent(context, addr);
+    do {
+        unsigned number;
 
-        atomic_store(&wait->told, false);
-        if (silent && hg_clock_now() >= hope)
-            hg_room_hope(addr);
-        if (hg_room_wait_is_over(context, addr, &ret))
-            return ret;
-        if (ret == HG_INTR || ret == HG_BUSY ||
-            (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
-            return ret;
-        ret = hg_room_wait_once(
-            wait, silent && hope < deadline ? hope : deadline);
-    }
-}
+        found = false;
+        for (number = 0; number < NA_CORE_CONTEXTS; number++) {
+            struct hg_context *context =
+                hg_room_wait_context(core, number, layer);
+            hg_return_t ret = HG_SUCCESS;
 
-/* Wait in all contexts of the address's class: those of the callback model, and
- * `layer`, the request model's, or NULL. */
-static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
-    const struct hg_context *layer, uint64_t deadline)
-{
-    struct hg_room_wait wait;
-    hg_return_t ret = HG_INVALID_ARG;
-    unsigned number;
-
-    wait.waiter.wake = hg_room_wait_wake;
-    for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        if (!hg_room_join(na_addr_class(addr), number, layer, &wait.waiter))
-            continue;
-        ret = hg_room_wait_in(&wait, addr, deadline);
-        hg_room_part(na_addr_class(addr), &wait.waiter);
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
-    if (ret == HG_INVALID_ARG)
-        hg_log_error(
-            "rpc", "HG_Wait_room: no context makes calls on that class");
-    return ret;
+            if (context == NULL)
+                continue;
+            found = true;
+            if (until != 0 ||
+                (context->hg_class->in_flight > 0 && !hg_context_is_driver()))
+                ret = hg_room_wait_once(context, until);
+            if (na_addr_is_dead(addr))
+                return HG_DISCONNECT;
+            if (hg_room_wait_is_over(context->hg_class, addr, hope))
+                return HG_SUCCESS;
+            if (ret == HG_INTR || ret == HG_BUSY)
+                return ret;
+        }
+        if (hg_clock_now() >= deadline)
+            return found ? HG_TIMEOUT : HG_INVALID_ARG;
+        until = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+        if (until > deadline)
+            until = deadline;
+    } while (found);
+    return HG_INVALID_ARG;
 }
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
+    struct na_class_core *core;
     hg_return_t ret;
 
     if (addr == NULL)
         ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
     else
         ret = na_addr_check(na_addr_class(addr), addr, "HG_Wait_room");
-    if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(
-            addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
+    if (ret != HG_SUCCESS)
+        return ret;
+    core = na_class_core_of(na_addr_class(addr));
+    hg_enter(core->lock);
+    ret = hg_room_wait(
+        core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
+    hg_leave(core->lock);
+    if (ret == HG_INVALID_ARG)
+        hg_log_error(
+            "rpc", "HG_Wait_room: no context makes calls on that class");
     return ret;
 }

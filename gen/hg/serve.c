@@ -422,14 +422,15 @@ static void hg_serve_fetch(struct na_completion *done)
 static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
+    struct hg_limit *limits = context->hg_class->limits;
 
-    handle->counted_as = HG_SHARE_CALLS;
+    handle->counted_as = HG_LIMIT_CALLS;
     handle->refused = refused || hg_serve_is_ending(context) ||
-        !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+        !hg_limit_take(limits, handle->addr, HG_LIMIT_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
-        !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
+        hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
 }
 
 /* Whose call it is, and of what. The lock is held: others look for it. */

@@ -10,7 +10,7 @@
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
  * input being fetched or with a handler, bytes of output not fetched yet (room
- * held). The room share divides that fairly; what is past it ends with
+ * held). The module limit divides that fairly; what is past it ends with
  * HG_AGAIN.
  *
  * Nobody waits any more for a call that was canceled (room cancel), or whose
@@ -26,9 +26,6 @@
 #define HG_GEN_HG_SERVE_H
 
 #include "hg/handle.h"
-
-/* As many refusals as may wait until they can leave. */
-#define HG_SERVE_REFUSALS_MAX 65536u
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM

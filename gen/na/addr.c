@@ -39,7 +39,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     if (addr == NULL || (name != NULL && spelled == NULL))
         goto no_memory;
     na_addr_take_name(core, addr, spelled);
-    addr->room = UINT64_MAX;
+    addr->window = UINT64_MAX;
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);

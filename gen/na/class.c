@@ -271,7 +271,6 @@ static void na_class_delete(struct na_class_core *core)
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
     na_msg_inbox_drop(core);
-    assert(hg_list_is_empty(&core->waiters));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
     na_class_free(core);
@@ -294,7 +293,6 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
-    hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;

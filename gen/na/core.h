@@ -86,8 +86,8 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
     uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
-    uint64_t asked;        /* bytes of its calls to the peer, in flight */
-    uint64_t room;         /* for these, as answers show; UINT64_MAX: unknown */
+    uint64_t window;       /* bytes of its calls that the peer takes at a time,
+                              as answers show; UINT64_MAX: unknown */
     uint64_t queued_bytes; /* what its kept messages count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
@@ -199,8 +199,6 @@ struct na_class_core {
     struct hg_map mems; /* by public pointer */
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
     unsigned context_high; /* none from here on was ever used */
-    /* Threads that wait until more may be sent, by a layer above. */
-    struct na_link waiters;
     struct na_inbox inbox;
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */

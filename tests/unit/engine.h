@@ -331,7 +331,7 @@ static inline void engine_check_empty(struct engine *engine)
 
         HG_CHECK_EQ_INT(engine_live(contexts[i]), 0);
         HG_CHECK_EQ_INT(contexts[i]->sending, 0);
-        HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
+        HG_CHECK_EQ_INT(contexts[i]->hg_class->in_flight, 0);
         HG_CHECK_EQ_U64(hg_handle_count_targets(contexts[i], false), 0);
         while ((handle = (struct hg_handle *) hg_slots_next(
                     &contexts[i]->sequences, &cursor, &id)) != NULL)

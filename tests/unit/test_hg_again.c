@@ -430,13 +430,11 @@ HG_TEST(call_one_way_counts_until_it_is_executed)
         (void) engine_progress(engine.b.context, 1u << NA_LANE_CALL, 0);
         (void) engine_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
     }
-    HG_CHECK_EQ_U64(
-        hg_share_total(&engine.b.context->share, HG_SHARE_CALLS), 1);
+    HG_CHECK_EQ_U64(engine.b.hg_class->limits[HG_LIMIT_CALLS].used, 1);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_SUCCESS);
-    HG_CHECK_EQ_U64(
-        hg_share_total(&engine.b.context->share, HG_SHARE_CALLS), 0);
+    HG_CHECK_EQ_U64(engine.b.hg_class->limits[HG_LIMIT_CALLS].used, 0);
     engine_forget(&call);
     free(in.bytes);
     engine_check_empty(&engine);

@@ -65,10 +65,8 @@ static void ends_check_empty(struct engine *engine)
     engine_check_empty(engine);
     for (i = 0; i < 2; i++) {
         HG_CHECK_EQ_INT(contexts[i]->transfers.count, 0);
-        for (kind = 0; kind < HG_SHARE_KINDS; kind++)
-            HG_CHECK_EQ_U64(
-                hg_share_total(&contexts[i]->share, (enum hg_share_kind) kind),
-                0);
+        for (kind = 0; kind < HG_LIMIT_KINDS; kind++)
+            HG_CHECK_EQ_U64(contexts[i]->hg_class->limits[kind].used, 0);
     }
 }
 
@@ -730,7 +728,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
             atomic_store(&large->unwanted, true);
     } while (na_queue_count(context->queue, 1u << NA_LANE_CALL) == 0);
     HG_CHECK_EQ_INT(large->state, HG_HANDLE_QUEUED);
-    HG_CHECK_EQ_U64(hg_share_peer(engine.b.peer, HG_SHARE_CALLS), 2);
+    HG_CHECK_EQ_U64(*hg_limit_of(engine.b.peer, HG_LIMIT_CALLS), 2);
     hg_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 1);

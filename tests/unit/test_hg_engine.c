@@ -342,25 +342,24 @@ HG_TEST(overflow_pieces_grow_within_limits)
     };
     struct hg_overflow large;
     struct hg_handle *handle;
-    struct hg_share *share;
+    struct hg_limit *limit;
     struct engine engine;
     size_t i;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
     handle = engine_new_handle(engine.b.context);
-    share = &engine.b.context->share;
+    limit = &engine.b.hg_class->limits[HG_LIMIT_FETCHED];
     memset(&large, 0, sizeof(large));
     for (i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         large.got = pieces[i].got;
         large.size = pieces[i].size;
         handle->target = true;
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        share->others[HG_SHARE_FETCHED] =
-            share->limit[HG_SHARE_FETCHED] / 4 + 1;
+        limit->used = limit->max / 4 + 1;
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].crowded);
         handle->target = false; /* what one asked for oneself is no burden */
         HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        share->others[HG_SHARE_FETCHED] = 0;
+        limit->used = 0;
     }
     hg_handle_unref(handle);
     engine_end(&engine);
@@ -977,14 +976,15 @@ HG_TEST(calls_never_sent_are_not_counted)
     id = engine_register(&engine, "echo", engine_echo);
     HG_CHECK_OK(
         hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
-    HG_CHECK_EQ_INT(engine.a.context->in_flight, 1);
-    HG_CHECK_EQ_U64(engine.a.context->asked, HG_ROOM_CALL);
+    HG_CHECK_EQ_INT(engine.a.hg_class->in_flight, 1);
+    HG_CHECK_EQ_U64(
+        engine.a.hg_class->limits[HG_LIMIT_IN_FLIGHT].used, HG_LIMIT_CALL);
     hg_forward_forget(call.handle);
     hg_handle_unref(call.handle);
-    HG_CHECK_EQ_U64(engine.a.context->asked, 0);
+    HG_CHECK_EQ_U64(engine.a.hg_class->limits[HG_LIMIT_IN_FLIGHT].used, 0);
     HG_CHECK_EQ_U64(
         atomic_load(&engine.a.context->counts[HG_COUNT_REQUESTS_SENT]), 0);
-    HG_CHECK_EQ_INT(engine.a.context->in_flight, 0);
+    HG_CHECK_EQ_INT(engine.a.hg_class->in_flight, 0);
     engine_end(&engine);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The room share, and what it is for: a server between a peer that sends calls
- * and leaves it at that, and one that wants an answer. The bad one is made of
- * messages that the test injects; nobody turns its wheel.
+ * Flow control (limit.h), and what it is for: a server between a peer that
+ * sends calls and leaves it at that, and one that wants an answer. The bad one
+ * is made of messages that the test injects; nobody makes progress for it.
  */
 #include "support/house.h"
 
@@ -17,137 +17,49 @@ HG_TEST(share_leaves_room_for_whoever_comes)
 {
     na_class_t *na_class;
     struct na_addr *peers[5];
-    struct hg_share share;
+    struct hg_limit limits[HG_LIMIT_KINDS];
     uint64_t had[5];
     unsigned i;
 
     loop_register();
     na_class = engine_open_class("loop://a", SHARE_EAGER);
-    memset(&share, 0, sizeof(share));
-    for (i = 0; i < HG_SHARE_KINDS; i++)
-        share.limit[i] = 64;
+    memset(limits, 0, sizeof(limits));
+    for (i = 0; i < HG_LIMIT_KINDS; i++)
+        limits[i].max = 64;
     for (i = 0; i < 5; i++) {
         peers[i] = na_addr_create(na_class, NULL, NA_FALSE);
         HG_CHECK(peers[i] != NULL);
-        for (had[i] = 0; hg_share_take(&share, peers[i], HG_SHARE_CALLS, 1);)
+        for (had[i] = 0; hg_limit_take(limits, peers[i], HG_LIMIT_CALLS, 1);)
             had[i]++;
         /* Half of what the one before found. */
         HG_CHECK_EQ_U64(had[i], 64u >> i);
-        HG_CHECK(hg_share_is_full(&share, peers[i], HG_SHARE_CALLS));
+        HG_CHECK(!hg_limit_fits(limits, peers[i], HG_LIMIT_CALLS, 1));
     }
-    HG_CHECK(hg_share_total(&share, HG_SHARE_CALLS) < 128);
+    HG_CHECK(limits[HG_LIMIT_CALLS].used < 128);
     /* The kinds have nothing to do with each other. */
-    HG_CHECK(hg_share_take(&share, peers[0], HG_SHARE_HELD, 64));
-    HG_CHECK(!hg_share_take(&share, peers[0], HG_SHARE_HELD, 1));
-    HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_HELD, 32));
-    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, 65));
-    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, UINT64_MAX));
+    HG_CHECK(hg_limit_take(limits, peers[0], HG_LIMIT_HELD, 64));
+    HG_CHECK(!hg_limit_take(limits, peers[0], HG_LIMIT_HELD, 1));
+    HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_HELD, 32));
+    HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, UINT64_MAX));
+    /* Alone anything is allowed. */
+    HG_CHECK(hg_limit_fits(limits, peers[2], HG_LIMIT_FETCHED, 65));
     /* 64 + 32 are taken: 16 more make that, twice, 128; 17 are too many, and
      * so are 16 where 97 are taken. */
-    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_HELD, 17));
-    hg_share_add(&share, peers[3], HG_SHARE_HELD, 1);
-    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_HELD, 16));
-    hg_share_give(&share, peers[3], HG_SHARE_HELD, 1);
-    HG_CHECK(hg_share_take(&share, peers[2], HG_SHARE_HELD, 16));
-    HG_CHECK(hg_share_is_full(&share, peers[2], HG_SHARE_HELD));
+    HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 17));
+    hg_limit_add(limits, peers[3], HG_LIMIT_HELD, 1);
+    HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 16));
+    hg_limit_give(limits, peers[3], HG_LIMIT_HELD, 1);
+    HG_CHECK(hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 16));
+    HG_CHECK(!hg_limit_fits(limits, peers[2], HG_LIMIT_HELD, 1));
     /* What the first gives back is there for the others. */
-    hg_share_give(&share, peers[0], HG_SHARE_CALLS, had[0]);
-    HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_CALLS, 1));
-    hg_share_give(&share, peers[1], HG_SHARE_CALLS, 1);
+    hg_limit_give(limits, peers[0], HG_LIMIT_CALLS, had[0]);
+    HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_CALLS, 1));
+    hg_limit_give(limits, peers[1], HG_LIMIT_CALLS, 1);
     for (i = 1; i < 5; i++)
-        hg_share_give(&share, peers[i], HG_SHARE_CALLS, had[i]);
-    HG_CHECK_EQ_U64(hg_share_total(&share, HG_SHARE_CALLS), 0);
+        hg_limit_give(limits, peers[i], HG_LIMIT_CALLS, had[i]);
+    HG_CHECK_EQ_U64(limits[HG_LIMIT_CALLS].used, 0);
     for (i = 0; i < 5; i++)
         na_addr_unref(peers[i]);
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-/* ---- Contexts that share a peer ---- */
-
-struct share_user {
-    pthread_t thread;
-    struct hg_share share;
-    struct na_addr *peer;
-};
-
-static void *share_use(void *arg)
-{
-    struct share_user *user = (struct share_user *) arg;
-    struct hg_monitor *lock = na_class_core_of(user->peer->na_class)->lock;
-    unsigned i;
-
-    for (i = 0; i < 100000; i++) {
-        hg_enter(lock);
-        HG_CHECK(hg_share_take(&user->share, user->peer, HG_SHARE_CALLS, 1));
-        hg_leave(lock);
-        hg_enter(lock);
-        hg_share_give(&user->share, user->peer, HG_SHARE_CALLS, 1);
-        hg_leave(lock);
-    }
-    return NULL;
-}
-
-/* What a context that counts has for its messages. */
-static na_return_t share_take_in(void *arg, struct na_addr *source,
-    na_tag_t tag, const void *data, na_size_t size)
-{
-    (void) arg;
-    (void) source;
-    (void) tag;
-    (void) data;
-    (void) size;
-    return NA_SUCCESS;
-}
-
-/* Each context has its share; the peer has one count. */
-HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
-{
-    struct share_user users[2];
-    na_context_t *context;
-    struct na_addr *peer;
-    na_class_t *na_class;
-    unsigned i, had;
-
-    loop_register();
-    na_class = engine_open_class("loop://a", SHARE_EAGER);
-    peer = na_addr_create(na_class, NULL, NA_FALSE);
-    HG_CHECK(peer != NULL);
-    memset(users, 0, sizeof(users));
-    for (i = 0; i < 2; i++) {
-        users[i].share.limit[HG_SHARE_CALLS] = 64;
-        users[i].peer = peer;
-        HG_CHECK(
-            pthread_create(&users[i].thread, NULL, share_use, &users[i]) == 0);
-    }
-    for (i = 0; i < 2; i++)
-        HG_CHECK(pthread_join(users[i].thread, NULL) == 0);
-    for (had = 0; hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 1);)
-        had++;
-    HG_CHECK_EQ_INT(had, 64);
-    /* In another context it has what that leaves. */
-    for (had = 0; hg_share_take(&users[1].share, peer, HG_SHARE_CALLS, 1);)
-        had++;
-    HG_CHECK_EQ_INT(had, 32);
-    /* One of them ends without what it took: the other gives back, as it is
-     * not forgotten, and what it took is nobody else's. */
-    hg_share_leave(&users[1].share);
-    HG_CHECK_OK(na_context_create(na_class, NA_CONTEXT_LAYER, &context));
-    HG_CHECK_OK(
-        na_msg_set_sink(context, NA_SINK_ANY, share_take_in, NULL, &users[0]));
-    hg_share_forget(na_class);
-    hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
-    for (had = 0; hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 1);)
-        had++;
-    HG_CHECK_EQ_INT(had, 48);
-    /* Once that ends so, too, the peer has its share again. */
-    hg_share_leave(&users[0].share);
-    HG_CHECK_OK(na_context_destroy(context, 0));
-    hg_share_forget(na_class);
-    memset(users, 0, sizeof(users));
-    users[0].share.limit[HG_SHARE_CALLS] = 64;
-    HG_CHECK(hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 64));
-    hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
-    na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -156,7 +68,7 @@ HG_TEST(share_refuses_nobody_below_the_limit)
 {
     uint64_t state = hg_test_seed();
     struct na_addr *peers[8];
-    struct hg_share share;
+    struct hg_limit limits[HG_LIMIT_KINDS];
     na_class_t *na_class;
     unsigned i, n;
 
@@ -167,56 +79,27 @@ HG_TEST(share_refuses_nobody_below_the_limit)
     for (n = 0; n < 2000; n++) {
         uint64_t taken[8] = {0};
 
-        memset(&share, 0, sizeof(share));
-        share.limit[HG_SHARE_HELD] = 1000;
+        memset(limits, 0, sizeof(limits));
+        limits[HG_LIMIT_HELD].max = 1000;
         for (i = 0; i < 40; i++) {
             unsigned who = (unsigned) (hg_test_random(&state) % 8);
             uint64_t size = hg_test_random(&state) % 400;
-            bool below = hg_share_total(&share, HG_SHARE_HELD) + size <= 1000;
-            bool got = hg_share_take(&share, peers[who], HG_SHARE_HELD, size);
+            bool below = limits[HG_LIMIT_HELD].used + size <= 1000;
+            bool got = hg_limit_take(limits, peers[who], HG_LIMIT_HELD, size);
 
             HG_CHECK(got || !below);
-            HG_CHECK(hg_share_total(&share, HG_SHARE_HELD) <= 2000);
+            HG_CHECK(limits[HG_LIMIT_HELD].used <= 2000);
             taken[who] += got ? size : 0;
             if (taken[who] > 0 && hg_test_random(&state) % 4 == 0) {
-                hg_share_give(&share, peers[who], HG_SHARE_HELD, taken[who]);
+                hg_limit_give(limits, peers[who], HG_LIMIT_HELD, taken[who]);
                 taken[who] = 0;
             }
         }
         for (i = 0; i < 8; i++)
-            hg_share_give(&share, peers[i], HG_SHARE_HELD, taken[i]);
+            hg_limit_give(limits, peers[i], HG_LIMIT_HELD, taken[i]);
     }
     for (i = 0; i < 8; i++)
         na_addr_unref(peers[i]);
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
-/* What a context that could not end left in the addresses is nobody's. */
-HG_TEST(share_begins_anew_after_one_that_did_not_end)
-{
-    struct hg_share share;
-    struct hg_share next;
-    struct na_addr *peer;
-    na_class_t *na_class;
-
-    loop_register();
-    na_class = engine_open_class("loop://a", SHARE_EAGER);
-    peer = na_addr_create(na_class, NULL, NA_FALSE);
-    memset(&share, 0, sizeof(share));
-    share.limit[HG_SHARE_HELD] = 100;
-    next = share;
-    HG_CHECK(hg_share_take(&share, peer, HG_SHARE_HELD, 70));
-    hg_share_give(&share, peer, HG_SHARE_HELD, 10);
-    hg_share_leave(&share);
-    hg_share_forget(na_class);
-    HG_CHECK(!hg_share_take(&share, peer, HG_SHARE_HELD, 1));
-    HG_CHECK(hg_share_take(&next, peer, HG_SHARE_HELD, 100));
-    HG_CHECK(!hg_share_take(&next, peer, HG_SHARE_HELD, 1));
-    hg_share_give(&share, peer, HG_SHARE_HELD, 60); /* it ended after all */
-    HG_CHECK_EQ_U64(hg_share_total(&next, HG_SHARE_HELD), 100);
-    hg_share_give(&next, peer, HG_SHARE_HELD, 100);
-    HG_CHECK_EQ_U64(hg_share_total(&next, HG_SHARE_HELD), 0);
-    na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -324,9 +207,9 @@ static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
     HG_CHECK_OK(share_try_call(siege, id, size));
 }
 
-static uint64_t share_total(struct share_siege *siege, enum hg_share_kind kind)
+static uint64_t share_total(struct share_siege *siege, enum hg_limit_kind kind)
 {
-    return hg_share_total(&siege->engine.b.context->share, kind);
+    return siege->engine.b.hg_class->limits[kind].used;
 }
 
 /* Memory granted to arguments that are being fetched. */
@@ -357,7 +240,7 @@ HG_TEST(share_holds_against_inputs_that_never_come)
     share_turn(&siege, 20);
     /* A piece of each counts, not what it announces, and it is a small one once
      * much is taken. */
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), taken);
     HG_CHECK_EQ_U64(share_room(&siege), taken);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 10);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 0);
@@ -366,7 +249,7 @@ HG_TEST(share_holds_against_inputs_that_never_come)
     /* In the middle of its input there is no room for the rest. */
     HG_CHECK_RET(
         share_try_call(&siege, siege.echo, 4 * SHARE_LARGE - 8), HG_AGAIN);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), taken);
     /* As many small ones as its calls go. */
     for (i = 0; i < 200; i++)
         share_attack(&siege, siege.keep, 0);
@@ -380,8 +263,8 @@ HG_TEST(share_holds_against_inputs_that_never_come)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     loop_kill(siege.engine.b.na_class, siege.bad_addr);
     share_turn(&siege, 20);
-    for (i = 0; i < HG_SHARE_KINDS; i++)
-        HG_CHECK_EQ_U64(share_total(&siege, (enum hg_share_kind) i), 0);
+    for (i = 0; i < HG_LIMIT_KINDS; i++)
+        HG_CHECK_EQ_U64(share_total(&siege, (enum hg_limit_kind) i), 0);
     share_close(&siege);
 }
 
@@ -402,8 +285,8 @@ HG_TEST(share_of_inputs_that_never_come_is_given_back)
         (void) engine_run(context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_ERRORS_SENT]), 12);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 0);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
     share_good_call(&siege, siege.echo, 10);
     share_close(&siege);
 }
@@ -421,7 +304,7 @@ HG_TEST(share_holds_against_outputs_that_nobody_fetches)
         share_attack(&siege, siege.large, 0);
         share_turn(&siege, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 4 * SHARE_LARGE);
     HG_CHECK_EQ_INT(context->held.count, 4);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 96);
     share_good_call(&siege, siege.large, 10);
@@ -429,7 +312,7 @@ HG_TEST(share_holds_against_outputs_that_nobody_fetches)
     HG_CHECK_EQ_INT(context->held.count, 4);
     hg_held_release(context, siege.bad_addr);
     share_turn(&siege, 5);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 0);
     share_close(&siege);
 }
 
@@ -450,18 +333,18 @@ HG_TEST(share_counts_what_lingers_only_while_it_does)
         share_attack(&siege, siege.large, 0);
         share_turn(&siege, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), SHARE_LARGE);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), SHARE_LARGE);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 1);
     atomic_store(lingering, 0);
     for (i = 0; i < 4; i++) {
         share_attack(&siege, siege.large, 0);
         share_turn(&siege, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 4 * SHARE_LARGE);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 2);
     hg_held_release(context, siege.bad_addr);
     share_turn(&siege, 5);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 0);
     share_close(&siege);
 }
 
@@ -469,13 +352,15 @@ HG_TEST(share_counts_what_lingers_only_while_it_does)
 HG_TEST(share_of_refusals_has_an_end)
 {
     struct share_siege siege;
+    struct hg_limit *limits;
     struct hg_context *context;
 
     hg_test_expect_log("takes no answers");
     share_open(&siege, 0);
     context = siege.engine.b.context;
-    context->share.limit[HG_SHARE_REFUSALS] = 16;
-    hg_share_add(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);
+    limits = context->hg_class->limits;
+    limits[HG_LIMIT_REFUSALS].max = 16;
+    hg_limit_add(limits, siege.bad_addr, HG_LIMIT_REFUSALS, 16);
     share_attack(&siege, siege.echo, 0);
     share_attack(&siege, siege.echo + 1, 0);
     share_turn(&siege, 5);
@@ -483,16 +368,15 @@ HG_TEST(share_of_refusals_has_an_end)
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 0);
     HG_CHECK_EQ_U64(
         atomic_load(&context->counts[HG_COUNT_REQUESTS_RECEIVED]), 2);
-    HG_CHECK(
-        hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
+    HG_CHECK(hg_limit_take(limits, siege.bad_addr, HG_LIMIT_CALLS, 16));
     HG_CHECK(!na_addr_is_dead(siege.bad_addr));
     share_attack(&siege, siege.echo, 0);
     share_turn(&siege, 5);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 1);
     HG_CHECK(na_addr_is_dead(siege.bad_addr));
     share_good_call(&siege, siege.echo, SHARE_LARGE);
-    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
-    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);
+    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_CALLS, 16);
+    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_REFUSALS, 16);
     share_close(&siege);
 }
 
@@ -510,32 +394,33 @@ HG_TEST(share_counts_calls_until_their_answer_left)
 {
     enum loop_fate fate = LOOP_STUCK;
     struct share_siege siege;
+    struct hg_limit *limits;
     struct hg_context *context;
 
     share_open(&siege, 0);
     context = siege.engine.b.context;
+    limits = context->hg_class->limits;
     loop_set_tap(share_tap, &fate);
     share_attack(&siege, siege.echo, 0);
     share_turn(&siege, 3);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 0);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
     loop_unstick();
     share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
     share_attack(&siege, siege.echo + 1, 0); /* nobody serves it */
     share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
     loop_unstick();
     share_turn(&siege, 3);
-    HG_CHECK(
-        hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
+    HG_CHECK(hg_limit_take(limits, siege.bad_addr, HG_LIMIT_CALLS, 16));
     share_attack(&siege, siege.echo, 0); /* beyond its share */
     share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_REFUSALS), 1);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_REFUSALS), 1);
     loop_unstick();
     share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_REFUSALS), 0);
-    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_REFUSALS), 0);
+    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_CALLS, 16);
     loop_set_tap(NULL, NULL);
     share_close(&siege);
 }
@@ -556,9 +441,9 @@ HG_TEST(share_counts_calls_to_oneself_until_they_are_answered)
     HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
     share_turn(&siege, 2);
     HG_CHECK_EQ_INT(engine_kept_count, 1);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
     HG_CHECK_OK(engine_answer(engine_kept[0], &in));
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     share_turn(&siege, 2);
     HG_CHECK_EQ_INT(call.ends, 1);
