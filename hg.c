@@ -19734,21 +19734,18 @@ static inline bool hg_limit_take(struct hg_limit *limits,
  * owner's address of an unbound handle comes with each transfer.
  *
  *      serialized handle
- *      0     4   5   6      8      16        24            32    40      44
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +---------+---------------------+------------------------------------+
- *      | context | only if bound
- *      +---------+
+ *      0     4   5   6      8      16        24            32   40   44      45
+ *      +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *      |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
+ *      +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *      | owner's address, owner# bytes | memory handle, mem# bytes |
+ *      +-------------------------------+---------------------------+
  *
  * `flg` is what may be done with the memory, and the flags below. The owner's
  * address is empty unless bulk has a class of its own, or the handle is bound
- * and its owner listens. `mems` is 1 where the transport takes all segments in
- * one memory handle. Bytes behind that are for later versions. A bound handle
- * that is passed on gets the flag PASSED, so that its receiver does not take
- * the sender for the owner.
+ * and its owner listens. The context is the owner's, of a bound handle. Bytes
+ * behind that are for later versions. A bound handle that is passed on gets the
+ * flag PASSED, so that its receiver does not take the sender for the owner.
  *
  * Locking: the lock of the bulk class guards all that changes in a layer and
  * its handles. Looking at local memory takes no lock: a child of fork may. A
@@ -19763,7 +19760,7 @@ static inline bool hg_limit_take(struct hg_limit *limits,
 
 enum hg_bulk_wire_flags {
     HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
-    HG_BULK_WIRE_BOUND = 0x04,  /* the owner's context stands at the end */
+    HG_BULK_WIRE_BOUND = 0x04,  /* to a context of the owner's */
     HG_BULK_WIRE_PASSED = 0x08  /* sent by another process than the owner */
 };
 
@@ -19800,13 +19797,13 @@ struct hg_bulk {
     size_t segment_count;
     struct na_segment *segments; /* local */
     struct na_mem_block memory;  /* allocated by the library, or zeros */
-    struct na_mem_handle **mems;
-    size_t mem_count;
+    struct na_mem_handle *mem;   /* of all segments */
     /* Remote only. */
-    char *owner; /* its address where the memory is; NULL: none */
+    const char *owner; /* its address where the memory is; NULL: none */
     _Atomic(struct na_addr *) addr; /* the owner's, once known */
     size_t bytes_size;
-    unsigned char bytes[]; /* its description, to be passed on */
+    unsigned char *bytes;      /* its description, to be passed on */
+    struct na_segment space[]; /* for segments, or for bytes and owner */
 };
 
 /* ---- The layer ---- */
@@ -19835,7 +19832,16 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
 /* ---- Handles ---- */
 
-/* See HG_Bulk_handle_create. */
+/* Make a handle of local memory: fill in its `count` segments between these
+ * two. An address of NULL is for memory that the library allocates. Errors are
+ * those of HG_Bulk_handle_create; the handle is gone when hg_bulk_finish
+ * fails. */
+HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
+    unsigned long flags, struct hg_bulk **bulk_p);
+HG_PRIVATE hg_return_t hg_bulk_finish(
+    struct hg_bulk *bulk, struct hg_bulk **bulk_p);
+
+/* Both, of arrays; buf_ptrs may be NULL. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
@@ -19867,11 +19873,11 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
-/* The next run of memory: at most *size bytes of a local handle, at logical
- * offset *offset past the start of segment *segment; these three move on.
- * False: nothing is left. */
-HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
-    size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
+/* List the runs of memory behind [offset, offset + size), which lies in a local
+ * handle: how many there are, up to max_count. The arrays may be NULL. */
+HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
+    size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
+    hg_size_t *wide_sizes);
 
 /* Whether the range of a handle is the application's to look at, in the ways
  * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),
@@ -19938,12 +19944,16 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 /* #include "proc/proc.h" */
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
-#define HG_BULK_VERSION 1
-#define HG_BULK_FIXED 44
-#define HG_BULK_MEM_FIXED 12
+#define HG_BULK_VERSION 2
+#define HG_BULK_FIXED 45
 #define HG_BULK_FLAGS_AT 5
+#define HG_BULK_OWNER_SIZE_AT 6
+#define HG_BULK_SIZE_AT 8
+#define HG_BULK_SEGMENTS_AT 16
 #define HG_BULK_IDS_AT 24 /* incarnation and id */
 #define HG_BULK_IDS_SIZE 16
+#define HG_BULK_MEM_SIZE_AT 40
+#define HG_BULK_CONTEXT_AT 44
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
@@ -20003,15 +20013,13 @@ static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     return HG_OPNOTSUPPORT;
 }
 
-/* Free the memory handles of a bulk handle, and its owner's address. */
+/* Free the memory handle of a bulk handle, and its owner's address. */
 static void hg_bulk_drop(struct hg_bulk *bulk)
 {
-    size_t i;
-
-    for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
+    if (bulk->mem != NULL && bulk->original == NULL)
         (void) NA_Mem_handle_free(
-            na_class_head(bulk->mems[i]->na_class), bulk->mems[i]);
-    bulk->mem_count = 0;
+            na_class_head(bulk->mem->na_class), bulk->mem);
+    bulk->mem = NULL;
     if (bulk->addr != NULL)
         na_addr_unref(bulk->addr);
     bulk->addr = NULL;
@@ -20060,13 +20068,14 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 
 /* ---- References ---- */
 
-/* An empty handle with one reference, in the layer's list, with space for a
- * description of `capacity` bytes. NULL: out of memory (logged). */
-static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer, size_t capacity)
+/* An empty handle with one reference, in the layer's list, with space for
+ * `count` segments or bytes. NULL: out of memory (logged). */
+static struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
-    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
+    struct hg_bulk *bulk = count > (SIZE_MAX - sizeof(*bulk)) / unit
         ? NULL
-        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
+        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + count * unit);
 
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
@@ -20075,6 +20084,8 @@ static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer, size_t capacity)
     bulk->refs = 1;
     bulk->given = 1;
     bulk->layer = layer;
+    bulk->segments = bulk->space;
+    bulk->bytes = (unsigned char *) bulk->space;
     hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
     hg_leave(layer->lock);
@@ -20093,14 +20104,9 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     }
     hg_bulk_drop(bulk);
     assert(bulk->refs == 0 && bulk->holds == 0);
-    if (bulk->original == NULL) {
-        hg_mem_free(bulk->mems);
-        hg_mem_free(bulk->segments);
-        na_rma_free(&bulk->memory);
-    } else {
+    na_rma_free(&bulk->memory);
+    if (bulk->original != NULL)
         hg_bulk_unref(bulk->original); /* which is no alias */
-    }
-    hg_mem_free(bulk->owner);
     hg_mem_free(bulk);
 }
 
@@ -20158,49 +20164,30 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 
 /* ---- Making handles ---- */
 
-/* Copy the description, and sum up what the library is to allocate. */
-static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
-    void *const *buf_ptrs, const size_t *buf_sizes, size_t *own_size_p)
+/* Sum up the sizes, and allocate the segments that have no address, as one
+ * block. */
+static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk)
 {
     size_t own = 0;
-    size_t i;
-
-    if (count <= SIZE_MAX / sizeof(struct na_segment))
-        bulk->segments = (struct na_segment *) hg_mem_alloc(
-            count * sizeof(struct na_segment));
-    if (bulk->segments == NULL) {
-        hg_log_error("bulk", "no memory for %zu segments", count);
-        return HG_NOMEM;
-    }
-    bulk->segment_count = count;
-    for (i = 0; i < count; i++) {
-        void *address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
-
-        if (buf_sizes[i] > SIZE_MAX - bulk->size) {
-            hg_log_error("bulk", "the segments' sizes overflow");
-            return HG_INVALID_ARG;
-        }
-        bulk->segments[i].address = address;
-        bulk->segments[i].size = buf_sizes[i];
-        bulk->size += buf_sizes[i];
-        if (address == NULL)
-            own += buf_sizes[i];
-    }
-    *own_size_p = own;
-    return HG_SUCCESS;
-}
-
-/* Allocate what was given without an address, as one block. */
-static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
-{
     size_t used = 0;
     size_t i;
 
-    if (own_size == 0)
+    for (i = 0; i < bulk->segment_count; i++) {
+        const struct na_segment *segment = &bulk->segments[i];
+
+        if (segment->size > SIZE_MAX - bulk->size) {
+            hg_log_error("bulk", "the segments' sizes overflow");
+            return HG_INVALID_ARG;
+        }
+        bulk->size += (size_t) segment->size;
+        if (segment->address == NULL)
+            own += (size_t) segment->size;
+    }
+    if (own == 0)
         return HG_SUCCESS;
-    if (na_rma_alloc(bulk->layer->na_class, own_size, bulk->flags,
-            &bulk->memory) != NA_SUCCESS) {
-        hg_log_error("bulk", "no memory for %zu bytes of bulk data", own_size);
+    if (na_rma_alloc(bulk->layer->na_class, own, bulk->flags, &bulk->memory) !=
+        NA_SUCCESS) {
+        hg_log_error("bulk", "no memory for %zu bytes of bulk data", own);
         return HG_NOMEM;
     }
     for (i = 0; i < bulk->segment_count; i++) {
@@ -20209,42 +20196,41 @@ static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
         bulk->segments[i].address = (char *) bulk->memory.memory + used;
         used += (size_t) bulk->segments[i].size;
     }
-    assert(used == own_size);
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_bulk_new_mems(struct hg_bulk *bulk, size_t count)
+HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
+    unsigned long flags, struct hg_bulk **bulk_p)
 {
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
-    if (bulk->mems != NULL)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "no memory for %zu memory handles", count);
-    return HG_NOMEM;
+    hg_return_t ret = hg_bulk_check_mute(layer);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (count == 0 || flags == 0 || flags > HG_BULK_READWRITE) {
+        hg_log_error("bulk", "a bulk handle %s",
+            count == 0 ? "needs a segment" : "has unknown flags");
+        return HG_INVALID_ARG;
+    }
+    *bulk_p = hg_bulk_new(layer, count, sizeof(struct na_segment));
+    if (*bulk_p == NULL)
+        return HG_NOMEM;
+    (*bulk_p)->flags = flags;
+    (*bulk_p)->segment_count = count;
+    return HG_SUCCESS;
 }
 
-/* Describe the segments to the transport, in as few memory handles as it
- * takes. */
-static hg_return_t hg_bulk_make_mems(struct hg_bulk *bulk)
+HG_PRIVATE hg_return_t hg_bulk_finish(
+    struct hg_bulk *bulk, struct hg_bulk **bulk_p)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    size_t most = (size_t) na_class_ops(na_class)->max_segments;
-    size_t count = bulk->segment_count;
-    size_t done = 0;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_allocate(bulk);
 
-    if (most == 0)
-        most = count;
-    ret = hg_bulk_new_mems(bulk, (count + most - 1) / most);
-    while (ret == HG_SUCCESS && done < count) {
-        size_t step = count - done < most ? count - done : most;
-
-        ret = NA_Mem_handle_create_segments(na_class, bulk->segments + done,
-            step, bulk->flags, &bulk->mems[bulk->mem_count]);
-        if (ret == HG_SUCCESS)
-            bulk->mem_count++;
-        done += step;
-    }
+    if (ret == HG_SUCCESS)
+        ret = NA_Mem_handle_create_segments(bulk->layer->na_class,
+            bulk->segments, bulk->segment_count, bulk->flags, &bulk->mem);
+    if (ret == HG_SUCCESS)
+        *bulk_p = bulk;
+    else
+        hg_bulk_unref(bulk);
     return ret;
 }
 
@@ -20253,35 +20239,16 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     struct hg_bulk **bulk_p)
 {
     struct hg_bulk *bulk;
-    size_t own_size = 0;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_begin(layer, count, flags, &bulk);
+    size_t i;
 
-    if (count == 0 || buf_sizes == NULL ||
-        (flags != HG_BULK_READ_ONLY && flags != HG_BULK_WRITE_ONLY &&
-            flags != HG_BULK_READWRITE)) {
-        hg_log_error("bulk", "a bulk handle %s",
-            count == 0              ? "needs a segment"
-                : buf_sizes == NULL ? "needs the sizes of its segments"
-                                    : "has unknown flags");
-        return HG_INVALID_ARG;
-    }
-    ret = hg_bulk_check_mute(layer);
     if (ret != HG_SUCCESS)
         return ret;
-    bulk = hg_bulk_new(layer, 0);
-    if (bulk == NULL)
-        return HG_NOMEM;
-    bulk->flags = flags;
-    ret = hg_bulk_describe(bulk, count, buf_ptrs, buf_sizes, &own_size);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_allocate(bulk, own_size);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_make_mems(bulk);
-    if (ret == HG_SUCCESS)
-        *bulk_p = bulk;
-    else
-        hg_bulk_unref(bulk);
-    return ret;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
+        bulk->segments[i].size = buf_sizes[i];
+    }
+    return hg_bulk_finish(bulk, bulk_p);
 }
 
 /* ---- Publishing and withdrawing ---- */
@@ -20300,7 +20267,6 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret;
-    size_t i;
 
     assert(bulk->original == NULL);
     hg_enter(layer->lock);
@@ -20308,16 +20274,13 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++)
-        ret = NA_Mem_register(layer->na_class, bulk->mems[i]);
-    if (ret == HG_SUCCESS) {
-        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
-    } else {
-        i--; /* this one refused */
-    }
+    ret = NA_Mem_register(layer->na_class, bulk->mem);
+    if (ret != HG_SUCCESS)
+        goto unlock;
+    ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     bulk->published = ret == HG_SUCCESS;
-    while (ret != HG_SUCCESS && i > 0)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
+    if (!bulk->published)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
 unlock:
     hg_leave(layer->lock);
     return ret;
@@ -20326,34 +20289,26 @@ unlock:
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
+    bool withdrawn;
     bool published;
-    size_t i;
 
     if (bulk->original != NULL || bulk->remote)
         return;
-    if (layer == NULL) {
-        bulk->withdrawn = true;
-        return;
-    }
-    hg_enter(layer->lock);
-    if (bulk->withdrawn) {
-        hg_leave(layer->lock);
-        return;
-    }
-    bulk->withdrawn = true;
+    hg_bulk_enter(bulk);
+    withdrawn = bulk->withdrawn;
     published = bulk->published;
-    assert(!published || hg_map_get(&layer->ids, bulk->id) == bulk);
+    bulk->withdrawn = true;
     bulk->published = false;
-    if (published)
+    if (published && layer != NULL)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
         (void) hg_pause(layer->lock); /* a copy reads it */
-    hg_leave(layer->lock);
-    for (i = 0; i < bulk->mem_count; i++) {
-        na_emul_end_local(bulk->mems[i]);
-        if (published)
-            (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
-    }
+    hg_bulk_leave(layer);
+    if (withdrawn || bulk->mem == NULL)
+        return;
+    na_emul_end_local(bulk->mem);
+    if (published)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
 }
 
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk)
@@ -20375,7 +20330,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
+    struct hg_bulk *bulk = hg_bulk_new(layer, 0, 1);
     struct hg_bulk *original;
 
     if (bulk == NULL)
@@ -20391,8 +20346,7 @@ static hg_return_t hg_bulk_make_alias(
         bulk->size = original->size;
         bulk->segment_count = original->segment_count;
         bulk->segments = original->segments;
-        bulk->mems = original->mems;
-        bulk->mem_count = original->mem_count;
+        bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
     *bulk_p = bulk;
@@ -20464,25 +20418,34 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 
 /* ---- Access ---- */
 
-HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
-    size_t *offset, size_t *size, void **ptr_p, size_t *length_p)
+HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
+    size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
+    hg_size_t *wide_sizes)
 {
-    while (*size > 0 && *segment < bulk->segment_count) {
-        const struct na_segment *at = &bulk->segments[(*segment)++];
-        size_t length = (size_t) at->size;
+    const struct na_segment *segment = bulk->segments;
+    uint32_t count = 0;
 
-        if (*offset >= length) {
-            *offset -= length;
-            continue;
+    while (size > 0 && count < max_count) {
+        size_t length = (size_t) segment->size;
+
+        if (offset >= length) {
+            offset -= length;
+        } else {
+            length -= offset;
+            length = length < size ? length : size;
+            if (ptrs != NULL)
+                ptrs[count] = (char *) segment->address + offset;
+            if (sizes != NULL)
+                sizes[count] = length;
+            if (wide_sizes != NULL)
+                wide_sizes[count] = length;
+            size -= length;
+            offset = 0;
+            count++;
         }
-        length -= *offset;
-        *ptr_p = (char *) at->address + *offset;
-        *length_p = length < *size ? length : *size;
-        *size -= *length_p;
-        *offset = 0;
-        return true;
+        segment++;
     }
-    return false;
+    return count;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_check_access(
@@ -20514,8 +20477,8 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
     struct na_link *link;
 
     hg_enter(layer->lock);
-    for (link = layer->handles.next;
-         link != &layer->handles && bulk->addr == NULL; link = link->next) {
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
         const struct hg_bulk *other =
             HG_CONTAINER_OF(link, struct hg_bulk, link);
 
@@ -20529,48 +20492,28 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
 
 /* ---- Serializing ---- */
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
+/* Bytes of the memory handle's description. */
+static size_t hg_bulk_mem_size(const struct hg_bulk *bulk)
 {
-    size_t size = HG_BULK_FIXED;
-    size_t i;
-
-    if (bulk->remote)
-        return bulk->bytes_size;
-    size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
-    for (i = 0; i < bulk->mem_count; i++)
-        size += HG_BULK_MEM_FIXED +
-            (size_t) NA_Mem_handle_get_serialize_size(
-                bulk->layer->na_class, bulk->mems[i]);
-    return size;
+    return (size_t) NA_Mem_handle_get_serialize_size(
+        bulk->layer->na_class, bulk->mem);
 }
 
-/* The memory handles of ours, which is published. */
-static hg_return_t hg_bulk_write_mems(
-    const struct hg_bulk *bulk, struct hg_wire *wire)
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    hg_return_t ret = HG_SUCCESS;
-    size_t i;
-
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size =
-            (size_t) NA_Mem_handle_get_serialize_size(na_class, bulk->mems[i]);
-
-        hg_wire_put64(wire, bulk->mems[i]->size);
-        hg_wire_put32(wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            na_class, hg_wire_take(wire, size), size, bulk->mems[i]);
-    }
-    return ret;
+    if (bulk->remote)
+        return bulk->bytes_size;
+    return HG_BULK_FIXED + strlen(hg_bulk_own_name(bulk)) +
+        hg_bulk_mem_size(bulk);
 }
 
 /* A description of memory of ours. */
 static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
 {
     struct hg_bulk_layer *layer = bulk->layer;
-    bool bound = hg_bulk_is_bound(bulk);
     const char *owner = hg_bulk_own_name(bulk);
     size_t owner_size = strlen(owner);
+    size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
     if (ret == HG_SUCCESS)
@@ -20580,19 +20523,18 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     hg_wire_put32(wire, HG_BULK_MAGIC);
     hg_wire_put8(wire, HG_BULK_VERSION);
     hg_wire_put8(wire,
-        (uint8_t) (bulk->flags | (bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
+        (uint8_t) (bulk->flags |
+            (bulk->bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
     hg_wire_put16(wire, (uint16_t) owner_size);
     hg_wire_put64(wire, bulk->size);
     hg_wire_put64(wire, bulk->segment_count);
     hg_wire_put64(wire, layer->incarnation);
     hg_wire_put64(wire, bulk->id);
-    hg_wire_put32(wire, (uint32_t) bulk->mem_count);
+    hg_wire_put32(wire, (uint32_t) mem_size);
+    hg_wire_put8(wire, bulk->context_id);
     hg_wire_put_bytes(wire, owner, owner_size);
-    ret = hg_bulk_write_mems(bulk, wire);
-    if (bound)
-        hg_wire_put8(wire, bulk->context_id);
-    assert(ret != HG_SUCCESS || !wire->failed);
-    return ret;
+    return NA_Mem_handle_serialize(
+        layer->na_class, hg_wire_take(wire, mem_size), mem_size, bulk->mem);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_serialize(
@@ -20615,105 +20557,66 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
 
 /* ---- Deserializing ---- */
 
-/* Read the memory handles behind the fixed part and the owner. */
-static hg_return_t hg_bulk_read_mems(
-    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
+/* Whether bytes are a description of this version, as far as it tells. */
+static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
 {
-    uint64_t total = 0;
-    hg_return_t ret;
-
-    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
-        return HG_PROTOCOL_ERROR;
-    ret = hg_bulk_new_mems(bulk, count);
-    while (ret == HG_SUCCESS && bulk->mem_count < count) {
-        struct na_mem_handle **mem = &bulk->mems[bulk->mem_count];
-        uint64_t size = hg_wire_get64(wire);
-        uint32_t length = hg_wire_get32(wire);
-        const void *bytes = hg_wire_get_bytes(wire, length);
-
-        if (wire->failed || length == 0 || size > bulk->size - total)
-            return HG_PROTOCOL_ERROR;
-        ret = NA_Mem_handle_deserialize(
-            bulk->layer->na_class, mem, bytes, length);
-        if (ret != HG_SUCCESS)
-            return ret;
-        bulk->mem_count++;
-        total += size;
-        if ((*mem)->size != size)
-            return HG_PROTOCOL_ERROR;
-    }
-    if (ret == HG_SUCCESS && total != bulk->size)
-        ret = HG_PROTOCOL_ERROR;
-    return ret;
-}
-
-/* The owner's address, a string without NUL on the wire. */
-static hg_return_t hg_bulk_read_owner(
-    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
-{
-    const void *bytes = hg_wire_get_bytes(wire, size);
-
-    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
-        (size > 0 && memchr(bytes, '\0', size) != NULL))
-        return HG_PROTOCOL_ERROR;
-    if (size == 0)
-        return HG_SUCCESS;
-    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
-    if (bulk->owner == NULL) {
-        hg_log_error("bulk", "no memory for an owner's address");
-        return HG_NOMEM;
-    }
-    memcpy(bulk->owner, bytes, size);
-    return HG_SUCCESS;
-}
-
-/* Whether a description begins as one of this version does. */
-static bool hg_bulk_is_start(const unsigned char *bytes, size_t size)
-{
+    size_t owner_size;
+    size_t mem_size;
     unsigned how;
 
     if (size < HG_BULK_FIXED)
         return false;
+    size -= HG_BULK_FIXED;
+    owner_size = hg_wire_load16(bytes + HG_BULK_OWNER_SIZE_AT);
+    mem_size = hg_wire_load32(bytes + HG_BULK_MEM_SIZE_AT);
     how = bytes[HG_BULK_FLAGS_AT] & ~(unsigned) HG_BULK_WIRE_ACCESS;
     return hg_wire_load32(bytes) == HG_BULK_MAGIC &&
         bytes[4] == HG_BULK_VERSION &&
         (bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_ACCESS) != 0 &&
         (how == 0 || how == HG_BULK_WIRE_BOUND ||
             how == (HG_BULK_WIRE_BOUND | HG_BULK_WIRE_PASSED)) &&
-        hg_wire_load64(bytes + 8) <= SIZE_MAX &&
-        hg_wire_load64(bytes + 16) <= SIZE_MAX &&
-        hg_wire_load64(bytes + 16) > 0;
+        hg_wire_load64(bytes + HG_BULK_SIZE_AT) <= SIZE_MAX &&
+        hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT) <= SIZE_MAX &&
+        hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT) > 0 && mem_size > 0 &&
+        owner_size < NA_MAX_ADDR_LEN && owner_size <= size &&
+        mem_size <= size - owner_size &&
+        memchr(bytes + HG_BULK_FIXED, '\0', owner_size) == NULL;
 }
 
-/* Fill a new handle from a description with a right start. */
-static hg_return_t hg_bulk_read_remote(
-    struct hg_bulk *bulk, const unsigned char *bytes, size_t size)
+/* A handle of a peer's memory, from a whole description. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
+    const unsigned char *bytes, struct hg_bulk **bulk_p)
 {
-    struct hg_wire wire = hg_wire_reader(bytes, size);
-    unsigned flags = bytes[HG_BULK_FLAGS_AT];
+    size_t owner_size = hg_wire_load16(bytes + HG_BULK_OWNER_SIZE_AT);
+    size_t mem_size = hg_wire_load32(bytes + HG_BULK_MEM_SIZE_AT);
+    size_t size = HG_BULK_FIXED + owner_size + mem_size;
+    struct hg_bulk *bulk = hg_bulk_new(layer, size + owner_size + 1, 1);
     hg_return_t ret;
 
-    assert(!bulk->published && bulk->mem_count == 0);
-    (void) hg_wire_get_bytes(&wire, HG_BULK_FIXED);
+    if (bulk == NULL)
+        return HG_NOMEM;
     bulk->remote = true;
-    bulk->flags = flags & HG_BULK_WIRE_ACCESS;
-    bulk->bound = (flags & HG_BULK_WIRE_BOUND) != 0;
-    bulk->size = (size_t) hg_wire_load64(bytes + 8);
-    bulk->segment_count = (size_t) hg_wire_load64(bytes + 16);
-    ret = hg_bulk_read_owner(bulk, &wire, hg_wire_load16(bytes + 6));
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, &wire, hg_wire_load32(bytes + 40));
-    if (ret != HG_SUCCESS)
+    bulk->flags = bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_ACCESS;
+    bulk->bound = (bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_BOUND) != 0;
+    bulk->context_id = bytes[HG_BULK_CONTEXT_AT];
+    bulk->size = (size_t) hg_wire_load64(bytes + HG_BULK_SIZE_AT);
+    bulk->segment_count = (size_t) hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT);
+    bulk->bytes_size = size;
+    memcpy(bulk->bytes, bytes, size);
+    if (owner_size > 0) /* with the NUL that it does not have on the wire */
+        bulk->owner = (char *) memcpy(
+            bulk->bytes + size, bytes + HG_BULK_FIXED, owner_size);
+    ret = NA_Mem_handle_deserialize(layer->na_class, &bulk->mem,
+        bytes + HG_BULK_FIXED + owner_size, mem_size);
+    if (ret == HG_SUCCESS && bulk->mem->size != bulk->size)
+        ret = HG_PROTOCOL_ERROR;
+    if (ret != HG_SUCCESS) {
+        hg_bulk_unref(bulk);
         return ret;
-    if (bulk->bound)
-        bulk->context_id = hg_wire_get8(&wire);
-    if (wire.failed)
-        return HG_PROTOCOL_ERROR;
-    assert(wire.pos >= HG_BULK_FIXED && wire.pos <= size);
-    bulk->bytes_size = wire.pos;
-    memcpy(bulk->bytes, bytes, bulk->bytes_size);
-    if ((flags & HG_BULK_WIRE_PASSED) != 0)
+    }
+    if ((bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0)
         hg_bulk_recognise(bulk);
+    *bulk_p = bulk;
     return HG_SUCCESS;
 }
 
@@ -20721,24 +20624,14 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
 {
     const unsigned char *bytes = (const unsigned char *) buf;
-    struct hg_bulk *bulk = NULL;
     hg_return_t ret = HG_PROTOCOL_ERROR;
 
-    if (hg_bulk_is_start(bytes, buf_size)) {
+    if (hg_bulk_is_whole(bytes, buf_size)) {
         if (hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation)
             return hg_bulk_make_alias(
                 layer, hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p);
-        bulk = hg_bulk_new(layer, buf_size);
-        if (bulk == NULL)
-            return HG_NOMEM;
-        ret = hg_bulk_read_remote(bulk, bytes, buf_size);
+        ret = hg_bulk_read_remote(layer, bytes, bulk_p);
     }
-    if (ret == HG_SUCCESS) {
-        *bulk_p = bulk;
-        return HG_SUCCESS;
-    }
-    if (bulk != NULL)
-        hg_bulk_unref(bulk);
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
         hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);
@@ -20857,21 +20750,16 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 /*
  * transfer: one move of bulk data between local memory and an origin's.
  *
- * A transfer is cut where a memory handle of either side ends, which is nowhere
- * for transports that take all segments in one, and its pieces run one after
- * the other:
- *
- *     hg_transfer_start   checks, takes references
- *     hg_transfer_go      for each piece:
+ *     hg_transfer_start   checks, takes references, and moves:
  *       memory of this process      copied
  *       na_rma_now                  moved within the call, if the transport can
- *       na_rma_start                else started; when it ended, the next piece
+ *       na_rma_start                else started
  *     hg_transfer_end     the result stands
  *     hg_transfer_run     from the DONE lane of the queue: runs the callback
  *
- * A canceled transfer starts no more pieces, and the one under way is canceled.
- * The transfer ends when that has ended, so that nothing uses its memory any
- * more. It ends with HG_SUCCESS if all data was moved all the same.
+ * A transfer that is canceled ends when its operation has ended, so that
+ * nothing uses its memory any more. It ends with HG_SUCCESS if all data was
+ * moved all the same.
  *
  * A transfer that outlives its context never ends, and its memory is left to
  * the transport.
@@ -20916,12 +20804,6 @@ struct hg_transfer_args {
     uint64_t size;
 };
 
-/* Where the next piece begins, at one side. */
-struct hg_transfer_side {
-    size_t mem;     /* its memory handle */
-    uint64_t start; /* logical offset of that */
-};
-
 /* Part of what its caller keeps of it, all zeros at first. */
 struct hg_transfer {
     struct na_completion done;
@@ -20930,12 +20812,8 @@ struct hg_transfer {
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
     uint64_t began;        /* in ticks */
-    uint64_t cut;          /* bytes of the pieces so far */
-    struct hg_transfer_side origin_side;
-    struct hg_transfer_side local_side;
-    na_op_id_t op_id; /* of the piece under way */
+    na_op_id_t op_id;      /* under way */
     bool canceled;
-    bool ended; /* the callback is queued, or runs */
     hg_return_t ret;
     void (*callback)(struct hg_transfer *transfer);
 };
@@ -20986,15 +20864,6 @@ HG_PRIVATE const char *hg_transfer_peer_name(
 /* #include "na/context.h" */
 /* #include "na/rma.h" */
 
-/* Bytes that lie in one memory handle at each side. */
-struct hg_transfer_piece {
-    struct na_mem_handle *origin;
-    struct na_mem_handle *local;
-    uint64_t origin_offset;
-    uint64_t local_offset;
-    uint64_t size;
-};
-
 /* ---- The home ---- */
 
 HG_PRIVATE void hg_transfer_home_init(
@@ -21040,76 +20909,63 @@ static bool hg_transfer_fits(
     return offset <= bulk->size && size <= bulk->size - offset;
 }
 
-/* What is wrong with range or flags of a transfer; NULL: nothing. `*remote_p`:
- * a peer's memory is the cause. */
-static const char *hg_transfer_judge(
-    const struct hg_transfer_args *args, hg_return_t *ret_p, bool *remote_p)
-{
-    const unsigned long from = HG_BULK_READ_ONLY;
-    const unsigned long to = HG_BULK_WRITE_ONLY;
-    bool pull = args->op == HG_BULK_PULL;
-
-    *remote_p = args->origin->remote;
-    *ret_p = HG_OVERFLOW;
-    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
-        return "past the end of the origin's handle";
-    if (!hg_transfer_fits(args->local, args->local_offset, args->size)) {
-        *remote_p = false;
-        return "past the end of the local handle";
-    }
-    *ret_p = HG_PERMISSION;
-    if ((args->origin->flags & (pull ? from : to)) == 0)
-        return pull ? "the origin's flags forbid to read it"
-                    : "the origin's flags forbid to write it";
-    *remote_p = false;
-    if ((args->local->flags & (pull ? to : from)) == 0)
-        return pull ? "the local flags forbid to write it"
-                    : "the local flags forbid to read it";
-    return NULL;
-}
-
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
-    const char *why = NULL;
-    hg_return_t ret = HG_INVALID_ARG;
-    bool remote = false;
+    const struct hg_bulk *origin = args->origin;
+    const struct hg_bulk *local = args->local;
+    const unsigned long from = HG_BULK_READ_ONLY;
+    const unsigned long to = HG_BULK_WRITE_ONLY;
+    bool pull = args->op == HG_BULK_PULL;
+    const char *const theirs = "origin's";
+    const char *side = NULL; /* of the handle that forbids it */
+    hg_return_t ret = HG_OVERFLOW;
+    bool remote;
 
-    if (args->origin == NULL || args->local == NULL)
+    if (origin == NULL || local == NULL)
         return hg_log_misuse("bulk", function,
-            args->origin == NULL ? "the origin's handle is NULL"
-                                 : "the local handle is NULL");
-    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
-        hg_log_error(
-            "bulk", "%s: operation %d is unknown", function, (int) args->op);
-        return HG_INVALID_ARG;
-    }
-    if (args->local->layer == NULL || args->origin->layer == NULL) {
+            origin == NULL ? "the origin's handle is NULL"
+                           : "the local handle is NULL");
+    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH)
+        return hg_log_misuse("bulk", function, "the operation is unknown");
+    if (local->layer == NULL || origin->layer == NULL) {
         hg_log_error(
             "bulk", "%s: the bulk layer of a handle has ended", function);
         return HG_FAULT;
     }
-    if (args->local->layer != home->layer || args->origin->layer != home->layer)
+    if (local->layer != home->layer || origin->layer != home->layer)
         return hg_log_misuse("bulk", function,
             "context, handles and address are of different classes");
-    if (args->local->remote)
+    if (local->remote)
         return hg_log_misuse(
             "bulk", function, "the local handle is of a peer's memory");
-    if (args->origin->remote && args->addr != NULL && args->addr->self)
+    if (origin->remote && args->addr != NULL && args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
-    why = hg_transfer_judge(args, &ret, &remote);
-    if (why == NULL)
+    if (!hg_transfer_fits(origin, args->origin_offset, args->size))
+        side = theirs;
+    else if (!hg_transfer_fits(local, args->local_offset, args->size))
+        side = "local";
+    if (side == NULL) {
+        ret = HG_PERMISSION;
+        if ((origin->flags & (pull ? from : to)) == 0)
+            side = theirs;
+        else if ((local->flags & (pull ? to : from)) == 0)
+            side = "local";
+    }
+    if (side == NULL)
         return HG_SUCCESS;
+    remote = origin->remote && side == theirs;
     if (remote)
         na_class->core->count(na_class, "bulk_refused", 1);
     HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
         "%s: %" PRIu64 " bytes at %" PRIu64 " of %zu (origin: %s) and %" PRIu64
-        " of %zu (local): %s",
-        function, args->size, args->origin_offset, args->origin->size,
-        hg_transfer_peer_name(args), args->local_offset, args->local->size,
-        why);
+        " of %zu (local): %s the %s handle",
+        function, args->size, args->origin_offset, origin->size,
+        hg_transfer_peer_name(args), args->local_offset, local->size,
+        ret == HG_OVERFLOW ? "past the end of" : "forbidden by the flags of",
+        side);
     return ret;
 }
 
@@ -21134,7 +20990,6 @@ static void hg_transfer_push(struct hg_transfer *transfer)
     struct hg_transfer_home *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
-    assert(transfer->ended && transfer->callback != NULL);
     transfer->done.run = hg_transfer_run;
     if (apart)
         hg_leave(home->layer->lock);
@@ -21144,26 +20999,23 @@ static void hg_transfer_push(struct hg_transfer *transfer)
 }
 
 /* The result stands. The lock is held. */
-static void hg_transfer_end(struct hg_transfer *transfer)
+static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
-    assert(hg_is_inside(layer->lock) && !transfer->ended);
-    assert(transfer->op_id == NA_OP_ID_NULL);
-    if (transfer->ret == HG_SUCCESS && transfer->cut < transfer->args.size)
-        transfer->ret = HG_CANCELED;
+    assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
     /* A peer may send any code, and to those who wait these two mean "not
      * yet". */
-    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
-        transfer->ret = HG_OTHER_ERROR;
+    if (ret == HG_TIMEOUT || ret == HG_INTR)
+        ret = HG_OTHER_ERROR;
+    transfer->ret = ret;
     layer->transfers_done++;
-    if (transfer->ret == HG_CHECKSUM_ERROR)
+    if (ret == HG_CHECKSUM_ERROR)
         layer->transfers_damaged++;
-    else if (transfer->ret == HG_SUCCESS && transfer->args.op == HG_BULK_PULL)
+    else if (ret == HG_SUCCESS && transfer->args.op == HG_BULK_PULL)
         layer->bytes_pulled += transfer->args.size;
-    else if (transfer->ret == HG_SUCCESS)
+    else if (ret == HG_SUCCESS)
         layer->bytes_pushed += transfer->args.size;
-    transfer->ended = true;
 }
 
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
@@ -21182,66 +21034,40 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     hg_bulk_unref(args->local);
 }
 
-/* ---- Pieces: the lock is held once ---- */
-
-/* The memory handle of a side in which byte `offset` lies, and where in it;
- * offsets only grow. */
-static struct na_mem_handle *hg_transfer_find(struct hg_transfer_side *side,
-    const struct hg_bulk *bulk, uint64_t offset, uint64_t *within_p)
-{
-    assert(offset < bulk->size && offset >= side->start);
-    while (offset - side->start >= bulk->mems[side->mem]->size)
-        side->start += bulk->mems[side->mem++]->size;
-    *within_p = offset - side->start;
-    return bulk->mems[side->mem];
-}
-
-/* Cut the next piece off. False: there is none. */
-static bool hg_transfer_cut(
-    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
-{
-    const struct hg_transfer_args *args = &transfer->args;
-    uint64_t size = args->size - transfer->cut;
-
-    if (size == 0)
-        return false;
-    piece->origin = hg_transfer_find(&transfer->origin_side, args->origin,
-        args->origin_offset + transfer->cut, &piece->origin_offset);
-    piece->local = hg_transfer_find(&transfer->local_side, args->local,
-        args->local_offset + transfer->cut, &piece->local_offset);
-    if (size > piece->origin->size - piece->origin_offset)
-        size = piece->origin->size - piece->origin_offset;
-    if (size > piece->local->size - piece->local_offset)
-        size = piece->local->size - piece->local_offset;
-    assert(size > 0);
-    piece->size = size;
-    transfer->cut += size;
-    return true;
-}
+/* ---- Moving: the lock is held once ---- */
 
 /* Copy between memory of this process, without the lock. */
-static void hg_transfer_copy(
-    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+static void hg_transfer_copy(const struct hg_transfer_args *args)
 {
-    const struct hg_transfer_args *args = &transfer->args;
+    struct hg_monitor *lock = args->origin->layer->lock;
 
     hg_bulk_hold(args->origin);
-    hg_leave(transfer->home->layer->lock);
+    hg_leave(lock);
     if (args->op == HG_BULK_PULL)
-        na_rma_copy(piece->local, piece->local_offset, piece->origin,
-            piece->origin_offset, piece->size);
+        na_rma_copy(args->local->mem, args->local_offset, args->origin->mem,
+            args->origin_offset, args->size);
     else
-        na_rma_copy(piece->origin, piece->origin_offset, piece->local,
-            piece->local_offset, piece->size);
-    hg_enter(transfer->home->layer->lock);
+        na_rma_copy(args->origin->mem, args->origin_offset, args->local->mem,
+            args->local_offset, args->size);
+    hg_enter(lock);
     hg_bulk_release(args->origin);
 }
 
-static na_return_t hg_transfer_piece_done(const struct na_cb_info *info);
+/* Callback of the RMA operation. */
+static na_return_t hg_transfer_moved(const struct na_cb_info *info)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
-/* Move a piece of a peer's memory, or start that: HG_AGAIN, and *started_p. */
-static hg_return_t hg_transfer_reach(struct hg_transfer *transfer,
-    const struct hg_transfer_piece *piece, bool *started_p)
+    assert(transfer->op_id != NA_OP_ID_NULL);
+    transfer->op_id = NA_OP_ID_NULL;
+    hg_transfer_end(transfer, info->ret);
+    if (!transfer->home->left)
+        hg_transfer_push(transfer);
+    return NA_SUCCESS;
+}
+
+/* Move a peer's memory, or start that: op_id is set then. */
+static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
     struct hg_transfer_home *home = transfer->home;
@@ -21252,64 +21078,38 @@ static hg_return_t hg_transfer_reach(struct hg_transfer *transfer,
     if (transfer->owner == NULL)
         ret = hg_bulk_look_up(args->origin, &transfer->owner);
     if (ret == HG_SUCCESS)
-        ret = na_rma_now(home->context, type, piece->local, piece->local_offset,
-            piece->origin, piece->origin_offset, piece->size, transfer->owner);
+        ret = na_rma_now(home->context, type, args->local->mem,
+            args->local_offset, args->origin->mem, args->origin_offset,
+            args->size, transfer->owner);
     hg_enter(home->layer->lock);
     if (ret != HG_AGAIN)
         return ret;
     if (transfer->canceled || hg_bulk_source(args->local)->withdrawn)
         return HG_CANCELED;
     ret = na_addr_state(transfer->owner);
-    if (ret == HG_SUCCESS)
-        ret = na_rma_start(home->context, type, NA_LANE_INTERNAL,
-            hg_transfer_piece_done, transfer, piece->local, piece->local_offset,
-            piece->origin, piece->origin_offset, piece->size, transfer->owner,
-            &transfer->op_id);
-    *started_p = ret == HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        return ret;
+    return na_rma_start(home->context, type, NA_LANE_INTERNAL,
+        hg_transfer_moved, transfer, args->local->mem, args->local_offset,
+        args->origin->mem, args->origin_offset, args->size, transfer->owner,
+        &transfer->op_id);
+}
+
+/* Move the data, or start that. */
+static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (args->size == 0)
+        return HG_SUCCESS;
+    hg_bulk_hold(args->local);
+    if (args->origin->remote)
+        ret = hg_transfer_reach(transfer);
+    else
+        hg_transfer_copy(args);
+    hg_bulk_release(args->local);
     return ret;
-}
-
-/* Move what is left. False: a piece is under way. */
-static bool hg_transfer_go(struct hg_transfer *transfer)
-{
-    struct hg_bulk *origin = transfer->args.origin;
-    struct hg_bulk *local = transfer->args.local;
-    struct hg_transfer_piece piece;
-    bool started = false;
-
-    while (transfer->ret == HG_SUCCESS && !transfer->canceled &&
-        hg_transfer_cut(transfer, &piece)) {
-        if (hg_bulk_source(local)->withdrawn) {
-            transfer->ret = HG_CANCELED;
-        } else if (hg_bulk_source(origin)->withdrawn) {
-            transfer->ret = HG_NOENTRY;
-        } else {
-            hg_bulk_hold(local);
-            if (origin->remote)
-                transfer->ret = hg_transfer_reach(transfer, &piece, &started);
-            else
-                hg_transfer_copy(transfer, &piece);
-            hg_bulk_release(local);
-            if (started)
-                return false;
-        }
-    }
-    hg_transfer_end(transfer);
-    return true;
-}
-
-/* Callback of a piece that was started. */
-static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
-{
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
-
-    assert(hg_is_inside(transfer->home->layer->lock));
-    assert(transfer->op_id != NA_OP_ID_NULL && !transfer->ended);
-    transfer->op_id = NA_OP_ID_NULL;
-    transfer->ret = info->ret;
-    if (!transfer->home->left && hg_transfer_go(transfer))
-        hg_transfer_push(transfer);
-    return NA_SUCCESS;
 }
 
 /* ---- Starting and canceling ---- */
@@ -21367,7 +21167,10 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
     home->count++;
-    ended = hg_transfer_go(transfer);
+    ret = hg_transfer_move(transfer);
+    ended = transfer->op_id == NA_OP_ID_NULL;
+    if (ended)
+        hg_transfer_end(transfer, ret);
     if (ended_p != NULL)
         *ended_p = ended;
     else if (ended)
@@ -27457,14 +27260,11 @@ static void hg_inspect_say_transfers(
         const struct hg_transfer *transfer =
             HG_CONTAINER_OF(link, struct hg_transfer, link);
 
-        (void) hg_inspect_say(text,
-            transfer->ended ? "    bulk %s %s: %" PRIu64
-                              " bytes, ended, its callback is to be run"
-                            : "    bulk %s %s: %" PRIu64 " bytes, %" PRIu64
-                              " begun",
+        (void) hg_inspect_say(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
-            transfer->cut);
+            transfer->done.run != NULL ? ", ended, its callback is to be run"
+                                       : "");
         hg_inspect_say_age(text, context, transfer->began);
     }
 }
@@ -30514,8 +30314,9 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 
     if (layer == NULL)
         return HG_FAULT;
-    if (handle == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_handle_create", "handle is NULL");
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_create", "an argument is NULL");
     return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
 }
 
@@ -30528,8 +30329,6 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned int *actual_count)
 {
-    size_t segment = 0;
-    unsigned n = 0;
     hg_return_t ret;
 
     if (handle == NULL || actual_count == NULL ||
@@ -30537,14 +30336,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
         return hg_log_misuse(
             "bulk", "HG_Bulk_handle_access", "an argument is NULL");
     ret = hg_bulk_check_access(handle, offset, size, flags);
-    if (ret != HG_SUCCESS)
-        return ret;
-    while (n < max_count &&
-        hg_bulk_next_run(
-            handle, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
-        n++;
-    *actual_count = n;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        *actual_count = hg_bulk_list(
+            handle, offset, size, max_count, buf_ptrs, buf_sizes, NULL);
+    return ret;
 }
 
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
@@ -30592,25 +30387,20 @@ hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     hg_bulk_t *handle)
 {
     hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_create");
-    size_t *sizes;
+    struct hg_bulk *bulk;
     uint32_t i;
 
+    if (ret == HG_SUCCESS && (handle == NULL || buf_sizes == NULL))
+        ret = hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_begin(hg_class->layer, count, flags, &bulk);
     if (ret != HG_SUCCESS)
         return ret;
-    if (handle == NULL || buf_sizes == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
-    sizes = (size_t *) hg_mem_calloc((size_t) count + 1, sizeof(sizes[0]));
-    if (sizes == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
-        return HG_NOMEM;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
+        bulk->segments[i].size = buf_sizes[i];
     }
-    /* A size that no memory has is refused like any other. */
-    for (i = 0; i < count; i++)
-        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
-    ret =
-        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
-    hg_mem_free(sizes);
-    return ret;
+    return hg_bulk_finish(bulk, handle);
 }
 
 hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
@@ -30688,12 +30478,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
     uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
     uint32_t *actual_count)
 {
-    size_t at = (size_t) offset;
-    size_t left = (size_t) size;
-    uint32_t count = 0;
-    size_t segment = 0;
-    size_t length;
-    void *ptr;
+    uint32_t count;
     hg_return_t ret;
 
     (void) flags;
@@ -30704,14 +30489,8 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
     ret = hg_bulk_check_access(handle, offset, size, 0);
     if (ret != HG_SUCCESS)
         return ret;
-    while (count < max_count &&
-        hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length)) {
-        if (buf_ptrs != NULL)
-            buf_ptrs[count] = ptr;
-        if (buf_sizes != NULL)
-            buf_sizes[count] = length;
-        count++;
-    }
+    count = hg_bulk_list(handle, (size_t) offset, (size_t) size, max_count,
+        buf_ptrs, NULL, buf_sizes);
     if (actual_count != NULL)
         *actual_count = count;
     return HG_SUCCESS;
@@ -31116,27 +30895,25 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
     const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
     hg_bulk_t *handle)
 {
-    void **ptrs;
-    size_t *sizes;
-    hg_return_t ret = HG_NOMEM;
+    struct hg_bulk_layer *layer =
+        hg_layer_find_bulk("HG_Bulk_handle_create_segments");
+    struct hg_bulk *bulk;
+    hg_return_t ret;
     size_t i;
 
-    if (segments == NULL || count == 0)
+    if (layer == NULL)
+        return HG_FAULT;
+    if (segments == NULL || handle == NULL)
         return hg_log_misuse(
-            "bulk", "HG_Bulk_handle_create_segments", "there are no segments");
-    ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
-    sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
-    for (i = 0; ptrs != NULL && sizes != NULL && i < count; i++) {
-        ptrs[i] = segments[i].address;
-        sizes[i] = segments[i].size;
+            "bulk", "HG_Bulk_handle_create_segments", "an argument is NULL");
+    ret = hg_bulk_begin(layer, count, flags, &bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = segments[i].address;
+        bulk->segments[i].size = segments[i].size;
     }
-    if (i == count)
-        ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
-    else
-        hg_log_error("bulk", "no memory for %zu segments", count);
-    hg_mem_free(ptrs);
-    hg_mem_free(sizes);
-    return ret;
+    return hg_bulk_finish(bulk, handle);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(

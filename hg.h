@@ -1083,7 +1083,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
  * the class, for later ones.
  * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
  * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
- * class and does not listen, and peers cannot reach it (HG_Bulk_init). */
+ * class and does not listen, and peers cannot reach it (HG_Bulk_init); or it is
+ * of a transport of the application's that takes fewer segments. */
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
@@ -4401,7 +4402,8 @@ struct na_plugin {
     /* Fill a remote handle. NA_PROTOCOL_ERROR. */
     na_return_t (*mem_deserialize)(
         struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
-    /* 0: any number of segments in one handle. */
+    /* Of a memory handle, and so of a bulk handle: more are
+     * HG_OPNOTSUPPORT. 0: any number. */
     na_size_t max_segments;
 
     /* ---- rma ---- both or none; default: emulated over frames */

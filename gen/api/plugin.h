@@ -230,7 +230,8 @@ struct na_plugin {
     /* Fill a remote handle. NA_PROTOCOL_ERROR. */
     na_return_t (*mem_deserialize)(
         struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
-    /* 0: any number of segments in one handle. */
+    /* Of a memory handle, and so of a bulk handle: more are
+     * HG_OPNOTSUPPORT. 0: any number. */
     na_size_t max_segments;
 
     /* ---- rma ---- both or none; default: emulated over frames */

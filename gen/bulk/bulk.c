@@ -15,12 +15,16 @@
 #include "proc/proc.h"
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
-#define HG_BULK_VERSION 1
-#define HG_BULK_FIXED 44
-#define HG_BULK_MEM_FIXED 12
+#define HG_BULK_VERSION 2
+#define HG_BULK_FIXED 45
 #define HG_BULK_FLAGS_AT 5
+#define HG_BULK_OWNER_SIZE_AT 6
+#define HG_BULK_SIZE_AT 8
+#define HG_BULK_SEGMENTS_AT 16
 #define HG_BULK_IDS_AT 24 /* incarnation and id */
 #define HG_BULK_IDS_SIZE 16
+#define HG_BULK_MEM_SIZE_AT 40
+#define HG_BULK_CONTEXT_AT 44
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
@@ -80,15 +84,13 @@ static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
     return HG_OPNOTSUPPORT;
 }
 
-/* Free the memory handles of a bulk handle, and its owner's address. */
+/* Free the memory handle of a bulk handle, and its owner's address. */
 static void hg_bulk_drop(struct hg_bulk *bulk)
 {
-    size_t i;
-
-    for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
+    if (bulk->mem != NULL && bulk->original == NULL)
         (void) NA_Mem_handle_free(
-            na_class_head(bulk->mems[i]->na_class), bulk->mems[i]);
-    bulk->mem_count = 0;
+            na_class_head(bulk->mem->na_class), bulk->mem);
+    bulk->mem = NULL;
     if (bulk->addr != NULL)
         na_addr_unref(bulk->addr);
     bulk->addr = NULL;
@@ -137,13 +139,14 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 
 /* ---- References ---- */
 
-/* An empty handle with one reference, in the layer's list, with space for a
- * description of `capacity` bytes. NULL: out of memory (logged). */
-static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer, size_t capacity)
+/* An empty handle with one reference, in the layer's list, with space for
+ * `count` segments or bytes. NULL: out of memory (logged). */
+static struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
-    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
+    struct hg_bulk *bulk = count > (SIZE_MAX - sizeof(*bulk)) / unit
         ? NULL
-        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
+        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + count * unit);
 
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
@@ -152,6 +155,8 @@ static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer, size_t capacity)
     bulk->refs = 1;
     bulk->given = 1;
     bulk->layer = layer;
+    bulk->segments = bulk->space;
+    bulk->bytes = (unsigned char *) bulk->space;
     hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
     hg_leave(layer->lock);
@@ -170,14 +175,9 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     }
     hg_bulk_drop(bulk);
     assert(bulk->refs == 0 && bulk->holds == 0);
-    if (bulk->original == NULL) {
-        hg_mem_free(bulk->mems);
-        hg_mem_free(bulk->segments);
-        na_rma_free(&bulk->memory);
-    } else {
+    na_rma_free(&bulk->memory);
+    if (bulk->original != NULL)
         hg_bulk_unref(bulk->original); /* which is no alias */
-    }
-    hg_mem_free(bulk->owner);
     hg_mem_free(bulk);
 }
 
@@ -235,49 +235,30 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 
 /* ---- Making handles ---- */
 
-/* Copy the description, and sum up what the library is to allocate. */
-static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
-    void *const *buf_ptrs, const size_t *buf_sizes, size_t *own_size_p)
+/* Sum up the sizes, and allocate the segments that have no address, as one
+ * block. */
+static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk)
 {
     size_t own = 0;
-    size_t i;
-
-    if (count <= SIZE_MAX / sizeof(struct na_segment))
-        bulk->segments = (struct na_segment *) hg_mem_alloc(
-            count * sizeof(struct na_segment));
-    if (bulk->segments == NULL) {
-        hg_log_error("bulk", "no memory for %zu segments", count);
-        return HG_NOMEM;
-    }
-    bulk->segment_count = count;
-    for (i = 0; i < count; i++) {
-        void *address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
-
-        if (buf_sizes[i] > SIZE_MAX - bulk->size) {
-            hg_log_error("bulk", "the segments' sizes overflow");
-            return HG_INVALID_ARG;
-        }
-        bulk->segments[i].address = address;
-        bulk->segments[i].size = buf_sizes[i];
-        bulk->size += buf_sizes[i];
-        if (address == NULL)
-            own += buf_sizes[i];
-    }
-    *own_size_p = own;
-    return HG_SUCCESS;
-}
-
-/* Allocate what was given without an address, as one block. */
-static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
-{
     size_t used = 0;
     size_t i;
 
-    if (own_size == 0)
+    for (i = 0; i < bulk->segment_count; i++) {
+        const struct na_segment *segment = &bulk->segments[i];
+
+        if (segment->size > SIZE_MAX - bulk->size) {
+            hg_log_error("bulk", "the segments' sizes overflow");
+            return HG_INVALID_ARG;
+        }
+        bulk->size += (size_t) segment->size;
+        if (segment->address == NULL)
+            own += (size_t) segment->size;
+    }
+    if (own == 0)
         return HG_SUCCESS;
-    if (na_rma_alloc(bulk->layer->na_class, own_size, bulk->flags,
-            &bulk->memory) != NA_SUCCESS) {
-        hg_log_error("bulk", "no memory for %zu bytes of bulk data", own_size);
+    if (na_rma_alloc(bulk->layer->na_class, own, bulk->flags, &bulk->memory) !=
+        NA_SUCCESS) {
+        hg_log_error("bulk", "no memory for %zu bytes of bulk data", own);
         return HG_NOMEM;
     }
     for (i = 0; i < bulk->segment_count; i++) {
@@ -286,42 +267,41 @@ static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
         bulk->segments[i].address = (char *) bulk->memory.memory + used;
         used += (size_t) bulk->segments[i].size;
     }
-    assert(used == own_size);
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_bulk_new_mems(struct hg_bulk *bulk, size_t count)
+HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
+    unsigned long flags, struct hg_bulk **bulk_p)
 {
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
-    if (bulk->mems != NULL)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "no memory for %zu memory handles", count);
-    return HG_NOMEM;
+    hg_return_t ret = hg_bulk_check_mute(layer);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (count == 0 || flags == 0 || flags > HG_BULK_READWRITE) {
+        hg_log_error("bulk", "a bulk handle %s",
+            count == 0 ? "needs a segment" : "has unknown flags");
+        return HG_INVALID_ARG;
+    }
+    *bulk_p = hg_bulk_new(layer, count, sizeof(struct na_segment));
+    if (*bulk_p == NULL)
+        return HG_NOMEM;
+    (*bulk_p)->flags = flags;
+    (*bulk_p)->segment_count = count;
+    return HG_SUCCESS;
 }
 
-/* Describe the segments to the transport, in as few memory handles as it
- * takes. */
-static hg_return_t hg_bulk_make_mems(struct hg_bulk *bulk)
+HG_PRIVATE hg_return_t hg_bulk_finish(
+    struct hg_bulk *bulk, struct hg_bulk **bulk_p)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    size_t most = (size_t) na_class_ops(na_class)->max_segments;
-    size_t count = bulk->segment_count;
-    size_t done = 0;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_allocate(bulk);
 
-    if (most == 0)
-        most = count;
-    ret = hg_bulk_new_mems(bulk, (count + most - 1) / most);
-    while (ret == HG_SUCCESS && done < count) {
-        size_t step = count - done < most ? count - done : most;
-
-        ret = NA_Mem_handle_create_segments(na_class, bulk->segments + done,
-            step, bulk->flags, &bulk->mems[bulk->mem_count]);
-        if (ret == HG_SUCCESS)
-            bulk->mem_count++;
-        done += step;
-    }
+    if (ret == HG_SUCCESS)
+        ret = NA_Mem_handle_create_segments(bulk->layer->na_class,
+            bulk->segments, bulk->segment_count, bulk->flags, &bulk->mem);
+    if (ret == HG_SUCCESS)
+        *bulk_p = bulk;
+    else
+        hg_bulk_unref(bulk);
     return ret;
 }
 
@@ -330,35 +310,16 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     struct hg_bulk **bulk_p)
 {
     struct hg_bulk *bulk;
-    size_t own_size = 0;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_begin(layer, count, flags, &bulk);
+    size_t i;
 
-    if (count == 0 || buf_sizes == NULL ||
-        (flags != HG_BULK_READ_ONLY && flags != HG_BULK_WRITE_ONLY &&
-            flags != HG_BULK_READWRITE)) {
-        hg_log_error("bulk", "a bulk handle %s",
-            count == 0              ? "needs a segment"
-                : buf_sizes == NULL ? "needs the sizes of its segments"
-                                    : "has unknown flags");
-        return HG_INVALID_ARG;
-    }
-    ret = hg_bulk_check_mute(layer);
     if (ret != HG_SUCCESS)
         return ret;
-    bulk = hg_bulk_new(layer, 0);
-    if (bulk == NULL)
-        return HG_NOMEM;
-    bulk->flags = flags;
-    ret = hg_bulk_describe(bulk, count, buf_ptrs, buf_sizes, &own_size);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_allocate(bulk, own_size);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_make_mems(bulk);
-    if (ret == HG_SUCCESS)
-        *bulk_p = bulk;
-    else
-        hg_bulk_unref(bulk);
-    return ret;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
+        bulk->segments[i].size = buf_sizes[i];
+    }
+    return hg_bulk_finish(bulk, bulk_p);
 }
 
 /* ---- Publishing and withdrawing ---- */
@@ -377,7 +338,6 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret;
-    size_t i;
 
     assert(bulk->original == NULL);
     hg_enter(layer->lock);
@@ -385,16 +345,13 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++)
-        ret = NA_Mem_register(layer->na_class, bulk->mems[i]);
-    if (ret == HG_SUCCESS) {
-        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
-    } else {
-        i--; /* this one refused */
-    }
+    ret = NA_Mem_register(layer->na_class, bulk->mem);
+    if (ret != HG_SUCCESS)
+        goto unlock;
+    ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     bulk->published = ret == HG_SUCCESS;
-    while (ret != HG_SUCCESS && i > 0)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
+    if (!bulk->published)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
 unlock:
     hg_leave(layer->lock);
     return ret;
@@ -403,34 +360,26 @@ unlock:
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
+    bool withdrawn;
     bool published;
-    size_t i;
 
     if (bulk->original != NULL || bulk->remote)
         return;
-    if (layer == NULL) {
-        bulk->withdrawn = true;
-        return;
-    }
-    hg_enter(layer->lock);
-    if (bulk->withdrawn) {
-        hg_leave(layer->lock);
-        return;
-    }
-    bulk->withdrawn = true;
+    hg_bulk_enter(bulk);
+    withdrawn = bulk->withdrawn;
     published = bulk->published;
-    assert(!published || hg_map_get(&layer->ids, bulk->id) == bulk);
+    bulk->withdrawn = true;
     bulk->published = false;
-    if (published)
+    if (published && layer != NULL)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
         (void) hg_pause(layer->lock); /* a copy reads it */
-    hg_leave(layer->lock);
-    for (i = 0; i < bulk->mem_count; i++) {
-        na_emul_end_local(bulk->mems[i]);
-        if (published)
-            (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
-    }
+    hg_bulk_leave(layer);
+    if (withdrawn || bulk->mem == NULL)
+        return;
+    na_emul_end_local(bulk->mem);
+    if (published)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
 }
 
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk)
@@ -452,7 +401,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
+    struct hg_bulk *bulk = hg_bulk_new(layer, 0, 1);
     struct hg_bulk *original;
 
     if (bulk == NULL)
@@ -468,8 +417,7 @@ static hg_return_t hg_bulk_make_alias(
         bulk->size = original->size;
         bulk->segment_count = original->segment_count;
         bulk->segments = original->segments;
-        bulk->mems = original->mems;
-        bulk->mem_count = original->mem_count;
+        bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
     *bulk_p = bulk;
@@ -541,25 +489,34 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 
 /* ---- Access ---- */
 
-HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
-    size_t *offset, size_t *size, void **ptr_p, size_t *length_p)
+HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
+    size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
+    hg_size_t *wide_sizes)
 {
-    while (*size > 0 && *segment < bulk->segment_count) {
-        const struct na_segment *at = &bulk->segments[(*segment)++];
-        size_t length = (size_t) at->size;
+    const struct na_segment *segment = bulk->segments;
+    uint32_t count = 0;
 
-        if (*offset >= length) {
-            *offset -= length;
-            continue;
+    while (size > 0 && count < max_count) {
+        size_t length = (size_t) segment->size;
+
+        if (offset >= length) {
+            offset -= length;
+        } else {
+            length -= offset;
+            length = length < size ? length : size;
+            if (ptrs != NULL)
+                ptrs[count] = (char *) segment->address + offset;
+            if (sizes != NULL)
+                sizes[count] = length;
+            if (wide_sizes != NULL)
+                wide_sizes[count] = length;
+            size -= length;
+            offset = 0;
+            count++;
         }
-        length -= *offset;
-        *ptr_p = (char *) at->address + *offset;
-        *length_p = length < *size ? length : *size;
-        *size -= *length_p;
-        *offset = 0;
-        return true;
+        segment++;
     }
-    return false;
+    return count;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_check_access(
@@ -591,8 +548,8 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
     struct na_link *link;
 
     hg_enter(layer->lock);
-    for (link = layer->handles.next;
-         link != &layer->handles && bulk->addr == NULL; link = link->next) {
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
         const struct hg_bulk *other =
             HG_CONTAINER_OF(link, struct hg_bulk, link);
 
@@ -606,48 +563,28 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
 
 /* ---- Serializing ---- */
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
+/* Bytes of the memory handle's description. */
+static size_t hg_bulk_mem_size(const struct hg_bulk *bulk)
 {
-    size_t size = HG_BULK_FIXED;
-    size_t i;
-
-    if (bulk->remote)
-        return bulk->bytes_size;
-    size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
-    for (i = 0; i < bulk->mem_count; i++)
-        size += HG_BULK_MEM_FIXED +
-            (size_t) NA_Mem_handle_get_serialize_size(
-                bulk->layer->na_class, bulk->mems[i]);
-    return size;
+    return (size_t) NA_Mem_handle_get_serialize_size(
+        bulk->layer->na_class, bulk->mem);
 }
 
-/* The memory handles of ours, which is published. */
-static hg_return_t hg_bulk_write_mems(
-    const struct hg_bulk *bulk, struct hg_wire *wire)
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    hg_return_t ret = HG_SUCCESS;
-    size_t i;
-
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size =
-            (size_t) NA_Mem_handle_get_serialize_size(na_class, bulk->mems[i]);
-
-        hg_wire_put64(wire, bulk->mems[i]->size);
-        hg_wire_put32(wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            na_class, hg_wire_take(wire, size), size, bulk->mems[i]);
-    }
-    return ret;
+    if (bulk->remote)
+        return bulk->bytes_size;
+    return HG_BULK_FIXED + strlen(hg_bulk_own_name(bulk)) +
+        hg_bulk_mem_size(bulk);
 }
 
 /* A description of memory of ours. */
 static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
 {
     struct hg_bulk_layer *layer = bulk->layer;
-    bool bound = hg_bulk_is_bound(bulk);
     const char *owner = hg_bulk_own_name(bulk);
     size_t owner_size = strlen(owner);
+    size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
     if (ret == HG_SUCCESS)
@@ -657,19 +594,18 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     hg_wire_put32(wire, HG_BULK_MAGIC);
     hg_wire_put8(wire, HG_BULK_VERSION);
     hg_wire_put8(wire,
-        (uint8_t) (bulk->flags | (bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
+        (uint8_t) (bulk->flags |
+            (bulk->bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
     hg_wire_put16(wire, (uint16_t) owner_size);
     hg_wire_put64(wire, bulk->size);
     hg_wire_put64(wire, bulk->segment_count);
     hg_wire_put64(wire, layer->incarnation);
     hg_wire_put64(wire, bulk->id);
-    hg_wire_put32(wire, (uint32_t) bulk->mem_count);
+    hg_wire_put32(wire, (uint32_t) mem_size);
+    hg_wire_put8(wire, bulk->context_id);
     hg_wire_put_bytes(wire, owner, owner_size);
-    ret = hg_bulk_write_mems(bulk, wire);
-    if (bound)
-        hg_wire_put8(wire, bulk->context_id);
-    assert(ret != HG_SUCCESS || !wire->failed);
-    return ret;
+    return NA_Mem_handle_serialize(
+        layer->na_class, hg_wire_take(wire, mem_size), mem_size, bulk->mem);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_serialize(
@@ -692,105 +628,66 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
 
 /* ---- Deserializing ---- */
 
-/* Read the memory handles behind the fixed part and the owner. */
-static hg_return_t hg_bulk_read_mems(
-    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
+/* Whether bytes are a description of this version, as far as it tells. */
+static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
 {
-    uint64_t total = 0;
-    hg_return_t ret;
-
-    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
-        return HG_PROTOCOL_ERROR;
-    ret = hg_bulk_new_mems(bulk, count);
-    while (ret == HG_SUCCESS && bulk->mem_count < count) {
-        struct na_mem_handle **mem = &bulk->mems[bulk->mem_count];
-        uint64_t size = hg_wire_get64(wire);
-        uint32_t length = hg_wire_get32(wire);
-        const void *bytes = hg_wire_get_bytes(wire, length);
-
-        if (wire->failed || length == 0 || size > bulk->size - total)
-            return HG_PROTOCOL_ERROR;
-        ret = NA_Mem_handle_deserialize(
-            bulk->layer->na_class, mem, bytes, length);
-        if (ret != HG_SUCCESS)
-            return ret;
-        bulk->mem_count++;
-        total += size;
-        if ((*mem)->size != size)
-            return HG_PROTOCOL_ERROR;
-    }
-    if (ret == HG_SUCCESS && total != bulk->size)
-        ret = HG_PROTOCOL_ERROR;
-    return ret;
-}
-
-/* The owner's address, a string without NUL on the wire. */
-static hg_return_t hg_bulk_read_owner(
-    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
-{
-    const void *bytes = hg_wire_get_bytes(wire, size);
-
-    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
-        (size > 0 && memchr(bytes, '\0', size) != NULL))
-        return HG_PROTOCOL_ERROR;
-    if (size == 0)
-        return HG_SUCCESS;
-    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
-    if (bulk->owner == NULL) {
-        hg_log_error("bulk", "no memory for an owner's address");
-        return HG_NOMEM;
-    }
-    memcpy(bulk->owner, bytes, size);
-    return HG_SUCCESS;
-}
-
-/* Whether a description begins as one of this version does. */
-static bool hg_bulk_is_start(const unsigned char *bytes, size_t size)
-{
+    size_t owner_size;
+    size_t mem_size;
     unsigned how;
 
     if (size < HG_BULK_FIXED)
         return false;
+    size -= HG_BULK_FIXED;
+    owner_size = hg_wire_load16(bytes + HG_BULK_OWNER_SIZE_AT);
+    mem_size = hg_wire_load32(bytes + HG_BULK_MEM_SIZE_AT);
     how = bytes[HG_BULK_FLAGS_AT] & ~(unsigned) HG_BULK_WIRE_ACCESS;
     return hg_wire_load32(bytes) == HG_BULK_MAGIC &&
         bytes[4] == HG_BULK_VERSION &&
         (bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_ACCESS) != 0 &&
         (how == 0 || how == HG_BULK_WIRE_BOUND ||
             how == (HG_BULK_WIRE_BOUND | HG_BULK_WIRE_PASSED)) &&
-        hg_wire_load64(bytes + 8) <= SIZE_MAX &&
-        hg_wire_load64(bytes + 16) <= SIZE_MAX &&
-        hg_wire_load64(bytes + 16) > 0;
+        hg_wire_load64(bytes + HG_BULK_SIZE_AT) <= SIZE_MAX &&
+        hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT) <= SIZE_MAX &&
+        hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT) > 0 && mem_size > 0 &&
+        owner_size < NA_MAX_ADDR_LEN && owner_size <= size &&
+        mem_size <= size - owner_size &&
+        memchr(bytes + HG_BULK_FIXED, '\0', owner_size) == NULL;
 }
 
-/* Fill a new handle from a description with a right start. */
-static hg_return_t hg_bulk_read_remote(
-    struct hg_bulk *bulk, const unsigned char *bytes, size_t size)
+/* A handle of a peer's memory, from a whole description. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
+    const unsigned char *bytes, struct hg_bulk **bulk_p)
 {
-    struct hg_wire wire = hg_wire_reader(bytes, size);
-    unsigned flags = bytes[HG_BULK_FLAGS_AT];
+    size_t owner_size = hg_wire_load16(bytes + HG_BULK_OWNER_SIZE_AT);
+    size_t mem_size = hg_wire_load32(bytes + HG_BULK_MEM_SIZE_AT);
+    size_t size = HG_BULK_FIXED + owner_size + mem_size;
+    struct hg_bulk *bulk = hg_bulk_new(layer, size + owner_size + 1, 1);
     hg_return_t ret;
 
-    assert(!bulk->published && bulk->mem_count == 0);
-    (void) hg_wire_get_bytes(&wire, HG_BULK_FIXED);
+    if (bulk == NULL)
+        return HG_NOMEM;
     bulk->remote = true;
-    bulk->flags = flags & HG_BULK_WIRE_ACCESS;
-    bulk->bound = (flags & HG_BULK_WIRE_BOUND) != 0;
-    bulk->size = (size_t) hg_wire_load64(bytes + 8);
-    bulk->segment_count = (size_t) hg_wire_load64(bytes + 16);
-    ret = hg_bulk_read_owner(bulk, &wire, hg_wire_load16(bytes + 6));
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, &wire, hg_wire_load32(bytes + 40));
-    if (ret != HG_SUCCESS)
+    bulk->flags = bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_ACCESS;
+    bulk->bound = (bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_BOUND) != 0;
+    bulk->context_id = bytes[HG_BULK_CONTEXT_AT];
+    bulk->size = (size_t) hg_wire_load64(bytes + HG_BULK_SIZE_AT);
+    bulk->segment_count = (size_t) hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT);
+    bulk->bytes_size = size;
+    memcpy(bulk->bytes, bytes, size);
+    if (owner_size > 0) /* with the NUL that it does not have on the wire */
+        bulk->owner = (char *) memcpy(
+            bulk->bytes + size, bytes + HG_BULK_FIXED, owner_size);
+    ret = NA_Mem_handle_deserialize(layer->na_class, &bulk->mem,
+        bytes + HG_BULK_FIXED + owner_size, mem_size);
+    if (ret == HG_SUCCESS && bulk->mem->size != bulk->size)
+        ret = HG_PROTOCOL_ERROR;
+    if (ret != HG_SUCCESS) {
+        hg_bulk_unref(bulk);
         return ret;
-    if (bulk->bound)
-        bulk->context_id = hg_wire_get8(&wire);
-    if (wire.failed)
-        return HG_PROTOCOL_ERROR;
-    assert(wire.pos >= HG_BULK_FIXED && wire.pos <= size);
-    bulk->bytes_size = wire.pos;
-    memcpy(bulk->bytes, bytes, bulk->bytes_size);
-    if ((flags & HG_BULK_WIRE_PASSED) != 0)
+    }
+    if ((bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0)
         hg_bulk_recognise(bulk);
+    *bulk_p = bulk;
     return HG_SUCCESS;
 }
 
@@ -798,24 +695,14 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
 {
     const unsigned char *bytes = (const unsigned char *) buf;
-    struct hg_bulk *bulk = NULL;
     hg_return_t ret = HG_PROTOCOL_ERROR;
 
-    if (hg_bulk_is_start(bytes, buf_size)) {
+    if (hg_bulk_is_whole(bytes, buf_size)) {
         if (hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation)
             return hg_bulk_make_alias(
                 layer, hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p);
-        bulk = hg_bulk_new(layer, buf_size);
-        if (bulk == NULL)
-            return HG_NOMEM;
-        ret = hg_bulk_read_remote(bulk, bytes, buf_size);
+        ret = hg_bulk_read_remote(layer, bytes, bulk_p);
     }
-    if (ret == HG_SUCCESS) {
-        *bulk_p = bulk;
-        return HG_SUCCESS;
-    }
-    if (bulk != NULL)
-        hg_bulk_unref(bulk);
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
         hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);

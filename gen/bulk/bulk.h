@@ -18,21 +18,18 @@
  * owner's address of an unbound handle comes with each transfer.
  *
  *      serialized handle
- *      0     4   5   6      8      16        24            32    40      44
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +---------+---------------------+------------------------------------+
- *      | context | only if bound
- *      +---------+
+ *      0     4   5   6      8      16        24            32   40   44      45
+ *      +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *      |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
+ *      +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *      | owner's address, owner# bytes | memory handle, mem# bytes |
+ *      +-------------------------------+---------------------------+
  *
  * `flg` is what may be done with the memory, and the flags below. The owner's
  * address is empty unless bulk has a class of its own, or the handle is bound
- * and its owner listens. `mems` is 1 where the transport takes all segments in
- * one memory handle. Bytes behind that are for later versions. A bound handle
- * that is passed on gets the flag PASSED, so that its receiver does not take
- * the sender for the owner.
+ * and its owner listens. The context is the owner's, of a bound handle. Bytes
+ * behind that are for later versions. A bound handle that is passed on gets the
+ * flag PASSED, so that its receiver does not take the sender for the owner.
  *
  * Locking: the lock of the bulk class guards all that changes in a layer and
  * its handles. Looking at local memory takes no lock: a child of fork may. A
@@ -47,7 +44,7 @@
 
 enum hg_bulk_wire_flags {
     HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
-    HG_BULK_WIRE_BOUND = 0x04,  /* the owner's context stands at the end */
+    HG_BULK_WIRE_BOUND = 0x04,  /* to a context of the owner's */
     HG_BULK_WIRE_PASSED = 0x08  /* sent by another process than the owner */
 };
 
@@ -84,13 +81,13 @@ struct hg_bulk {
     size_t segment_count;
     struct na_segment *segments; /* local */
     struct na_mem_block memory;  /* allocated by the library, or zeros */
-    struct na_mem_handle **mems;
-    size_t mem_count;
+    struct na_mem_handle *mem;   /* of all segments */
     /* Remote only. */
-    char *owner; /* its address where the memory is; NULL: none */
+    const char *owner; /* its address where the memory is; NULL: none */
     _Atomic(struct na_addr *) addr; /* the owner's, once known */
     size_t bytes_size;
-    unsigned char bytes[]; /* its description, to be passed on */
+    unsigned char *bytes;      /* its description, to be passed on */
+    struct na_segment space[]; /* for segments, or for bytes and owner */
 };
 
 /* ---- The layer ---- */
@@ -119,7 +116,16 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
 /* ---- Handles ---- */
 
-/* See HG_Bulk_handle_create. */
+/* Make a handle of local memory: fill in its `count` segments between these
+ * two. An address of NULL is for memory that the library allocates. Errors are
+ * those of HG_Bulk_handle_create; the handle is gone when hg_bulk_finish
+ * fails. */
+HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
+    unsigned long flags, struct hg_bulk **bulk_p);
+HG_PRIVATE hg_return_t hg_bulk_finish(
+    struct hg_bulk *bulk, struct hg_bulk **bulk_p);
+
+/* Both, of arrays; buf_ptrs may be NULL. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
@@ -151,11 +157,11 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
-/* The next run of memory: at most *size bytes of a local handle, at logical
- * offset *offset past the start of segment *segment; these three move on.
- * False: nothing is left. */
-HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
-    size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
+/* List the runs of memory behind [offset, offset + size), which lies in a local
+ * handle: how many there are, up to max_count. The arrays may be NULL. */
+HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
+    size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
+    hg_size_t *wide_sizes);
 
 /* Whether the range of a handle is the application's to look at, in the ways
  * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),

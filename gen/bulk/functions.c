@@ -93,8 +93,9 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 
     if (layer == NULL)
         return HG_FAULT;
-    if (handle == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_handle_create", "handle is NULL");
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_handle_create", "an argument is NULL");
     return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
 }
 
@@ -107,8 +108,6 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned int *actual_count)
 {
-    size_t segment = 0;
-    unsigned n = 0;
     hg_return_t ret;
 
     if (handle == NULL || actual_count == NULL ||
@@ -116,14 +115,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
         return hg_log_misuse(
             "bulk", "HG_Bulk_handle_access", "an argument is NULL");
     ret = hg_bulk_check_access(handle, offset, size, flags);
-    if (ret != HG_SUCCESS)
-        return ret;
-    while (n < max_count &&
-        hg_bulk_next_run(
-            handle, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
-        n++;
-    *actual_count = n;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        *actual_count = hg_bulk_list(
+            handle, offset, size, max_count, buf_ptrs, buf_sizes, NULL);
+    return ret;
 }
 
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
@@ -171,25 +166,20 @@ hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     hg_bulk_t *handle)
 {
     hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_create");
-    size_t *sizes;
+    struct hg_bulk *bulk;
     uint32_t i;
 
+    if (ret == HG_SUCCESS && (handle == NULL || buf_sizes == NULL))
+        ret = hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_begin(hg_class->layer, count, flags, &bulk);
     if (ret != HG_SUCCESS)
         return ret;
-    if (handle == NULL || buf_sizes == NULL)
-        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
-    sizes = (size_t *) hg_mem_calloc((size_t) count + 1, sizeof(sizes[0]));
-    if (sizes == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
-        return HG_NOMEM;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
+        bulk->segments[i].size = buf_sizes[i];
     }
-    /* A size that no memory has is refused like any other. */
-    for (i = 0; i < count; i++)
-        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
-    ret =
-        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
-    hg_mem_free(sizes);
-    return ret;
+    return hg_bulk_finish(bulk, handle);
 }
 
 hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
@@ -267,12 +257,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
     uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
     uint32_t *actual_count)
 {
-    size_t at = (size_t) offset;
-    size_t left = (size_t) size;
-    uint32_t count = 0;
-    size_t segment = 0;
-    size_t length;
-    void *ptr;
+    uint32_t count;
     hg_return_t ret;
 
     (void) flags;
@@ -283,14 +268,8 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
     ret = hg_bulk_check_access(handle, offset, size, 0);
     if (ret != HG_SUCCESS)
         return ret;
-    while (count < max_count &&
-        hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length)) {
-        if (buf_ptrs != NULL)
-            buf_ptrs[count] = ptr;
-        if (buf_sizes != NULL)
-            buf_sizes[count] = length;
-        count++;
-    }
+    count = hg_bulk_list(handle, (size_t) offset, (size_t) size, max_count,
+        buf_ptrs, NULL, buf_sizes);
     if (actual_count != NULL)
         *actual_count = count;
     return HG_SUCCESS;
@@ -695,27 +674,25 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
     const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
     hg_bulk_t *handle)
 {
-    void **ptrs;
-    size_t *sizes;
-    hg_return_t ret = HG_NOMEM;
+    struct hg_bulk_layer *layer =
+        hg_layer_find_bulk("HG_Bulk_handle_create_segments");
+    struct hg_bulk *bulk;
+    hg_return_t ret;
     size_t i;
 
-    if (segments == NULL || count == 0)
+    if (layer == NULL)
+        return HG_FAULT;
+    if (segments == NULL || handle == NULL)
         return hg_log_misuse(
-            "bulk", "HG_Bulk_handle_create_segments", "there are no segments");
-    ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
-    sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
-    for (i = 0; ptrs != NULL && sizes != NULL && i < count; i++) {
-        ptrs[i] = segments[i].address;
-        sizes[i] = segments[i].size;
+            "bulk", "HG_Bulk_handle_create_segments", "an argument is NULL");
+    ret = hg_bulk_begin(layer, count, flags, &bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    for (i = 0; i < count; i++) {
+        bulk->segments[i].address = segments[i].address;
+        bulk->segments[i].size = segments[i].size;
     }
-    if (i == count)
-        ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
-    else
-        hg_log_error("bulk", "no memory for %zu segments", count);
-    hg_mem_free(ptrs);
-    hg_mem_free(sizes);
-    return ret;
+    return hg_bulk_finish(bulk, handle);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(

@@ -9,15 +9,6 @@
 #include "na/context.h"
 #include "na/rma.h"
 
-/* Bytes that lie in one memory handle at each side. */
-struct hg_transfer_piece {
-    struct na_mem_handle *origin;
-    struct na_mem_handle *local;
-    uint64_t origin_offset;
-    uint64_t local_offset;
-    uint64_t size;
-};
-
 /* ---- The home ---- */
 
 HG_PRIVATE void hg_transfer_home_init(
@@ -63,76 +54,63 @@ static bool hg_transfer_fits(
     return offset <= bulk->size && size <= bulk->size - offset;
 }
 
-/* What is wrong with range or flags of a transfer; NULL: nothing. `*remote_p`:
- * a peer's memory is the cause. */
-static const char *hg_transfer_judge(
-    const struct hg_transfer_args *args, hg_return_t *ret_p, bool *remote_p)
-{
-    const unsigned long from = HG_BULK_READ_ONLY;
-    const unsigned long to = HG_BULK_WRITE_ONLY;
-    bool pull = args->op == HG_BULK_PULL;
-
-    *remote_p = args->origin->remote;
-    *ret_p = HG_OVERFLOW;
-    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
-        return "past the end of the origin's handle";
-    if (!hg_transfer_fits(args->local, args->local_offset, args->size)) {
-        *remote_p = false;
-        return "past the end of the local handle";
-    }
-    *ret_p = HG_PERMISSION;
-    if ((args->origin->flags & (pull ? from : to)) == 0)
-        return pull ? "the origin's flags forbid to read it"
-                    : "the origin's flags forbid to write it";
-    *remote_p = false;
-    if ((args->local->flags & (pull ? to : from)) == 0)
-        return pull ? "the local flags forbid to write it"
-                    : "the local flags forbid to read it";
-    return NULL;
-}
-
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
-    const char *why = NULL;
-    hg_return_t ret = HG_INVALID_ARG;
-    bool remote = false;
+    const struct hg_bulk *origin = args->origin;
+    const struct hg_bulk *local = args->local;
+    const unsigned long from = HG_BULK_READ_ONLY;
+    const unsigned long to = HG_BULK_WRITE_ONLY;
+    bool pull = args->op == HG_BULK_PULL;
+    const char *const theirs = "origin's";
+    const char *side = NULL; /* of the handle that forbids it */
+    hg_return_t ret = HG_OVERFLOW;
+    bool remote;
 
-    if (args->origin == NULL || args->local == NULL)
+    if (origin == NULL || local == NULL)
         return hg_log_misuse("bulk", function,
-            args->origin == NULL ? "the origin's handle is NULL"
-                                 : "the local handle is NULL");
-    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
-        hg_log_error(
-            "bulk", "%s: operation %d is unknown", function, (int) args->op);
-        return HG_INVALID_ARG;
-    }
-    if (args->local->layer == NULL || args->origin->layer == NULL) {
+            origin == NULL ? "the origin's handle is NULL"
+                           : "the local handle is NULL");
+    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH)
+        return hg_log_misuse("bulk", function, "the operation is unknown");
+    if (local->layer == NULL || origin->layer == NULL) {
         hg_log_error(
             "bulk", "%s: the bulk layer of a handle has ended", function);
         return HG_FAULT;
     }
-    if (args->local->layer != home->layer || args->origin->layer != home->layer)
+    if (local->layer != home->layer || origin->layer != home->layer)
         return hg_log_misuse("bulk", function,
             "context, handles and address are of different classes");
-    if (args->local->remote)
+    if (local->remote)
         return hg_log_misuse(
             "bulk", function, "the local handle is of a peer's memory");
-    if (args->origin->remote && args->addr != NULL && args->addr->self)
+    if (origin->remote && args->addr != NULL && args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
-    why = hg_transfer_judge(args, &ret, &remote);
-    if (why == NULL)
+    if (!hg_transfer_fits(origin, args->origin_offset, args->size))
+        side = theirs;
+    else if (!hg_transfer_fits(local, args->local_offset, args->size))
+        side = "local";
+    if (side == NULL) {
+        ret = HG_PERMISSION;
+        if ((origin->flags & (pull ? from : to)) == 0)
+            side = theirs;
+        else if ((local->flags & (pull ? to : from)) == 0)
+            side = "local";
+    }
+    if (side == NULL)
         return HG_SUCCESS;
+    remote = origin->remote && side == theirs;
     if (remote)
         na_class->core->count(na_class, "bulk_refused", 1);
     HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
         "%s: %" PRIu64 " bytes at %" PRIu64 " of %zu (origin: %s) and %" PRIu64
-        " of %zu (local): %s",
-        function, args->size, args->origin_offset, args->origin->size,
-        hg_transfer_peer_name(args), args->local_offset, args->local->size,
-        why);
+        " of %zu (local): %s the %s handle",
+        function, args->size, args->origin_offset, origin->size,
+        hg_transfer_peer_name(args), args->local_offset, local->size,
+        ret == HG_OVERFLOW ? "past the end of" : "forbidden by the flags of",
+        side);
     return ret;
 }
 
@@ -157,7 +135,6 @@ static void hg_transfer_push(struct hg_transfer *transfer)
     struct hg_transfer_home *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
-    assert(transfer->ended && transfer->callback != NULL);
     transfer->done.run = hg_transfer_run;
     if (apart)
         hg_leave(home->layer->lock);
@@ -167,26 +144,23 @@ static void hg_transfer_push(struct hg_transfer *transfer)
 }
 
 /* The result stands. The lock is held. */
-static void hg_transfer_end(struct hg_transfer *transfer)
+static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
-    assert(hg_is_inside(layer->lock) && !transfer->ended);
-    assert(transfer->op_id == NA_OP_ID_NULL);
-    if (transfer->ret == HG_SUCCESS && transfer->cut < transfer->args.size)
-        transfer->ret = HG_CANCELED;
+    assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
     /* A peer may send any code, and to those who wait these two mean "not
      * yet". */
-    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
-        transfer->ret = HG_OTHER_ERROR;
+    if (ret == HG_TIMEOUT || ret == HG_INTR)
+        ret = HG_OTHER_ERROR;
+    transfer->ret = ret;
     layer->transfers_done++;
-    if (transfer->ret == HG_CHECKSUM_ERROR)
+    if (ret == HG_CHECKSUM_ERROR)
         layer->transfers_damaged++;
-    else if (transfer->ret == HG_SUCCESS && transfer->args.op == HG_BULK_PULL)
+    else if (ret == HG_SUCCESS && transfer->args.op == HG_BULK_PULL)
         layer->bytes_pulled += transfer->args.size;
-    else if (transfer->ret == HG_SUCCESS)
+    else if (ret == HG_SUCCESS)
         layer->bytes_pushed += transfer->args.size;
-    transfer->ended = true;
 }
 
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
@@ -205,66 +179,40 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     hg_bulk_unref(args->local);
 }
 
-/* ---- Pieces: the lock is held once ---- */
-
-/* The memory handle of a side in which byte `offset` lies, and where in it;
- * offsets only grow. */
-static struct na_mem_handle *hg_transfer_find(struct hg_transfer_side *side,
-    const struct hg_bulk *bulk, uint64_t offset, uint64_t *within_p)
-{
-    assert(offset < bulk->size && offset >= side->start);
-    while (offset - side->start >= bulk->mems[side->mem]->size)
-        side->start += bulk->mems[side->mem++]->size;
-    *within_p = offset - side->start;
-    return bulk->mems[side->mem];
-}
-
-/* Cut the next piece off. False: there is none. */
-static bool hg_transfer_cut(
-    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
-{
-    const struct hg_transfer_args *args = &transfer->args;
-    uint64_t size = args->size - transfer->cut;
-
-    if (size == 0)
-        return false;
-    piece->origin = hg_transfer_find(&transfer->origin_side, args->origin,
-        args->origin_offset + transfer->cut, &piece->origin_offset);
-    piece->local = hg_transfer_find(&transfer->local_side, args->local,
-        args->local_offset + transfer->cut, &piece->local_offset);
-    if (size > piece->origin->size - piece->origin_offset)
-        size = piece->origin->size - piece->origin_offset;
-    if (size > piece->local->size - piece->local_offset)
-        size = piece->local->size - piece->local_offset;
-    assert(size > 0);
-    piece->size = size;
-    transfer->cut += size;
-    return true;
-}
+/* ---- Moving: the lock is held once ---- */
 
 /* Copy between memory of this process, without the lock. */
-static void hg_transfer_copy(
-    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+static void hg_transfer_copy(const struct hg_transfer_args *args)
 {
-    const struct hg_transfer_args *args = &transfer->args;
+    struct hg_monitor *lock = args->origin->layer->lock;
 
     hg_bulk_hold(args->origin);
-    hg_leave(transfer->home->layer->lock);
+    hg_leave(lock);
     if (args->op == HG_BULK_PULL)
-        na_rma_copy(piece->local, piece->local_offset, piece->origin,
-            piece->origin_offset, piece->size);
+        na_rma_copy(args->local->mem, args->local_offset, args->origin->mem,
+            args->origin_offset, args->size);
     else
-        na_rma_copy(piece->origin, piece->origin_offset, piece->local,
-            piece->local_offset, piece->size);
-    hg_enter(transfer->home->layer->lock);
+        na_rma_copy(args->origin->mem, args->origin_offset, args->local->mem,
+            args->local_offset, args->size);
+    hg_enter(lock);
     hg_bulk_release(args->origin);
 }
 
-static na_return_t hg_transfer_piece_done(const struct na_cb_info *info);
+/* Callback of the RMA operation. */
+static na_return_t hg_transfer_moved(const struct na_cb_info *info)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
-/* Move a piece of a peer's memory, or start that: HG_AGAIN, and *started_p. */
-static hg_return_t hg_transfer_reach(struct hg_transfer *transfer,
-    const struct hg_transfer_piece *piece, bool *started_p)
+    assert(transfer->op_id != NA_OP_ID_NULL);
+    transfer->op_id = NA_OP_ID_NULL;
+    hg_transfer_end(transfer, info->ret);
+    if (!transfer->home->left)
+        hg_transfer_push(transfer);
+    return NA_SUCCESS;
+}
+
+/* Move a peer's memory, or start that: op_id is set then. */
+static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
     struct hg_transfer_home *home = transfer->home;
@@ -275,64 +223,38 @@ static hg_return_t hg_transfer_reach(struct hg_transfer *transfer,
     if (transfer->owner == NULL)
         ret = hg_bulk_look_up(args->origin, &transfer->owner);
     if (ret == HG_SUCCESS)
-        ret = na_rma_now(home->context, type, piece->local, piece->local_offset,
-            piece->origin, piece->origin_offset, piece->size, transfer->owner);
+        ret = na_rma_now(home->context, type, args->local->mem,
+            args->local_offset, args->origin->mem, args->origin_offset,
+            args->size, transfer->owner);
     hg_enter(home->layer->lock);
     if (ret != HG_AGAIN)
         return ret;
     if (transfer->canceled || hg_bulk_source(args->local)->withdrawn)
         return HG_CANCELED;
     ret = na_addr_state(transfer->owner);
-    if (ret == HG_SUCCESS)
-        ret = na_rma_start(home->context, type, NA_LANE_INTERNAL,
-            hg_transfer_piece_done, transfer, piece->local, piece->local_offset,
-            piece->origin, piece->origin_offset, piece->size, transfer->owner,
-            &transfer->op_id);
-    *started_p = ret == HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        return ret;
+    return na_rma_start(home->context, type, NA_LANE_INTERNAL,
+        hg_transfer_moved, transfer, args->local->mem, args->local_offset,
+        args->origin->mem, args->origin_offset, args->size, transfer->owner,
+        &transfer->op_id);
+}
+
+/* Move the data, or start that. */
+static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (args->size == 0)
+        return HG_SUCCESS;
+    hg_bulk_hold(args->local);
+    if (args->origin->remote)
+        ret = hg_transfer_reach(transfer);
+    else
+        hg_transfer_copy(args);
+    hg_bulk_release(args->local);
     return ret;
-}
-
-/* Move what is left. False: a piece is under way. */
-static bool hg_transfer_go(struct hg_transfer *transfer)
-{
-    struct hg_bulk *origin = transfer->args.origin;
-    struct hg_bulk *local = transfer->args.local;
-    struct hg_transfer_piece piece;
-    bool started = false;
-
-    while (transfer->ret == HG_SUCCESS && !transfer->canceled &&
-        hg_transfer_cut(transfer, &piece)) {
-        if (hg_bulk_source(local)->withdrawn) {
-            transfer->ret = HG_CANCELED;
-        } else if (hg_bulk_source(origin)->withdrawn) {
-            transfer->ret = HG_NOENTRY;
-        } else {
-            hg_bulk_hold(local);
-            if (origin->remote)
-                transfer->ret = hg_transfer_reach(transfer, &piece, &started);
-            else
-                hg_transfer_copy(transfer, &piece);
-            hg_bulk_release(local);
-            if (started)
-                return false;
-        }
-    }
-    hg_transfer_end(transfer);
-    return true;
-}
-
-/* Callback of a piece that was started. */
-static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
-{
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
-
-    assert(hg_is_inside(transfer->home->layer->lock));
-    assert(transfer->op_id != NA_OP_ID_NULL && !transfer->ended);
-    transfer->op_id = NA_OP_ID_NULL;
-    transfer->ret = info->ret;
-    if (!transfer->home->left && hg_transfer_go(transfer))
-        hg_transfer_push(transfer);
-    return NA_SUCCESS;
 }
 
 /* ---- Starting and canceling ---- */
@@ -390,7 +312,10 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
     home->count++;
-    ended = hg_transfer_go(transfer);
+    ret = hg_transfer_move(transfer);
+    ended = transfer->op_id == NA_OP_ID_NULL;
+    if (ended)
+        hg_transfer_end(transfer, ret);
     if (ended_p != NULL)
         *ended_p = ended;
     else if (ended)

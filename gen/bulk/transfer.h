@@ -2,21 +2,16 @@
 /*
  * transfer: one move of bulk data between local memory and an origin's.
  *
- * A transfer is cut where a memory handle of either side ends, which is nowhere
- * for transports that take all segments in one, and its pieces run one after
- * the other:
- *
- *     hg_transfer_start   checks, takes references
- *     hg_transfer_go      for each piece:
+ *     hg_transfer_start   checks, takes references, and moves:
  *       memory of this process      copied
  *       na_rma_now                  moved within the call, if the transport can
- *       na_rma_start                else started; when it ended, the next piece
+ *       na_rma_start                else started
  *     hg_transfer_end     the result stands
  *     hg_transfer_run     from the DONE lane of the queue: runs the callback
  *
- * A canceled transfer starts no more pieces, and the one under way is canceled.
- * The transfer ends when that has ended, so that nothing uses its memory any
- * more. It ends with HG_SUCCESS if all data was moved all the same.
+ * A transfer that is canceled ends when its operation has ended, so that
+ * nothing uses its memory any more. It ends with HG_SUCCESS if all data was
+ * moved all the same.
  *
  * A transfer that outlives its context never ends, and its memory is left to
  * the transport.
@@ -61,12 +56,6 @@ struct hg_transfer_args {
     uint64_t size;
 };
 
-/* Where the next piece begins, at one side. */
-struct hg_transfer_side {
-    size_t mem;     /* its memory handle */
-    uint64_t start; /* logical offset of that */
-};
-
 /* Part of what its caller keeps of it, all zeros at first. */
 struct hg_transfer {
     struct na_completion done;
@@ -75,12 +64,8 @@ struct hg_transfer {
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
     uint64_t began;        /* in ticks */
-    uint64_t cut;          /* bytes of the pieces so far */
-    struct hg_transfer_side origin_side;
-    struct hg_transfer_side local_side;
-    na_op_id_t op_id; /* of the piece under way */
+    na_op_id_t op_id;      /* under way */
     bool canceled;
-    bool ended; /* the callback is queued, or runs */
     hg_return_t ret;
     void (*callback)(struct hg_transfer *transfer);
 };

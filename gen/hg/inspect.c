@@ -147,14 +147,11 @@ static void hg_inspect_say_transfers(
         const struct hg_transfer *transfer =
             HG_CONTAINER_OF(link, struct hg_transfer, link);
 
-        (void) hg_inspect_say(text,
-            transfer->ended ? "    bulk %s %s: %" PRIu64
-                              " bytes, ended, its callback is to be run"
-                            : "    bulk %s %s: %" PRIu64 " bytes, %" PRIu64
-                              " begun",
+        (void) hg_inspect_say(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
-            transfer->cut);
+            transfer->done.run != NULL ? ", ended, its callback is to be run"
+                                       : "");
         hg_inspect_say_age(text, context, transfer->began);
     }
 }

@@ -16,7 +16,7 @@
 /* Long after the limit of the transfer. */
 #define UNREAD_DEATH_MS 120000u
 
-#define UNREAD_DESCRIPTION 80 /* bytes of a bulk handle */
+#define UNREAD_DESCRIPTION 69 /* bytes of a bulk handle */
 
 MERCURY_GEN_PROC(unread_in_t, ((hg_bulk_t) (bulk)))
 
@@ -127,17 +127,15 @@ static size_t unread_describe(unsigned char *bytes)
 {
     memset(bytes, 0, 4 + UNREAD_DESCRIPTION);
     stranger_put(bytes, 4, UNREAD_DESCRIPTION);
-    memcpy(bytes + 4, "HGB1\1\3", 6);
+    memcpy(bytes + 4, "HGB1\2\3", 6);
     stranger_put(bytes + 4 + 8, 8, UNREAD_SIZE);
     stranger_put(bytes + 4 + 16, 8, 1);  /* segments */
     stranger_put(bytes + 4 + 24, 8, 99); /* incarnation */
     stranger_put(bytes + 4 + 32, 8, 1);  /* id */
-    stranger_put(bytes + 4 + 40, 4, 1);  /* memory handles */
-    stranger_put(bytes + 4 + 44, 8, UNREAD_SIZE);
-    stranger_put(bytes + 4 + 52, 4, 24);
-    memcpy(bytes + 4 + 56, "hM\1\3", 4);
-    stranger_put(bytes + 4 + 64, 8, 77);
-    stranger_put(bytes + 4 + 72, 8, UNREAD_SIZE);
+    stranger_put(bytes + 4 + 40, 4, 24); /* bytes of the memory handle */
+    memcpy(bytes + 4 + 45, "hM\1\3", 4);
+    stranger_put(bytes + 4 + 53, 8, 77);
+    stranger_put(bytes + 4 + 61, 8, UNREAD_SIZE);
     return 4 + UNREAD_DESCRIPTION;
 }
 

@@ -569,7 +569,7 @@ HG_TEST(bulk_flags_and_ranges_hold_on_both_sides)
     size_t size = 64;
     size_t i;
 
-    hg_test_allow_log("the origin's flags forbid");
+    hg_test_allow_log("forbidden by the flags of the origin's");
     hg_test_allow_log("past the end of");
     rpc_open(&end);
     for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {

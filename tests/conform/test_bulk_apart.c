@@ -224,9 +224,9 @@ static hg_bulk_t apart_expose(
         HG_Bulk_handle_create(3, ptrs, sizes, HG_BULK_READWRITE, &bulk));
     length = HG_Bulk_handle_get_serialize_size(bulk);
     described = (unsigned char *) malloc(length);
-    HG_CHECK(described != NULL && length > 44 + strlen(name));
+    HG_CHECK(described != NULL && length > 45 + strlen(name));
     HG_CHECK_OK(HG_Bulk_handle_serialize(described, length, bulk));
-    HG_CHECK_EQ_MEM(described + 44, name, strlen(name));
+    HG_CHECK_EQ_MEM(described + 45, name, strlen(name));
     free(described);
     return bulk;
 }
@@ -448,7 +448,7 @@ HG_TEST_WHERE(apart_owner_has_a_wrong_address, apart_applies)
         apart_moved_t out = {-1, 0};
 
         HG_CHECK_OK(HG_Bulk_handle_serialize(in.bytes, (size_t) in.size, bulk));
-        memcpy(in.bytes + 44, wrong[i].begins, 8);
+        memcpy(in.bytes + 45, wrong[i].begins, 8);
         HG_CHECK_OK(rpc_call(&end, apart_raw_id, &in, &out));
         HG_CHECK_RET(out.ret, wrong[i].ret);
     }

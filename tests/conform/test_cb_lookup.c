@@ -564,7 +564,7 @@ HG_TEST_WHERE(
 static hg_bulk_t lookup_forge(
     const struct cb_end *owner, const struct cb_end *end, const char *name)
 {
-    enum { START = 44, LENGTH_AT = 6 }; /* see "A bulk handle", gen/README.md */
+    enum { START = 45, LENGTH_AT = 6 }; /* see "A bulk handle", gen/README.md */
     unsigned char bytes[2048], forged[4096];
     hg_size_t size = 100;
     hg_size_t length, old, fresh = strlen(name);
