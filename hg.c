@@ -11103,10 +11103,10 @@ HG_PRIVATE int na_sm_arena_fd(
  *     +-------+---------+------+------+-------------+--------+--------+
  *     | magic | version | kind | what | incarnation | slot   | reason |
  *     +-------+---------+------+------+-------------+--------+--------+
- *     24           28          32        34
- *     +------------+-----------+---------+---------+
- *     | ring size  | reserved  | length  | name    |
- *     +------------+-----------+---------+---------+
+ *     24           32        34
+ *     +------------+---------+---------+
+ *     | reserved   | length  | name    |
+ *     +------------+---------+---------+
  *
  * `what` tells the descriptors that come with the packet, a bit for each of
  * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
@@ -11141,7 +11141,12 @@ HG_PRIVATE void na_sm_bell_ring(int bell);
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+enum na_sm_packet_kind {
+    NA_SM_NOTHING, /* not received */
+    NA_SM_HELLO,
+    NA_SM_WELCOME,
+    NA_SM_REFUSE
+};
 
 /* The descriptors of a packet, in this order: a bit in `what` for each. */
 enum na_sm_fd {
@@ -11160,7 +11165,6 @@ struct na_sm_packet {
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
-    uint32_t ring_size;
     char name[NA_MAX_ADDR_LEN];
     /* -1: none. Received, they are the packet's until na_sm_packet_close. */
     int fds[NA_SM_FD_MAX];
@@ -11351,28 +11355,11 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
     return got > 0;
 }
 
-/* Whether a map of users, first here, first there, and how many, a line each,
- * leaves nobody out. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map)
 {
-    uint64_t count = 0;
-    const char *at = map;
+    unsigned long count = 0; /* of the first line; one user is nobody */
 
-    while (*at != '\0') {
-        char *end;
-        unsigned i;
-
-        for (i = 0; i < 3; i++) {
-            uint64_t number = strtoull(at, &end, 10);
-
-            if (end == at)
-                return false;
-            count += i == 2 ? number : 0;
-            at = end;
-        }
-        at += strspn(at, " \n");
-    }
-    return count >= UINT32_MAX; /* one is nobody's */
+    return sscanf(map, "%*u %*u %lu", &count) == 1 && count >= UINT32_MAX;
 }
 
 /* Whether a number that the kernel tells names one user: in a namespace that
@@ -11644,7 +11631,6 @@ static size_t na_sm_packet_encode(
     hg_wire_store64(bytes + 8, packet->incarnation);
     hg_wire_store32(bytes + 16, packet->slot);
     hg_wire_store32(bytes + 20, packet->reason);
-    hg_wire_store32(bytes + 24, packet->ring_size);
     hg_wire_store16(bytes + 32, (uint16_t) length);
     memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
     return NA_SM_PACKET_HEAD + length;
@@ -11668,7 +11654,6 @@ static na_return_t na_sm_packet_decode(
     packet->incarnation = hg_wire_load64(bytes + 8);
     packet->slot = hg_wire_load32(bytes + 16);
     packet->reason = hg_wire_load32(bytes + 20);
-    packet->ring_size = hg_wire_load32(bytes + 24);
     length = hg_wire_load16(bytes + 32);
     if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
         return NA_PROTOCOL_ERROR;
@@ -11791,7 +11776,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     ssize_t got;
     na_return_t ret;
 
-    na_sm_packet_init(packet_p, NA_SM_REFUSE);
+    na_sm_packet_init(packet_p, NA_SM_NOTHING);
     packet_p->version = 0;
     memset(&message, 0, sizeof(message));
     part.iov_base = bytes;
@@ -11887,9 +11872,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *
  * How a connection begins, at either end: the dialler connects, makes the
  * pair's memory, sends HELLO with it and waits for WELCOME. The acceptor
- * accepts callers, gives each 5 s to say HELLO, and believes nothing it says:
- * who it is (the kernel tells), that its memory is sealed and of the right
- * size, that its name is printable. A caller that cannot be served is told why.
+ * accepts callers, whose addresses have no name before HELLO, gives each 5 s
+ * to say it, and checks everything: who it is (the kernel tells), that its
+ * memory is sealed and of the right size, that its name is printable. A caller
+ * that cannot be served is told why.
  * Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
@@ -11948,29 +11934,15 @@ struct na_sm_shared {
     _Alignas(4096) unsigned char rings[2][NA_SM_RING];
 };
 
-/* What epoll tells about: the first member of whatever it is. */
-enum na_sm_watch {
-    NA_SM_WATCH_LISTENER,
-    NA_SM_WATCH_TIMER,
-    NA_SM_WATCH_BELL,
-    NA_SM_WATCH_GUEST,
-    NA_SM_WATCH_PEER
-};
-
 struct na_sm_addr {
     struct na_addr base;
-    enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
     struct na_link turn;     /* class->dialling, closing or dying */
-    struct na_sm_addr *next; /* of those whose names have one hash */
-    uint64_t hash;
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool named;              /* it is in the table of names */
     bool from_peer;          /* only peers have given this name */
     bool reached;            /* it was ready once */
-    bool closing;            /* dying because it was closed in order */
-    bool failed;             /* dying because it could not be connected */
+    bool again;              /* dying, to be idle and not dead */
     enum na_sm_state state;
     na_return_t fate; /* dying: what its lookups get */
     int why;          /* the errno of a connect that failed; 0: it did not */
@@ -11980,7 +11952,7 @@ struct na_sm_addr {
     /* Of its user; constant once a message may have come. */
     char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling, closing: to end */
+    uint64_t deadline; /* dialling, a caller before HELLO, closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     /* Of the peer; 0: unknown yet. Read without the lock. */
     _Atomic uint64_t incarnation;
@@ -12005,24 +11977,12 @@ struct na_sm_addr {
     uint64_t rung; /* the last sleep of the peer that we ended */
 };
 
-/* A connection that has not said HELLO. */
-struct na_sm_guest {
-    enum na_sm_watch watch;
-    struct na_link link;
-    int fd;
-    uint64_t deadline;
-    struct ucred peer;
-};
-
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
     struct na_sm_policy policy;
     struct na_sm_name where;
     struct stat made;
-    enum na_sm_watch listener; /* for epoll to point at */
-    enum na_sm_watch timer;
-    enum na_sm_watch bell;
     int listen_fd;
     int epoll_fd;
     int timer_fd;
@@ -12036,12 +11996,11 @@ struct na_sm_class {
     struct na_link live; /* of all classes of the process; see sm.c */
     bool closed;         /* lock and tables are gone */
     struct na_link addrs;
-    struct na_link dialling;
+    struct na_link dialling; /* and callers before HELLO */
     struct na_link closing;
     struct na_link dying;
-    struct na_link guests;
-    unsigned guest_count;
-    struct hg_map names; /* dialled addresses by hash of their names */
+    unsigned callers;    /* before HELLO */
+    struct hg_map names; /* addresses by hash of their names */
     struct na_sm_addr **slots;
     uint32_t slots_end; /* none from here on has a peer */
     uint32_t pairs;     /* slots in use */
@@ -12110,12 +12069,6 @@ static inline struct na_sm_control *na_sm_theirs(const struct na_sm_addr *addr)
     return &addr->shared->control[addr->dialled ? 1 : 0];
 }
 
-/* Whether a dying address will be idle, not dead. */
-static inline bool na_sm_peer_lives(const struct na_sm_addr *addr)
-{
-    return addr->dialled && (addr->closing || addr->failed);
-}
-
 /* An operation enters one of our lists, or leaves it. */
 static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
 {
@@ -12139,8 +12092,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names has an address until that is dead or released. To find
- * one gives a reference. NA_NOMEM, logged. */
+/* The table of names has an address until that is dead or released, or another
+ * has the name. To find one gives a reference. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
@@ -12159,10 +12112,9 @@ HG_PRIVATE void na_sm_peer_close(
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
-/* The same of a peer that does not behave, whatever its state: it is not
- * dialled again. */
+/* The same, whatever its state; it is not dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
@@ -12186,8 +12138,8 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
 
-/* Have epoll tell of a descriptor as `what`, which begins with an enum
- * na_sm_watch. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
+/* Have epoll tell of a descriptor as `what`: an address, the class for its
+ * listening socket, or NULL. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what);
 
@@ -12199,16 +12151,10 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
 
-/* A guest's socket is. */
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest);
-
-/* The socket of a peer that is dialled is. */
-HG_PRIVATE unsigned na_sm_door_answer(
+/* The socket of an address that is not connected is: HELLO of a caller, or the
+ * answer of a peer that is dialled. */
+HG_PRIVATE unsigned na_sm_door_hear(
     struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* The class is closing: send every guest away. */
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 
 #endif
 #endif
@@ -12258,7 +12204,6 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     if (base == NULL)
         return NULL;
     addr = na_sm_addr_of(base);
-    addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
     hg_list_init(&addr->lookups);
@@ -12275,23 +12220,23 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return addr;
 }
 
+/* Names may be peers', so different ones may have one hash: the last one has
+ * the entry. */
+static uint64_t na_sm_peer_hash(const char *name)
+{
+    return hg_crc64_update(0, name, strlen(name));
+}
+
 /* Out of the table of names. */
 static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_sm_addr *first;
-    struct na_sm_addr **at = &first;
+    uint64_t hash;
 
-    if (!addr->named)
+    if (addr->base.name == NULL)
         return;
-    addr->named = false;
-    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
-    while (*at != addr)
-        at = &(*at)->next;
-    *at = addr->next;
-    addr->next = NULL;
-    /* A removal made room for this. */
-    if (first != NULL)
-        (void) hg_map_put(&self->names, addr->hash, first);
+    hash = na_sm_peer_hash(addr->base.name);
+    if (hg_map_get(&self->names, hash) == addr)
+        (void) hg_map_remove(&self->names, hash);
 }
 
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
@@ -12311,42 +12256,39 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name)
 {
-    uint64_t hash = hg_crc64_update(0, name, strlen(name));
     struct na_sm_addr *addr =
-        (struct na_sm_addr *) hg_map_get(&self->names, hash);
+        (struct na_sm_addr *) hg_map_get(&self->names, na_sm_peer_hash(name));
 
-    while (addr != NULL &&
-        (strcmp(addr->base.name, name) != 0 || !na_addr_try_ref(&addr->base)))
-        addr = addr->next;
-    return addr;
+    return addr != NULL && strcmp(addr->base.name, name) == 0 &&
+            na_addr_try_ref(&addr->base)
+        ? addr
+        : NULL;
 }
 
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const char *name = addr->base.name;
-    na_return_t ret;
+    na_return_t ret = hg_map_put(&self->names, na_sm_peer_hash(name), addr);
 
-    addr->hash = hg_crc64_update(0, name, strlen(name));
-    addr->next = (struct na_sm_addr *) hg_map_get(&self->names, addr->hash);
-    ret = hg_map_put(&self->names, addr->hash, addr);
-    if (ret != NA_SUCCESS) {
+    if (ret != NA_SUCCESS)
         hg_log_error("sm", "no memory for the name %s", name);
-        return ret;
-    }
-    addr->named = true;
-    return NA_SUCCESS;
+    return ret;
 }
 
-/* The first free slot for a pair. NA_AGAIN: all are taken. */
+/* The first free slot for a pair. NA_AGAIN, logged: all are taken. */
 static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     uint32_t slot = 0;
 
     assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
-    if (self->pairs == NA_SM_PEERS)
+    if (self->pairs == NA_SM_PEERS) {
+        hg_log_warning("sm",
+            "process %ld cannot be a peer: no more than %u at a time",
+            (long) addr->pid, NA_SM_PEERS);
         return NA_AGAIN;
+    }
     while (self->slots[slot] != NULL)
         slot++;
     if (slot >= self->slots_end)
@@ -12433,14 +12375,15 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 }
 
 /* Have the polling thread end it. */
-static void na_sm_peer_doom(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
+    na_return_t fate, bool again)
 {
     assert(hg_is_inside(na_sm_lock(self)));
     assert(!hg_list_is_empty(&addr->link));
     addr->fate = fate;
+    addr->again = again;
     addr->state = NA_SM_DYING;
-    if (!na_sm_peer_lives(addr))
+    if (!again)
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
@@ -12451,20 +12394,17 @@ HG_PRIVATE void na_sm_peer_lose(
 {
     if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    addr->closing = addr->state == NA_SM_CLOSING;
-    addr->failed = addr->state == NA_SM_DIALLING && !addr->reached;
-    na_sm_peer_doom(self, addr, fate);
+    na_sm_peer_doom(self, addr, fate,
+        addr->dialled && (addr->state == NA_SM_CLOSING || !addr->reached));
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
     if (addr->state == NA_SM_DEAD)
         return;
     na_sm_peer_hold(self, addr);
-    addr->closing = false;
-    addr->failed = false;
-    na_sm_peer_doom(self, addr, NA_DISCONNECT);
+    na_sm_peer_doom(self, addr, fate, false);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -12563,15 +12503,14 @@ HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    bool lives = na_sm_peer_lives(addr);
     na_return_t ret;
 
     assert(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
-    addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
+    addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;
     na_sm_peer_complete(&addr->closers, NA_SUCCESS);
-    if (lives && !addr->failed) {
+    if (addr->again && addr->reached) {
         if (!hg_list_is_empty(&addr->lookups) ||
             !hg_list_is_empty(&addr->sends))
             na_sm_peer_dial(self, addr);
@@ -12580,11 +12519,10 @@ HG_PRIVATE void na_sm_peer_end(
         ret = na_sm_peer_dead_code(self, addr);
         na_sm_peer_complete(&addr->lookups, addr->fate);
         na_sm_peer_complete(&addr->sends, ret);
-        if (lives) {
+        if (addr->again) {
             atomic_store(&addr->incarnation, 0);
             core->addr_unreached(&addr->base, ret);
         } else {
-            na_sm_peer_forget(self, addr);
             core->addr_dead(&addr->base, ret);
         }
     }
@@ -12598,7 +12536,7 @@ HG_PRIVATE void na_sm_peer_end(
 
 #define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
 #define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
+#define NA_SM_DOOR_CALLERS 1024u  /* that have not said HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -12618,7 +12556,6 @@ static void na_sm_door_packet(const struct na_sm_class *self,
 {
     na_sm_packet_init(packet, kind);
     packet->incarnation = self->base.incarnation;
-    packet->ring_size = NA_SM_RING;
 }
 
 /* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
@@ -12642,15 +12579,16 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether a packet has the descriptors that it must have. */
-static bool na_sm_door_is_whole(
-    const struct na_sm_packet *packet, unsigned needed)
+/* Whether the other end of a connection may be a peer, by its user. */
+static bool na_sm_door_allows(
+    const struct na_sm_class *self, int fd, struct ucred *peer_p)
 {
-    int bell = packet->fds[NA_SM_FD_BELL];
+    const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
 
-    needed |= 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
-    return (packet->what & needed) == needed &&
-        (bell < 0 || na_sm_bell_is_one(bell));
+    if (no != NULL)
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer_p->pid, (unsigned long) peer_p->uid, no);
+    return no == NULL;
 }
 
 /* Tell a caller why it is sent away. */
@@ -12663,13 +12601,6 @@ static void na_sm_door_refuse(
     packet.reason = (uint32_t) reason;
     (void) na_sm_packet_send(fd, &packet);
     self->base.core->count(&self->base, "sm_refused", 1);
-}
-
-/* Log that there is no descriptor for a peer; the code of that. */
-static na_return_t na_sm_door_no_fd(int error, const char *what)
-{
-    errno = error;
-    return hg_log_no_fd("sm", what);
 }
 
 /* ---- Dialling ---- */
@@ -12764,7 +12695,6 @@ static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct ucred peer;
-    const char *no;
     na_return_t ret;
 
     addr->fd = na_sm_socket();
@@ -12774,26 +12704,17 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
-    if (no != NULL) {
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
+    if (!na_sm_door_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    }
     addr->pid = peer.pid;
     addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, &addr->watch);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_peer_take_slot(self, addr);
+    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS)
-        return na_sm_door_hello(self, addr);
-    hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
-        addr->base.name, NA_SM_PEERS);
-    return ret;
+        ret = na_sm_peer_take_slot(self, addr);
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
 }
 
 /* The lookups of an address that is ready. */
@@ -12828,196 +12749,113 @@ static na_return_t na_sm_door_reason(
     return (na_return_t) reason;
 }
 
-/* Judge an answer. */
-static na_return_t na_sm_door_judge(const struct na_sm_class *self,
-    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
+/* ---- Callers ---- */
+
+/* A caller goes, which nobody knows of. */
+static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    if (packet->version != NA_SM_VERSION) {
-        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
-            packet->version, NA_SM_VERSION);
-        return NA_PROTOCOL_ERROR;
-    }
-    if (packet->kind == NA_SM_REFUSE)
-        return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME || !na_sm_door_is_whole(packet, 0))
-        return NA_PROTOCOL_ERROR;
-    /* Another process that claims to be this one. */
-    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
-                                                         : NA_PROTOCOL_ERROR;
+    self->callers--;
+    na_sm_peer_part(self, addr);
+    addr->state = NA_SM_DEAD;
+    hg_list_remove(&addr->turn);
+    hg_list_remove(&addr->link);
+    na_addr_unuse(&addr->base);
 }
 
-HG_PRIVATE unsigned na_sm_door_answer(
+/* A caller that has said HELLO gets its name, and its memory is mapped. Others
+ * find one that does not listen by that name. */
+static na_return_t na_sm_door_admit(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_packet *hello)
+{
+    void *shared = NULL;
+    na_return_t ret = na_sm_peer_take_slot(self, addr);
+
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_map_pages(addr, hello);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
+            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->shared = (struct na_sm_shared *) shared;
+    if (strncmp(hello->name, "sm://", 5) != 0)
+        na_sm_caller_name(hello->name);
+    ret = na_addr_set_name(&addr->base, hello->name);
+    if (ret == NA_SUCCESS && na_sm_is_caller_name(hello->name))
+        ret = na_sm_peer_enter(self, addr);
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_door_send(self, addr, NA_SM_WELCOME, -1);
+}
+
+/* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
+ * na_sm_is_own_name did not know as ours. */
+static na_return_t na_sm_door_judge(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_packet *packet)
+{
+    unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    int bell = packet->fds[NA_SM_FD_BELL];
+
+    if (packet->version != NA_SM_VERSION)
+        return NA_PROTOCOL_ERROR;
+    if (addr->dialled && packet->kind == NA_SM_REFUSE)
+        return na_sm_door_reason(addr, packet->reason);
+    if (!addr->dialled)
+        needed |= 1u << NA_SM_FD_PAIR;
+    if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
+        (packet->what & needed) != needed ||
+        (bell >= 0 && !na_sm_bell_is_one(bell)))
+        return NA_PROTOCOL_ERROR;
+    if (packet->incarnation == self->base.incarnation)
+        return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
+    return addr->dialled ? na_sm_door_map_pages(addr, packet)
+                         : na_sm_door_admit(self, addr, packet);
+}
+
+/* A peer, or a caller, has not said what it must. */
+static void na_sm_door_tell_malformed(
+    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    if (packet->version != 0 && packet->version != NA_SM_VERSION)
+        hg_log_warning("sm",
+            "process %ld is refused: it speaks version %u, not %d",
+            (long) addr->pid, packet->version, NA_SM_VERSION);
+    else if (packet->kind != NA_SM_REFUSE)
+        hg_log_warning("sm",
+            "process %ld is refused: it is none of ours, or its memory is of "
+            "another size, or unsealed",
+            (long) addr->pid);
+}
+
+HG_PRIVATE unsigned na_sm_door_hear(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
 
-    assert(addr->dialled);
     if (ret == NA_AGAIN)
         return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_judge(self, addr, &packet);
-        if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet);
-            if (ret == NA_PROTOCOL_ERROR)
-                hg_log_warning("sm",
-                    "%s sent memory of another size, or unsealed",
-                    addr->base.name);
-        }
-        na_sm_packet_close(&packet);
+    if (ret == NA_OVERFLOW) {
+        errno = EMFILE;
+        ret = hg_log_no_fd("sm", "the memory of a peer");
     }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE, "the memory of a peer");
-    if (ret != NA_SUCCESS) {
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_judge(self, addr, &packet);
+    na_sm_packet_close(&packet);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_sm_door_tell_malformed(addr, &packet);
+    if (ret == NA_SUCCESS) {
+        self->callers -= !addr->dialled;
+        na_sm_peer_open(self, addr);
+        na_sm_door_found(addr);
+    } else if (addr->dialled) {
         na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
-        return 1;
+    } else {
+        if (ret != NA_DISCONNECT)
+            na_sm_door_refuse(self, addr->fd, ret);
+        na_sm_door_drop(self, addr);
     }
-    na_sm_peer_open(self, addr);
-    na_sm_door_found(addr);
-    return 1;
-}
-
-/* ---- Callers ---- */
-
-static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    hg_list_remove(&guest->link);
-    if (guest->fd >= 0) {
-        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-        (void) close(guest->fd);
-    }
-    self->guest_count--;
-    hg_mem_free(guest);
-}
-
-/* A caller is one too many. */
-static void na_sm_door_full(const struct na_sm_guest *guest)
-{
-    hg_log_warning("sm",
-        "process %ld is refused: no more than %u peers at a time",
-        (long) guest->peer.pid, NA_SM_PEERS);
-}
-
-/* The caller's address gets its socket. From now on others find a caller that
- * does not listen by its name: what they send waits until the connection is
- * ready. NA_NOMEM, logged. */
-static na_return_t na_sm_door_seat(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_addr *addr)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    if (na_sm_is_caller_name(addr->base.name))
-        ret = na_sm_peer_enter(self, addr);
-    if (ret == NA_SUCCESS) {
-        addr->fd = guest->fd;
-        guest->fd = -1;
-        na_sm_peer_hold(self, addr);
-        na_addr_unref(&addr->base);
-        addr->state = NA_SM_DIALLING;
-    }
-    return ret;
-}
-
-/* An address for a caller that has said HELLO, with its memory mapped. */
-static na_return_t na_sm_door_admit(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    struct na_sm_addr *addr;
-    char name[NA_MAX_ADDR_LEN];
-    void *shared = NULL;
-    na_return_t ret;
-
-    if (strncmp(hello->name, "sm://", 5) == 0)
-        (void) snprintf(name, sizeof(name), "%s", hello->name);
-    else
-        na_sm_caller_name(name);
-    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
-    if (addr == NULL)
-        return NA_NOMEM;
-    ret = na_sm_peer_take_slot(self, addr);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_full(guest);
-        goto part;
-    }
-    addr->kin = na_sm_policy_is_own(&guest->peer);
-    ret = na_sm_door_map_pages(addr, hello);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
-    if (ret != NA_SUCCESS)
-        goto part;
-    addr->shared = (struct na_sm_shared *) shared;
-    addr->pid = guest->peer.pid;
-    na_sm_policy_identify(&guest->peer, addr->identity);
-    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &addr->watch);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_door_seat(self, guest, addr);
-    if (ret != NA_SUCCESS)
-        goto part;
-    if (na_sm_door_send(self, addr, NA_SM_WELCOME, -1) == NA_SUCCESS)
-        na_sm_peer_open(self, addr);
-    else
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    return NA_SUCCESS;
-
-part:
-    na_sm_peer_part(self, addr);
-    addr->state = NA_SM_DEAD;
-    na_addr_unref(&addr->base);
-    return ret;
-}
-
-/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
- * na_sm_is_own_name did not know as ours. */
-static na_return_t na_sm_door_greet(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    /* Of another version only the kind is decoded: ring_size is 0. */
-    if (hello->kind != NA_SM_HELLO ||
-        !na_sm_door_is_whole(hello, 1u << NA_SM_FD_PAIR) ||
-        hello->ring_size != NA_SM_RING)
-        return NA_PROTOCOL_ERROR;
-    return hello->incarnation != self->base.incarnation
-        ? na_sm_door_admit(self, guest, hello)
-        : NA_HOSTUNREACH;
-}
-
-/* A caller says no HELLO, or not with the memory that goes with it. */
-static void na_sm_door_nonsense(
-    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
-{
-    if (hello->version != 0 && hello->version != NA_SM_VERSION)
-        hg_log_warning("sm",
-            "process %ld is refused: it speaks version %u, not %d",
-            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
-    else
-        hg_log_warning("sm",
-            "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed",
-            (long) guest->peer.pid);
-}
-
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    struct na_sm_packet hello;
-    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
-
-    if (ret == NA_AGAIN)
-        return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_greet(self, guest, &hello);
-        na_sm_packet_close(&hello);
-    }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE, "a caller");
-    if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_nonsense(guest, &hello);
-    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
-        na_sm_door_refuse(self, guest->fd, ret);
-    na_sm_door_drop(self, guest);
     return 1;
 }
 
@@ -13027,44 +12865,39 @@ static int na_sm_door_next(const struct na_sm_class *self)
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Take in a caller. */
+/* Take in a caller, or tell it why not. */
 static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
-    struct na_sm_guest *guest;
+    struct na_sm_addr *addr = NULL;
+    na_return_t ret = NA_AGAIN;
     struct ucred peer;
-    const char *no = na_sm_policy_refuses(&self->policy, fd, &peer);
-    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (no != NULL)
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
-    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
-        goto refuse;
-    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
-    if (guest == NULL) {
-        hg_log_error("sm", "no memory for a caller");
-        ret = NA_NOMEM;
-        goto refuse;
-    }
-    guest->watch = NA_SM_WATCH_GUEST;
-    guest->peer = peer;
-    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
-    hg_list_init(&guest->link);
-    guest->fd = fd;
-    hg_list_push(&self->guests, &guest->link);
-    self->guest_count++;
-    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &guest->watch);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_refuse(self, guest->fd, ret);
-        na_sm_door_drop(self, guest);
+    if (!na_sm_door_allows(self, fd, &peer))
+        ret = NA_PERMISSION;
+    else if (self->callers < NA_SM_DOOR_CALLERS)
+        addr = na_sm_peer_new(self, NULL, NA_FALSE, NULL);
+    if (addr == NULL) {
+        na_sm_door_refuse(self, fd, ret);
+        (void) close(fd);
         return;
     }
-    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
-    return;
-
-refuse:
+    addr->fd = fd;
+    addr->pid = peer.pid;
+    addr->kin = na_sm_policy_is_own(&peer);
+    na_sm_policy_identify(&peer, addr->identity);
+    addr->state = NA_SM_DIALLING;
+    addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    na_sm_peer_hold(self, addr);
+    na_addr_unref(&addr->base);
+    hg_list_push(&self->dialling, &addr->turn);
+    self->callers++;
+    ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
+    if (ret == NA_SUCCESS) {
+        (void) na_sm_door_hear(self, addr); /* it may have spoken already */
+        return;
+    }
     na_sm_door_refuse(self, fd, ret);
-    (void) close(fd);
+    na_sm_door_drop(self, addr);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -13079,7 +12912,8 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
         (void) close(self->spare_fd);
     fd = na_sm_door_next(self);
     if (fd >= 0) {
-        na_sm_door_refuse(self, fd, na_sm_door_no_fd(error, "a caller"));
+        errno = error;
+        na_sm_door_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -13105,81 +12939,56 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     return n;
 }
 
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
-{
-    while (!hg_list_is_empty(&self->guests))
-        na_sm_door_drop(
-            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
-}
-
 /* ---- Time ---- */
-
-/* Dial, or give up, one of those to be dialled. */
-static unsigned na_sm_door_try(
-    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
-{
-    na_return_t ret;
-
-    if (now >= addr->deadline) {
-        na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
-        return 1;
-    }
-    if (now < addr->retry)
-        return 0;
-    ret = na_sm_door_call(self, addr);
-    addr->retry = NA_SM_NEVER;
-    if (ret == NA_BUSY) {
-        na_sm_peer_part(self, addr);
-        addr->retry = now + NA_SM_RETRY;
-    } else if (ret != NA_SUCCESS) {
-        na_sm_peer_lose(self, addr, ret);
-    }
-    return 1;
-}
 
 static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Guests that did not say HELLO; `tick`: when the next will be late. */
-static unsigned na_sm_door_late_guests(
-    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+/* Dial, or give up, one of those to be dialled, or a caller: when to do so
+ * again; NA_SM_NEVER: it has ended. */
+static uint64_t na_sm_door_try(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
-    struct na_link *link, *next;
-    unsigned n = 0;
+    na_return_t ret = NA_SUCCESS;
 
-    for (link = self->guests.next; link != &self->guests; link = next) {
-        struct na_sm_guest *guest =
-            HG_CONTAINER_OF(link, struct na_sm_guest, link);
-
-        next = link->next;
-        if (now < guest->deadline) {
-            *tick = na_sm_door_sooner(*tick, guest->deadline);
-            continue;
-        }
+    if (now >= addr->deadline && !addr->dialled) {
         self->base.core->count(&self->base, "sm_refused", 1);
-        na_sm_door_drop(self, guest);
-        n++;
+        na_sm_door_drop(self, addr);
+        return NA_SM_NEVER;
     }
-    return n;
+    if (now >= addr->deadline) {
+        ret = NA_HOSTUNREACH;
+    } else if (now >= addr->retry) {
+        ret = na_sm_door_call(self, addr);
+        addr->retry = NA_SM_NEVER;
+        if (ret == NA_BUSY) {
+            na_sm_peer_part(self, addr);
+            addr->retry = now + NA_SM_RETRY;
+            ret = NA_SUCCESS;
+        }
+    }
+    if (ret == NA_SUCCESS)
+        return na_sm_door_sooner(addr->deadline, addr->retry);
+    na_sm_peer_lose(self, addr, ret);
+    return NA_SM_NEVER;
 }
 
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 {
-    uint64_t tick = NA_SM_NEVER;
+    uint64_t due, tick = NA_SM_NEVER;
     struct na_link *link, *next;
-    unsigned n = na_sm_door_late_guests(self, now, &tick);
+    unsigned n = 0;
 
     for (link = self->dialling.next; link != &self->dialling; link = next) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        n += na_sm_door_try(self, addr, now);
-        if (addr->state == NA_SM_DIALLING)
-            tick = na_sm_door_sooner(
-                tick, na_sm_door_sooner(addr->deadline, addr->retry));
+        due = na_sm_door_try(self, addr, now);
+        n += due == NA_SM_NEVER;
+        tick = na_sm_door_sooner(tick, due);
     }
     if (!hg_list_is_empty(&self->closing))
         tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);
@@ -13365,8 +13174,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
     self->base.core->count(&self->base, "sm_broken", 1);
     hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
         (long) addr->pid);
-    addr->state = NA_SM_READY; /* this is no end in order */
-    na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+    na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
 /* Send what is queued, in order; the number of things done. Puts and gets only
@@ -13406,7 +13214,7 @@ HG_PRIVATE na_return_t na_sm_flow_queue(
     if (addr->state == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     if (addr->state == NA_SM_DEAD ||
-        (addr->state == NA_SM_DYING && !na_sm_peer_lives(addr)) ||
+        (addr->state == NA_SM_DYING && !addr->again) ||
         (addr->state == NA_SM_CLOSING && !addr->dialled))
         return NA_DISCONNECT;
     if (op != NULL)
@@ -13470,41 +13278,31 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 /* ---- The end ---- */
 
 /* Send what is queued, then BYE. It is tried again later where the ring is full
- * or a copy is under way. */
-static void na_sm_flow_close(struct na_sm_class *self, struct na_sm_addr *addr)
+ * or a copy is under way, until the deadline: then the connection is over; or,
+ * if the peer copies, it stays for as long as that takes, and nobody waits for
+ * it any more. */
+static void na_sm_flow_close(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
     struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
+    bool copied;
 
     assert(addr->state == NA_SM_CLOSING && addr->open);
     (void) na_sm_flow_flush(self, addr);
-    if (addr->full || addr->state != NA_SM_CLOSING)
+    if (addr->state != NA_SM_CLOSING)
         return;
     atomic_store(&na_sm_ours(addr)->over, 1);
-    if (addr->copies != 0 || na_sm_peer_copies(addr, 0))
-        return;
-    if (na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS)
+    copied = na_sm_peer_copies(addr, 0);
+    if (!copied &&
+        (now >= addr->deadline ||
+            (!addr->full && addr->copies == 0 &&
+                na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS))) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-}
-
-/* A connection could not be closed in order in time. It is over; or, if the
- * peer copies, it stays for as long as that takes, and nobody waits for it any
- * more. */
-static void na_sm_flow_close_late(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    hg_log_info("sm", "process %ld does not let its connection be closed%s",
-        (long) addr->pid,
-        na_sm_peer_copies(addr, 0) ? ": it stopped in the middle of a copy"
-                                   : "");
-    atomic_store(&na_sm_ours(addr)->over, 1);
-    if (!na_sm_peer_copies(addr, 0)) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        return;
+    } else if (now >= addr->deadline) {
+        na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
+        na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
+        na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     }
-    addr->deadline = NA_SM_NEVER;
-    na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
-    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
 }
 
 HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
@@ -13517,9 +13315,7 @@ HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        na_sm_flow_close(self, addr);
-        if (addr->state == NA_SM_CLOSING && now >= addr->deadline)
-            na_sm_flow_close_late(self, addr);
+        na_sm_flow_close(self, addr, now);
         n += addr->state != NA_SM_CLOSING;
     }
     return n;
@@ -13536,10 +13332,9 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         return NA_SUCCESS;
     }
     na_sm_op_push(&addr->closers, op);
-    if (addr->state == NA_SM_READY ||
-        (addr->state == NA_SM_CLOSING && addr->deadline == NA_SM_NEVER)) {
+    if (addr->state == NA_SM_READY) {
         na_sm_peer_close(self, addr);
-        na_sm_flow_close(self, addr);
+        na_sm_flow_close(self, addr, 0); /* before anything else is sent */
     }
     return NA_SUCCESS;
 }
@@ -14797,8 +14592,6 @@ static void na_sm_fork_child(void)
 
         for (at = self->addrs.next; at != &self->addrs; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
-        for (at = self->guests.next; at != &self->guests; at = at->next)
-            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
     }
     na_sm_fork_parent();
@@ -14819,9 +14612,6 @@ static na_size_t na_sm_msg_size(size_t wanted)
 /* What needs no undoing but by na_sm_shut. */
 static void na_sm_prepare(struct na_sm_class *self)
 {
-    self->listener = NA_SM_WATCH_LISTENER;
-    self->timer = NA_SM_WATCH_TIMER;
-    self->bell = NA_SM_WATCH_BELL;
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
@@ -14836,7 +14626,6 @@ static void na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dialling);
     hg_list_init(&self->closing);
     hg_list_init(&self->dying);
-    hg_list_init(&self->guests);
     hg_map_init(&self->names);
     na_loop_init(&self->loop);
 }
@@ -14877,10 +14666,10 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
         self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    ret = na_sm_watch(self, self->bell_fd, EPOLLET, &self->bell);
+    ret = na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_sm_watch(self, self->timer_fd, 0, &self->timer);
+    return na_sm_watch(self, self->timer_fd, 0, NULL);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -14905,7 +14694,7 @@ static na_return_t na_sm_open_listener(
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
-    return na_sm_watch(self, self->listen_fd, 0, &self->listener);
+    return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
 /* Undo whatever of open was done. */
@@ -14987,7 +14776,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
     (void) linger_ms;
     na_sm_enter(self);
-    na_sm_door_close(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -15172,7 +14960,7 @@ static void na_sm_abandon(struct na_addr *base)
 
     na_sm_enter(self);
     if (addr->state != NA_SM_DIALLING)
-        na_sm_peer_give_up(self, addr);
+        na_sm_peer_give_up(self, addr, NA_DISCONNECT);
     na_sm_leave(self);
 }
 
@@ -15247,7 +15035,7 @@ static unsigned na_sm_hear_peer(
     na_return_t ret;
 
     if (addr->state == NA_SM_DIALLING)
-        return na_sm_door_answer(self, addr);
+        return na_sm_door_hear(self, addr);
     if (addr->fd < 0 || addr->state >= NA_SM_DYING)
         return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
@@ -15262,16 +15050,10 @@ static unsigned na_sm_hear_peer(
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 {
-    switch (*(enum na_sm_watch *) what) {
-    case NA_SM_WATCH_LISTENER: return na_sm_door_accept(self);
-    case NA_SM_WATCH_GUEST:
-        return na_sm_door_guest(
-            self, HG_CONTAINER_OF(what, struct na_sm_guest, watch));
-    case NA_SM_WATCH_PEER:
-        return na_sm_hear_peer(
-            self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
-    default: return 0; /* the timer, the bell: they have done their part */
-    }
+    if (what == NULL) /* the timer, the bell: they have done their part */
+        return 0;
+    return what == self ? na_sm_door_accept(self)
+                        : na_sm_hear_peer(self, (struct na_sm_addr *) what);
 }
 
 /* Ask the sockets, and do what time demands. */

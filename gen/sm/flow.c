@@ -92,8 +92,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
     self->base.core->count(&self->base, "sm_broken", 1);
     hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
         (long) addr->pid);
-    addr->state = NA_SM_READY; /* this is no end in order */
-    na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+    na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
 /* Send what is queued, in order; the number of things done. Puts and gets only
@@ -133,7 +132,7 @@ HG_PRIVATE na_return_t na_sm_flow_queue(
     if (addr->state == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     if (addr->state == NA_SM_DEAD ||
-        (addr->state == NA_SM_DYING && !na_sm_peer_lives(addr)) ||
+        (addr->state == NA_SM_DYING && !addr->again) ||
         (addr->state == NA_SM_CLOSING && !addr->dialled))
         return NA_DISCONNECT;
     if (op != NULL)
@@ -197,41 +196,31 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
 /* ---- The end ---- */
 
 /* Send what is queued, then BYE. It is tried again later where the ring is full
- * or a copy is under way. */
-static void na_sm_flow_close(struct na_sm_class *self, struct na_sm_addr *addr)
+ * or a copy is under way, until the deadline: then the connection is over; or,
+ * if the peer copies, it stays for as long as that takes, and nobody waits for
+ * it any more. */
+static void na_sm_flow_close(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
     struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
+    bool copied;
 
     assert(addr->state == NA_SM_CLOSING && addr->open);
     (void) na_sm_flow_flush(self, addr);
-    if (addr->full || addr->state != NA_SM_CLOSING)
+    if (addr->state != NA_SM_CLOSING)
         return;
     atomic_store(&na_sm_ours(addr)->over, 1);
-    if (addr->copies != 0 || na_sm_peer_copies(addr, 0))
-        return;
-    if (na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS)
+    copied = na_sm_peer_copies(addr, 0);
+    if (!copied &&
+        (now >= addr->deadline ||
+            (!addr->full && addr->copies == 0 &&
+                na_sm_flow_write(addr, &bye, NULL, NULL, 0) == NA_SUCCESS))) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-}
-
-/* A connection could not be closed in order in time. It is over; or, if the
- * peer copies, it stays for as long as that takes, and nobody waits for it any
- * more. */
-static void na_sm_flow_close_late(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    hg_log_info("sm", "process %ld does not let its connection be closed%s",
-        (long) addr->pid,
-        na_sm_peer_copies(addr, 0) ? ": it stopped in the middle of a copy"
-                                   : "");
-    atomic_store(&na_sm_ours(addr)->over, 1);
-    if (!na_sm_peer_copies(addr, 0)) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        return;
+    } else if (now >= addr->deadline) {
+        na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
+        na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
+        na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     }
-    addr->deadline = NA_SM_NEVER;
-    na_sm_peer_complete(&addr->lookups, NA_HOSTUNREACH);
-    na_sm_peer_complete(&addr->sends, NA_DISCONNECT);
-    na_sm_peer_complete(&addr->closers, NA_SUCCESS);
 }
 
 HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
@@ -244,9 +233,7 @@ HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        na_sm_flow_close(self, addr);
-        if (addr->state == NA_SM_CLOSING && now >= addr->deadline)
-            na_sm_flow_close_late(self, addr);
+        na_sm_flow_close(self, addr, now);
         n += addr->state != NA_SM_CLOSING;
     }
     return n;
@@ -263,10 +250,9 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         return NA_SUCCESS;
     }
     na_sm_op_push(&addr->closers, op);
-    if (addr->state == NA_SM_READY ||
-        (addr->state == NA_SM_CLOSING && addr->deadline == NA_SM_NEVER)) {
+    if (addr->state == NA_SM_READY) {
         na_sm_peer_close(self, addr);
-        na_sm_flow_close(self, addr);
+        na_sm_flow_close(self, addr, 0); /* before anything else is sent */
     }
     return NA_SUCCESS;
 }

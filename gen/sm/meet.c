@@ -87,28 +87,11 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
     return got > 0;
 }
 
-/* Whether a map of users, first here, first there, and how many, a line each,
- * leaves nobody out. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map)
 {
-    uint64_t count = 0;
-    const char *at = map;
+    unsigned long count = 0; /* of the first line; one user is nobody */
 
-    while (*at != '\0') {
-        char *end;
-        unsigned i;
-
-        for (i = 0; i < 3; i++) {
-            uint64_t number = strtoull(at, &end, 10);
-
-            if (end == at)
-                return false;
-            count += i == 2 ? number : 0;
-            at = end;
-        }
-        at += strspn(at, " \n");
-    }
-    return count >= UINT32_MAX; /* one is nobody's */
+    return sscanf(map, "%*u %*u %lu", &count) == 1 && count >= UINT32_MAX;
 }
 
 /* Whether a number that the kernel tells names one user: in a namespace that
@@ -380,7 +363,6 @@ static size_t na_sm_packet_encode(
     hg_wire_store64(bytes + 8, packet->incarnation);
     hg_wire_store32(bytes + 16, packet->slot);
     hg_wire_store32(bytes + 20, packet->reason);
-    hg_wire_store32(bytes + 24, packet->ring_size);
     hg_wire_store16(bytes + 32, (uint16_t) length);
     memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
     return NA_SM_PACKET_HEAD + length;
@@ -404,7 +386,6 @@ static na_return_t na_sm_packet_decode(
     packet->incarnation = hg_wire_load64(bytes + 8);
     packet->slot = hg_wire_load32(bytes + 16);
     packet->reason = hg_wire_load32(bytes + 20);
-    packet->ring_size = hg_wire_load32(bytes + 24);
     length = hg_wire_load16(bytes + 32);
     if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
         return NA_PROTOCOL_ERROR;
@@ -527,7 +508,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     ssize_t got;
     na_return_t ret;
 
-    na_sm_packet_init(packet_p, NA_SM_REFUSE);
+    na_sm_packet_init(packet_p, NA_SM_NOTHING);
     packet_p->version = 0;
     memset(&message, 0, sizeof(message));
     part.iov_base = bytes;

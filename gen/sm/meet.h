@@ -42,10 +42,10 @@
  *     +-------+---------+------+------+-------------+--------+--------+
  *     | magic | version | kind | what | incarnation | slot   | reason |
  *     +-------+---------+------+------+-------------+--------+--------+
- *     24           28          32        34
- *     +------------+-----------+---------+---------+
- *     | ring size  | reserved  | length  | name    |
- *     +------------+-----------+---------+---------+
+ *     24           32        34
+ *     +------------+---------+---------+
+ *     | reserved   | length  | name    |
+ *     +------------+---------+---------+
  *
  * `what` tells the descriptors that come with the packet, a bit for each of
  * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
@@ -80,7 +80,12 @@ HG_PRIVATE void na_sm_bell_ring(int bell);
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+enum na_sm_packet_kind {
+    NA_SM_NOTHING, /* not received */
+    NA_SM_HELLO,
+    NA_SM_WELCOME,
+    NA_SM_REFUSE
+};
 
 /* The descriptors of a packet, in this order: a bit in `what` for each. */
 enum na_sm_fd {
@@ -99,7 +104,6 @@ struct na_sm_packet {
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
-    uint32_t ring_size;
     char name[NA_MAX_ADDR_LEN];
     /* -1: none. Received, they are the packet's until na_sm_packet_close. */
     int fds[NA_SM_FD_MAX];

@@ -39,7 +39,6 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     if (base == NULL)
         return NULL;
     addr = na_sm_addr_of(base);
-    addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
     hg_list_init(&addr->lookups);
@@ -56,23 +55,23 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return addr;
 }
 
+/* Names may be peers', so different ones may have one hash: the last one has
+ * the entry. */
+static uint64_t na_sm_peer_hash(const char *name)
+{
+    return hg_crc64_update(0, name, strlen(name));
+}
+
 /* Out of the table of names. */
 static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_sm_addr *first;
-    struct na_sm_addr **at = &first;
+    uint64_t hash;
 
-    if (!addr->named)
+    if (addr->base.name == NULL)
         return;
-    addr->named = false;
-    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
-    while (*at != addr)
-        at = &(*at)->next;
-    *at = addr->next;
-    addr->next = NULL;
-    /* A removal made room for this. */
-    if (first != NULL)
-        (void) hg_map_put(&self->names, addr->hash, first);
+    hash = na_sm_peer_hash(addr->base.name);
+    if (hg_map_get(&self->names, hash) == addr)
+        (void) hg_map_remove(&self->names, hash);
 }
 
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
@@ -92,42 +91,39 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name)
 {
-    uint64_t hash = hg_crc64_update(0, name, strlen(name));
     struct na_sm_addr *addr =
-        (struct na_sm_addr *) hg_map_get(&self->names, hash);
+        (struct na_sm_addr *) hg_map_get(&self->names, na_sm_peer_hash(name));
 
-    while (addr != NULL &&
-        (strcmp(addr->base.name, name) != 0 || !na_addr_try_ref(&addr->base)))
-        addr = addr->next;
-    return addr;
+    return addr != NULL && strcmp(addr->base.name, name) == 0 &&
+            na_addr_try_ref(&addr->base)
+        ? addr
+        : NULL;
 }
 
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const char *name = addr->base.name;
-    na_return_t ret;
+    na_return_t ret = hg_map_put(&self->names, na_sm_peer_hash(name), addr);
 
-    addr->hash = hg_crc64_update(0, name, strlen(name));
-    addr->next = (struct na_sm_addr *) hg_map_get(&self->names, addr->hash);
-    ret = hg_map_put(&self->names, addr->hash, addr);
-    if (ret != NA_SUCCESS) {
+    if (ret != NA_SUCCESS)
         hg_log_error("sm", "no memory for the name %s", name);
-        return ret;
-    }
-    addr->named = true;
-    return NA_SUCCESS;
+    return ret;
 }
 
-/* The first free slot for a pair. NA_AGAIN: all are taken. */
+/* The first free slot for a pair. NA_AGAIN, logged: all are taken. */
 static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     uint32_t slot = 0;
 
     assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
-    if (self->pairs == NA_SM_PEERS)
+    if (self->pairs == NA_SM_PEERS) {
+        hg_log_warning("sm",
+            "process %ld cannot be a peer: no more than %u at a time",
+            (long) addr->pid, NA_SM_PEERS);
         return NA_AGAIN;
+    }
     while (self->slots[slot] != NULL)
         slot++;
     if (slot >= self->slots_end)
@@ -214,14 +210,15 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 }
 
 /* Have the polling thread end it. */
-static void na_sm_peer_doom(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
+    na_return_t fate, bool again)
 {
     assert(hg_is_inside(na_sm_lock(self)));
     assert(!hg_list_is_empty(&addr->link));
     addr->fate = fate;
+    addr->again = again;
     addr->state = NA_SM_DYING;
-    if (!na_sm_peer_lives(addr))
+    if (!again)
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
@@ -232,20 +229,17 @@ HG_PRIVATE void na_sm_peer_lose(
 {
     if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    addr->closing = addr->state == NA_SM_CLOSING;
-    addr->failed = addr->state == NA_SM_DIALLING && !addr->reached;
-    na_sm_peer_doom(self, addr, fate);
+    na_sm_peer_doom(self, addr, fate,
+        addr->dialled && (addr->state == NA_SM_CLOSING || !addr->reached));
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
     if (addr->state == NA_SM_DEAD)
         return;
     na_sm_peer_hold(self, addr);
-    addr->closing = false;
-    addr->failed = false;
-    na_sm_peer_doom(self, addr, NA_DISCONNECT);
+    na_sm_peer_doom(self, addr, fate, false);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -344,15 +338,14 @@ HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    bool lives = na_sm_peer_lives(addr);
     na_return_t ret;
 
     assert(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
-    addr->state = lives ? NA_SM_IDLE : NA_SM_DEAD;
+    addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;
     na_sm_peer_complete(&addr->closers, NA_SUCCESS);
-    if (lives && !addr->failed) {
+    if (addr->again && addr->reached) {
         if (!hg_list_is_empty(&addr->lookups) ||
             !hg_list_is_empty(&addr->sends))
             na_sm_peer_dial(self, addr);
@@ -361,11 +354,10 @@ HG_PRIVATE void na_sm_peer_end(
         ret = na_sm_peer_dead_code(self, addr);
         na_sm_peer_complete(&addr->lookups, addr->fate);
         na_sm_peer_complete(&addr->sends, ret);
-        if (lives) {
+        if (addr->again) {
             atomic_store(&addr->incarnation, 0);
             core->addr_unreached(&addr->base, ret);
         } else {
-            na_sm_peer_forget(self, addr);
             core->addr_dead(&addr->base, ret);
         }
     }
@@ -379,7 +371,7 @@ HG_PRIVATE void na_sm_peer_end(
 
 #define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
 #define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_DOOR_GUESTS 1024u   /* that have not said HELLO */
+#define NA_SM_DOOR_CALLERS 1024u  /* that have not said HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -399,7 +391,6 @@ static void na_sm_door_packet(const struct na_sm_class *self,
 {
     na_sm_packet_init(packet, kind);
     packet->incarnation = self->base.incarnation;
-    packet->ring_size = NA_SM_RING;
 }
 
 /* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
@@ -423,15 +414,16 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether a packet has the descriptors that it must have. */
-static bool na_sm_door_is_whole(
-    const struct na_sm_packet *packet, unsigned needed)
+/* Whether the other end of a connection may be a peer, by its user. */
+static bool na_sm_door_allows(
+    const struct na_sm_class *self, int fd, struct ucred *peer_p)
 {
-    int bell = packet->fds[NA_SM_FD_BELL];
+    const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
 
-    needed |= 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
-    return (packet->what & needed) == needed &&
-        (bell < 0 || na_sm_bell_is_one(bell));
+    if (no != NULL)
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer_p->pid, (unsigned long) peer_p->uid, no);
+    return no == NULL;
 }
 
 /* Tell a caller why it is sent away. */
@@ -444,13 +436,6 @@ static void na_sm_door_refuse(
     packet.reason = (uint32_t) reason;
     (void) na_sm_packet_send(fd, &packet);
     self->base.core->count(&self->base, "sm_refused", 1);
-}
-
-/* Log that there is no descriptor for a peer; the code of that. */
-static na_return_t na_sm_door_no_fd(int error, const char *what)
-{
-    errno = error;
-    return hg_log_no_fd("sm", what);
 }
 
 /* ---- Dialling ---- */
@@ -545,7 +530,6 @@ static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct ucred peer;
-    const char *no;
     na_return_t ret;
 
     addr->fd = na_sm_socket();
@@ -555,26 +539,17 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
-    if (no != NULL) {
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
+    if (!na_sm_door_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    }
     addr->pid = peer.pid;
     addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, &addr->watch);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_peer_take_slot(self, addr);
+    ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS)
-        return na_sm_door_hello(self, addr);
-    hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
-        addr->base.name, NA_SM_PEERS);
-    return ret;
+        ret = na_sm_peer_take_slot(self, addr);
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
 }
 
 /* The lookups of an address that is ready. */
@@ -609,196 +584,113 @@ static na_return_t na_sm_door_reason(
     return (na_return_t) reason;
 }
 
-/* Judge an answer. */
-static na_return_t na_sm_door_judge(const struct na_sm_class *self,
-    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
+/* ---- Callers ---- */
+
+/* A caller goes, which nobody knows of. */
+static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    if (packet->version != NA_SM_VERSION) {
-        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
-            packet->version, NA_SM_VERSION);
-        return NA_PROTOCOL_ERROR;
-    }
-    if (packet->kind == NA_SM_REFUSE)
-        return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME || !na_sm_door_is_whole(packet, 0))
-        return NA_PROTOCOL_ERROR;
-    /* Another process that claims to be this one. */
-    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
-                                                         : NA_PROTOCOL_ERROR;
+    self->callers--;
+    na_sm_peer_part(self, addr);
+    addr->state = NA_SM_DEAD;
+    hg_list_remove(&addr->turn);
+    hg_list_remove(&addr->link);
+    na_addr_unuse(&addr->base);
 }
 
-HG_PRIVATE unsigned na_sm_door_answer(
+/* A caller that has said HELLO gets its name, and its memory is mapped. Others
+ * find one that does not listen by that name. */
+static na_return_t na_sm_door_admit(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_packet *hello)
+{
+    void *shared = NULL;
+    na_return_t ret = na_sm_peer_take_slot(self, addr);
+
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_map_pages(addr, hello);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
+            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->shared = (struct na_sm_shared *) shared;
+    if (strncmp(hello->name, "sm://", 5) != 0)
+        na_sm_caller_name(hello->name);
+    ret = na_addr_set_name(&addr->base, hello->name);
+    if (ret == NA_SUCCESS && na_sm_is_caller_name(hello->name))
+        ret = na_sm_peer_enter(self, addr);
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_door_send(self, addr, NA_SM_WELCOME, -1);
+}
+
+/* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
+ * na_sm_is_own_name did not know as ours. */
+static na_return_t na_sm_door_judge(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_packet *packet)
+{
+    unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    int bell = packet->fds[NA_SM_FD_BELL];
+
+    if (packet->version != NA_SM_VERSION)
+        return NA_PROTOCOL_ERROR;
+    if (addr->dialled && packet->kind == NA_SM_REFUSE)
+        return na_sm_door_reason(addr, packet->reason);
+    if (!addr->dialled)
+        needed |= 1u << NA_SM_FD_PAIR;
+    if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
+        (packet->what & needed) != needed ||
+        (bell >= 0 && !na_sm_bell_is_one(bell)))
+        return NA_PROTOCOL_ERROR;
+    if (packet->incarnation == self->base.incarnation)
+        return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
+    return addr->dialled ? na_sm_door_map_pages(addr, packet)
+                         : na_sm_door_admit(self, addr, packet);
+}
+
+/* A peer, or a caller, has not said what it must. */
+static void na_sm_door_tell_malformed(
+    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    if (packet->version != 0 && packet->version != NA_SM_VERSION)
+        hg_log_warning("sm",
+            "process %ld is refused: it speaks version %u, not %d",
+            (long) addr->pid, packet->version, NA_SM_VERSION);
+    else if (packet->kind != NA_SM_REFUSE)
+        hg_log_warning("sm",
+            "process %ld is refused: it is none of ours, or its memory is of "
+            "another size, or unsealed",
+            (long) addr->pid);
+}
+
+HG_PRIVATE unsigned na_sm_door_hear(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
 
-    assert(addr->dialled);
     if (ret == NA_AGAIN)
         return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_judge(self, addr, &packet);
-        if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet);
-            if (ret == NA_PROTOCOL_ERROR)
-                hg_log_warning("sm",
-                    "%s sent memory of another size, or unsealed",
-                    addr->base.name);
-        }
-        na_sm_packet_close(&packet);
+    if (ret == NA_OVERFLOW) {
+        errno = EMFILE;
+        ret = hg_log_no_fd("sm", "the memory of a peer");
     }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE, "the memory of a peer");
-    if (ret != NA_SUCCESS) {
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_judge(self, addr, &packet);
+    na_sm_packet_close(&packet);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_sm_door_tell_malformed(addr, &packet);
+    if (ret == NA_SUCCESS) {
+        self->callers -= !addr->dialled;
+        na_sm_peer_open(self, addr);
+        na_sm_door_found(addr);
+    } else if (addr->dialled) {
         na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
-        return 1;
+    } else {
+        if (ret != NA_DISCONNECT)
+            na_sm_door_refuse(self, addr->fd, ret);
+        na_sm_door_drop(self, addr);
     }
-    na_sm_peer_open(self, addr);
-    na_sm_door_found(addr);
-    return 1;
-}
-
-/* ---- Callers ---- */
-
-static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    hg_list_remove(&guest->link);
-    if (guest->fd >= 0) {
-        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-        (void) close(guest->fd);
-    }
-    self->guest_count--;
-    hg_mem_free(guest);
-}
-
-/* A caller is one too many. */
-static void na_sm_door_full(const struct na_sm_guest *guest)
-{
-    hg_log_warning("sm",
-        "process %ld is refused: no more than %u peers at a time",
-        (long) guest->peer.pid, NA_SM_PEERS);
-}
-
-/* The caller's address gets its socket. From now on others find a caller that
- * does not listen by its name: what they send waits until the connection is
- * ready. NA_NOMEM, logged. */
-static na_return_t na_sm_door_seat(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_addr *addr)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    if (na_sm_is_caller_name(addr->base.name))
-        ret = na_sm_peer_enter(self, addr);
-    if (ret == NA_SUCCESS) {
-        addr->fd = guest->fd;
-        guest->fd = -1;
-        na_sm_peer_hold(self, addr);
-        na_addr_unref(&addr->base);
-        addr->state = NA_SM_DIALLING;
-    }
-    return ret;
-}
-
-/* An address for a caller that has said HELLO, with its memory mapped. */
-static na_return_t na_sm_door_admit(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    struct na_sm_addr *addr;
-    char name[NA_MAX_ADDR_LEN];
-    void *shared = NULL;
-    na_return_t ret;
-
-    if (strncmp(hello->name, "sm://", 5) == 0)
-        (void) snprintf(name, sizeof(name), "%s", hello->name);
-    else
-        na_sm_caller_name(name);
-    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
-    if (addr == NULL)
-        return NA_NOMEM;
-    ret = na_sm_peer_take_slot(self, addr);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_full(guest);
-        goto part;
-    }
-    addr->kin = na_sm_policy_is_own(&guest->peer);
-    ret = na_sm_door_map_pages(addr, hello);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
-    if (ret != NA_SUCCESS)
-        goto part;
-    addr->shared = (struct na_sm_shared *) shared;
-    addr->pid = guest->peer.pid;
-    na_sm_policy_identify(&guest->peer, addr->identity);
-    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
-    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &addr->watch);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_door_seat(self, guest, addr);
-    if (ret != NA_SUCCESS)
-        goto part;
-    if (na_sm_door_send(self, addr, NA_SM_WELCOME, -1) == NA_SUCCESS)
-        na_sm_peer_open(self, addr);
-    else
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    return NA_SUCCESS;
-
-part:
-    na_sm_peer_part(self, addr);
-    addr->state = NA_SM_DEAD;
-    na_addr_unref(&addr->base);
-    return ret;
-}
-
-/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
- * na_sm_is_own_name did not know as ours. */
-static na_return_t na_sm_door_greet(struct na_sm_class *self,
-    struct na_sm_guest *guest, struct na_sm_packet *hello)
-{
-    /* Of another version only the kind is decoded: ring_size is 0. */
-    if (hello->kind != NA_SM_HELLO ||
-        !na_sm_door_is_whole(hello, 1u << NA_SM_FD_PAIR) ||
-        hello->ring_size != NA_SM_RING)
-        return NA_PROTOCOL_ERROR;
-    return hello->incarnation != self->base.incarnation
-        ? na_sm_door_admit(self, guest, hello)
-        : NA_HOSTUNREACH;
-}
-
-/* A caller says no HELLO, or not with the memory that goes with it. */
-static void na_sm_door_nonsense(
-    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
-{
-    if (hello->version != 0 && hello->version != NA_SM_VERSION)
-        hg_log_warning("sm",
-            "process %ld is refused: it speaks version %u, not %d",
-            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
-    else
-        hg_log_warning("sm",
-            "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed",
-            (long) guest->peer.pid);
-}
-
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest)
-{
-    struct na_sm_packet hello;
-    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
-
-    if (ret == NA_AGAIN)
-        return 0;
-    if (ret == NA_SUCCESS) {
-        ret = na_sm_door_greet(self, guest, &hello);
-        na_sm_packet_close(&hello);
-    }
-    if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(EMFILE, "a caller");
-    if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_nonsense(guest, &hello);
-    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
-        na_sm_door_refuse(self, guest->fd, ret);
-    na_sm_door_drop(self, guest);
     return 1;
 }
 
@@ -808,44 +700,39 @@ static int na_sm_door_next(const struct na_sm_class *self)
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Take in a caller. */
+/* Take in a caller, or tell it why not. */
 static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
-    struct na_sm_guest *guest;
+    struct na_sm_addr *addr = NULL;
+    na_return_t ret = NA_AGAIN;
     struct ucred peer;
-    const char *no = na_sm_policy_refuses(&self->policy, fd, &peer);
-    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (no != NULL)
-        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
-            (long) peer.pid, (unsigned long) peer.uid, no);
-    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
-        goto refuse;
-    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
-    if (guest == NULL) {
-        hg_log_error("sm", "no memory for a caller");
-        ret = NA_NOMEM;
-        goto refuse;
-    }
-    guest->watch = NA_SM_WATCH_GUEST;
-    guest->peer = peer;
-    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
-    hg_list_init(&guest->link);
-    guest->fd = fd;
-    hg_list_push(&self->guests, &guest->link);
-    self->guest_count++;
-    ret = na_sm_watch(self, guest->fd, EPOLLRDHUP, &guest->watch);
-    if (ret != NA_SUCCESS) {
-        na_sm_door_refuse(self, guest->fd, ret);
-        na_sm_door_drop(self, guest);
+    if (!na_sm_door_allows(self, fd, &peer))
+        ret = NA_PERMISSION;
+    else if (self->callers < NA_SM_DOOR_CALLERS)
+        addr = na_sm_peer_new(self, NULL, NA_FALSE, NULL);
+    if (addr == NULL) {
+        na_sm_door_refuse(self, fd, ret);
+        (void) close(fd);
         return;
     }
-    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
-    return;
-
-refuse:
+    addr->fd = fd;
+    addr->pid = peer.pid;
+    addr->kin = na_sm_policy_is_own(&peer);
+    na_sm_policy_identify(&peer, addr->identity);
+    addr->state = NA_SM_DIALLING;
+    addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    na_sm_peer_hold(self, addr);
+    na_addr_unref(&addr->base);
+    hg_list_push(&self->dialling, &addr->turn);
+    self->callers++;
+    ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
+    if (ret == NA_SUCCESS) {
+        (void) na_sm_door_hear(self, addr); /* it may have spoken already */
+        return;
+    }
     na_sm_door_refuse(self, fd, ret);
-    (void) close(fd);
+    na_sm_door_drop(self, addr);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -860,7 +747,8 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
         (void) close(self->spare_fd);
     fd = na_sm_door_next(self);
     if (fd >= 0) {
-        na_sm_door_refuse(self, fd, na_sm_door_no_fd(error, "a caller"));
+        errno = error;
+        na_sm_door_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -886,81 +774,56 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     return n;
 }
 
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
-{
-    while (!hg_list_is_empty(&self->guests))
-        na_sm_door_drop(
-            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
-}
-
 /* ---- Time ---- */
-
-/* Dial, or give up, one of those to be dialled. */
-static unsigned na_sm_door_try(
-    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
-{
-    na_return_t ret;
-
-    if (now >= addr->deadline) {
-        na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
-        return 1;
-    }
-    if (now < addr->retry)
-        return 0;
-    ret = na_sm_door_call(self, addr);
-    addr->retry = NA_SM_NEVER;
-    if (ret == NA_BUSY) {
-        na_sm_peer_part(self, addr);
-        addr->retry = now + NA_SM_RETRY;
-    } else if (ret != NA_SUCCESS) {
-        na_sm_peer_lose(self, addr, ret);
-    }
-    return 1;
-}
 
 static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Guests that did not say HELLO; `tick`: when the next will be late. */
-static unsigned na_sm_door_late_guests(
-    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+/* Dial, or give up, one of those to be dialled, or a caller: when to do so
+ * again; NA_SM_NEVER: it has ended. */
+static uint64_t na_sm_door_try(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
-    struct na_link *link, *next;
-    unsigned n = 0;
+    na_return_t ret = NA_SUCCESS;
 
-    for (link = self->guests.next; link != &self->guests; link = next) {
-        struct na_sm_guest *guest =
-            HG_CONTAINER_OF(link, struct na_sm_guest, link);
-
-        next = link->next;
-        if (now < guest->deadline) {
-            *tick = na_sm_door_sooner(*tick, guest->deadline);
-            continue;
-        }
+    if (now >= addr->deadline && !addr->dialled) {
         self->base.core->count(&self->base, "sm_refused", 1);
-        na_sm_door_drop(self, guest);
-        n++;
+        na_sm_door_drop(self, addr);
+        return NA_SM_NEVER;
     }
-    return n;
+    if (now >= addr->deadline) {
+        ret = NA_HOSTUNREACH;
+    } else if (now >= addr->retry) {
+        ret = na_sm_door_call(self, addr);
+        addr->retry = NA_SM_NEVER;
+        if (ret == NA_BUSY) {
+            na_sm_peer_part(self, addr);
+            addr->retry = now + NA_SM_RETRY;
+            ret = NA_SUCCESS;
+        }
+    }
+    if (ret == NA_SUCCESS)
+        return na_sm_door_sooner(addr->deadline, addr->retry);
+    na_sm_peer_lose(self, addr, ret);
+    return NA_SM_NEVER;
 }
 
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 {
-    uint64_t tick = NA_SM_NEVER;
+    uint64_t due, tick = NA_SM_NEVER;
     struct na_link *link, *next;
-    unsigned n = na_sm_door_late_guests(self, now, &tick);
+    unsigned n = 0;
 
     for (link = self->dialling.next; link != &self->dialling; link = next) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        n += na_sm_door_try(self, addr, now);
-        if (addr->state == NA_SM_DIALLING)
-            tick = na_sm_door_sooner(
-                tick, na_sm_door_sooner(addr->deadline, addr->retry));
+        due = na_sm_door_try(self, addr, now);
+        n += due == NA_SM_NEVER;
+        tick = na_sm_door_sooner(tick, due);
     }
     if (!hg_list_is_empty(&self->closing))
         tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);

@@ -32,9 +32,10 @@
  *
  * How a connection begins, at either end: the dialler connects, makes the
  * pair's memory, sends HELLO with it and waits for WELCOME. The acceptor
- * accepts callers, gives each 5 s to say HELLO, and believes nothing it says:
- * who it is (the kernel tells), that its memory is sealed and of the right
- * size, that its name is printable. A caller that cannot be served is told why.
+ * accepts callers, whose addresses have no name before HELLO, gives each 5 s
+ * to say it, and checks everything: who it is (the kernel tells), that its
+ * memory is sealed and of the right size, that its name is printable. A caller
+ * that cannot be served is told why.
  * Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
@@ -93,29 +94,15 @@ struct na_sm_shared {
     _Alignas(4096) unsigned char rings[2][NA_SM_RING];
 };
 
-/* What epoll tells about: the first member of whatever it is. */
-enum na_sm_watch {
-    NA_SM_WATCH_LISTENER,
-    NA_SM_WATCH_TIMER,
-    NA_SM_WATCH_BELL,
-    NA_SM_WATCH_GUEST,
-    NA_SM_WATCH_PEER
-};
-
 struct na_sm_addr {
     struct na_addr base;
-    enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
     struct na_link turn;     /* class->dialling, closing or dying */
-    struct na_sm_addr *next; /* of those whose names have one hash */
-    uint64_t hash;
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool named;              /* it is in the table of names */
     bool from_peer;          /* only peers have given this name */
     bool reached;            /* it was ready once */
-    bool closing;            /* dying because it was closed in order */
-    bool failed;             /* dying because it could not be connected */
+    bool again;              /* dying, to be idle and not dead */
     enum na_sm_state state;
     na_return_t fate; /* dying: what its lookups get */
     int why;          /* the errno of a connect that failed; 0: it did not */
@@ -125,7 +112,7 @@ struct na_sm_addr {
     /* Of its user; constant once a message may have come. */
     char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling, closing: to end */
+    uint64_t deadline; /* dialling, a caller before HELLO, closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     /* Of the peer; 0: unknown yet. Read without the lock. */
     _Atomic uint64_t incarnation;
@@ -150,24 +137,12 @@ struct na_sm_addr {
     uint64_t rung; /* the last sleep of the peer that we ended */
 };
 
-/* A connection that has not said HELLO. */
-struct na_sm_guest {
-    enum na_sm_watch watch;
-    struct na_link link;
-    int fd;
-    uint64_t deadline;
-    struct ucred peer;
-};
-
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
     struct na_sm_policy policy;
     struct na_sm_name where;
     struct stat made;
-    enum na_sm_watch listener; /* for epoll to point at */
-    enum na_sm_watch timer;
-    enum na_sm_watch bell;
     int listen_fd;
     int epoll_fd;
     int timer_fd;
@@ -181,12 +156,11 @@ struct na_sm_class {
     struct na_link live; /* of all classes of the process; see sm.c */
     bool closed;         /* lock and tables are gone */
     struct na_link addrs;
-    struct na_link dialling;
+    struct na_link dialling; /* and callers before HELLO */
     struct na_link closing;
     struct na_link dying;
-    struct na_link guests;
-    unsigned guest_count;
-    struct hg_map names; /* dialled addresses by hash of their names */
+    unsigned callers;    /* before HELLO */
+    struct hg_map names; /* addresses by hash of their names */
     struct na_sm_addr **slots;
     uint32_t slots_end; /* none from here on has a peer */
     uint32_t pairs;     /* slots in use */
@@ -255,12 +229,6 @@ static inline struct na_sm_control *na_sm_theirs(const struct na_sm_addr *addr)
     return &addr->shared->control[addr->dialled ? 1 : 0];
 }
 
-/* Whether a dying address will be idle, not dead. */
-static inline bool na_sm_peer_lives(const struct na_sm_addr *addr)
-{
-    return addr->dialled && (addr->closing || addr->failed);
-}
-
 /* An operation enters one of our lists, or leaves it. */
 static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
 {
@@ -284,8 +252,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names has an address until that is dead or released. To find
- * one gives a reference. NA_NOMEM, logged. */
+/* The table of names has an address until that is dead or released, or another
+ * has the name. To find one gives a reference. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
@@ -304,10 +272,9 @@ HG_PRIVATE void na_sm_peer_close(
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
-/* The same of a peer that does not behave, whatever its state: it is not
- * dialled again. */
+/* The same, whatever its state; it is not dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
@@ -331,8 +298,8 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
 
-/* Have epoll tell of a descriptor as `what`, which begins with an enum
- * na_sm_watch. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
+/* Have epoll tell of a descriptor as `what`: an address, the class for its
+ * listening socket, or NULL. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what);
 
@@ -344,16 +311,10 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
 
-/* A guest's socket is. */
-HG_PRIVATE unsigned na_sm_door_guest(
-    struct na_sm_class *self, struct na_sm_guest *guest);
-
-/* The socket of a peer that is dialled is. */
-HG_PRIVATE unsigned na_sm_door_answer(
+/* The socket of an address that is not connected is: HELLO of a caller, or the
+ * answer of a peer that is dialled. */
+HG_PRIVATE unsigned na_sm_door_hear(
     struct na_sm_class *self, struct na_sm_addr *addr);
-
-/* The class is closing: send every guest away. */
-HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 
 #endif
 #endif

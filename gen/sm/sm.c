@@ -73,8 +73,6 @@ static void na_sm_fork_child(void)
 
         for (at = self->addrs.next; at != &self->addrs; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
-        for (at = self->guests.next; at != &self->guests; at = at->next)
-            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
     }
     na_sm_fork_parent();
@@ -95,9 +93,6 @@ static na_size_t na_sm_msg_size(size_t wanted)
 /* What needs no undoing but by na_sm_shut. */
 static void na_sm_prepare(struct na_sm_class *self)
 {
-    self->listener = NA_SM_WATCH_LISTENER;
-    self->timer = NA_SM_WATCH_TIMER;
-    self->bell = NA_SM_WATCH_BELL;
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
@@ -112,7 +107,6 @@ static void na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->dialling);
     hg_list_init(&self->closing);
     hg_list_init(&self->dying);
-    hg_list_init(&self->guests);
     hg_map_init(&self->names);
     na_loop_init(&self->loop);
 }
@@ -153,10 +147,10 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
         self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    ret = na_sm_watch(self, self->bell_fd, EPOLLET, &self->bell);
+    ret = na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_sm_watch(self, self->timer_fd, 0, &self->timer);
+    return na_sm_watch(self, self->timer_fd, 0, NULL);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -181,7 +175,7 @@ static na_return_t na_sm_open_listener(
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
-    return na_sm_watch(self, self->listen_fd, 0, &self->listener);
+    return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
 /* Undo whatever of open was done. */
@@ -263,7 +257,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
     (void) linger_ms;
     na_sm_enter(self);
-    na_sm_door_close(self);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
@@ -448,7 +441,7 @@ static void na_sm_abandon(struct na_addr *base)
 
     na_sm_enter(self);
     if (addr->state != NA_SM_DIALLING)
-        na_sm_peer_give_up(self, addr);
+        na_sm_peer_give_up(self, addr, NA_DISCONNECT);
     na_sm_leave(self);
 }
 
@@ -523,7 +516,7 @@ static unsigned na_sm_hear_peer(
     na_return_t ret;
 
     if (addr->state == NA_SM_DIALLING)
-        return na_sm_door_answer(self, addr);
+        return na_sm_door_hear(self, addr);
     if (addr->fd < 0 || addr->state >= NA_SM_DYING)
         return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
@@ -538,16 +531,10 @@ static unsigned na_sm_hear_peer(
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 {
-    switch (*(enum na_sm_watch *) what) {
-    case NA_SM_WATCH_LISTENER: return na_sm_door_accept(self);
-    case NA_SM_WATCH_GUEST:
-        return na_sm_door_guest(
-            self, HG_CONTAINER_OF(what, struct na_sm_guest, watch));
-    case NA_SM_WATCH_PEER:
-        return na_sm_hear_peer(
-            self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
-    default: return 0; /* the timer, the bell: they have done their part */
-    }
+    if (what == NULL) /* the timer, the bell: they have done their part */
+        return 0;
+    return what == self ? na_sm_door_accept(self)
+                        : na_sm_hear_peer(self, (struct na_sm_addr *) what);
 }
 
 /* Ask the sockets, and do what time demands. */

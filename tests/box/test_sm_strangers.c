@@ -399,7 +399,6 @@ static const struct sm_packet strangers_wrong[] = {
     {.at = 6, .value = SM_WELCOME},
     {.at = 8, .value = 0},  /* an incarnation of 0 */
     {.at = 18, .value = 1}, /* a slot past the page */
-    {.at = 26, .value = 4}, /* ring size */
     {.at = 32, .value = 9}, /* a name that is not there */
     {.at = 33, .value = 255},
     {.name = "\x1f"},
