@@ -3162,24 +3162,17 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     hg_waker_fini(&queue->waker);
 }
 
-/* Append to a lane. */
-static HG_HOT void na_queue_append(
+HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    assert(lane < NA_LANE_MAX && entry->run != NULL);
+    hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
         queue->first[lane] = entry;
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
-}
-
-HG_PRIVATE void na_queue_push(
-    struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
-{
-    assert(lane < NA_LANE_MAX && entry->run != NULL);
-    hg_enter(queue->lock);
-    na_queue_append(queue, lane, entry);
     if (HG_UNLIKELY(queue->waiters > 0))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
@@ -3491,14 +3484,11 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    struct na_link receives; /* unexpected: posted, in order */
-    struct na_sink *sink;    /* NULL: none */
-    uint8_t engine;          /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
-/* Lists of kept messages: the expected plane's by tag, and one each of the
- * other planes. */
+/* The lists of a class: the expected plane's by tag, and one each for the other
+ * planes. */
 #define NA_INBOX_TAGS 256u /* a power of two */
 #define NA_INBOX_UNEXPECTED NA_INBOX_TAGS
 #define NA_INBOX_RPC (NA_INBOX_TAGS + 1)
@@ -3507,11 +3497,11 @@ struct na_context_core {
 /* Messages without a receive, and receives without a message: see msg.h. */
 struct na_inbox {
     struct na_link kept[NA_INBOX_LISTS];
-    struct na_link receives[NA_INBOX_TAGS]; /* expected: posted, by tag */
-    uint64_t queued_bytes;                  /* what kept messages count for */
-    bool has_dead;                          /* some may be of peers that died */
-    bool held;  /* a message was held back: NA_AGAIN */
-    bool retry; /* ... and may find room now; cleared by progress */
+    struct na_link receives[NA_INBOX_LISTS];
+    uint64_t queued_bytes; /* what kept messages count for */
+    bool has_dead;         /* some may be of peers that died */
+    bool held;             /* a message was held back: NA_AGAIN */
+    bool retry;            /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -3545,7 +3535,7 @@ struct na_class_core {
     bool thread_runs;
     _Atomic bool forked; /* this process is a child of the class's */
     _Atomic bool fork_told;
-    struct na_completion thread_stop; /* queued to end the thread */
+    _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
                                        of counters */
@@ -4867,8 +4857,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
  *
  *     plane        a message goes to                  else it is kept in
  *     expected     the receive of its source and tag  a hash table by tag
- *     unexpected   the first receive posted, in the   a list
- *                  target context before others
+ *     unexpected   the first receive posted           a list
  *     RPC          the sink with the target's number  a list
  *
  * - A sink is where the RPC engine of a context takes its messages, and where
@@ -4913,19 +4902,14 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)
 
-/* Give the context, which has none, a sink: `take` gets the messages of its RPC
- * plane, those first that were kept for it, and `dead`, if not NULL, is told of
- * peers that die. Both run with the lock held; `arg` is borrowed. NA_EXIST:
- * another context has the number, or all are taken (logged). `take` NULL: take
- * the sink back. Any thread, with the lock or without. */
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
-
-/* The number of a context that has a sink, or had one last. */
-static inline uint8_t na_sink_number(const struct na_context *context)
-{
-    return na_context_core_of(context)->engine;
-}
+/* A sink of the class, whose number goes to *number_p: `take` gets the messages
+ * of its RPC plane, those first that were kept for it, and `dead`, if not NULL,
+ * is told of peers that die. Both run with the lock held; `arg` is borrowed.
+ * NA_EXIST: the number is taken, or all are (logged). Both functions: any
+ * thread, with the lock or without. */
+HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg, uint8_t *number_p);
+HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number);
 
 /* Hand a message, all borrowed, to the sink of that number; what that
  * returns, or NA_NOENTRY: there is none. */
@@ -5008,26 +4992,19 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
 {
     unsigned i;
 
-    for (i = 0; i < NA_INBOX_LISTS; i++)
+    for (i = 0; i < NA_INBOX_LISTS; i++) {
         hg_list_init(&inbox->kept[i]);
-    for (i = 0; i < NA_INBOX_TAGS; i++)
         hg_list_init(&inbox->receives[i]);
+    }
 }
 
-static unsigned na_msg_bucket(na_tag_t tag)
-{
-    return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
-        (NA_INBOX_TAGS - 1);
-}
-
-/* Where messages of a plane are kept. */
-static struct na_link *na_msg_kept_list(
-    struct na_inbox *inbox, uint8_t plane, na_tag_t tag)
+/* The number of the list for messages of a plane, and for their receives. */
+static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
 {
     if (plane == NA_MSG_EXPECTED)
-        return &inbox->kept[na_msg_bucket(tag)];
-    return &inbox->kept[plane == NA_MSG_RPC ? NA_INBOX_RPC
-                                            : NA_INBOX_UNEXPECTED];
+        return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
+            (NA_INBOX_TAGS - 1);
+    return plane == NA_MSG_RPC ? NA_INBOX_RPC : NA_INBOX_UNEXPECTED;
 }
 
 /* Bytes that a kept message counts for. */
@@ -5124,57 +5101,37 @@ static na_return_t na_msg_keep(
     inbox->queued_bytes += weight;
     if (na_addr_is_dead(in->source))
         inbox->has_dead = true; /* it died on the way here */
-    hg_list_push(na_msg_kept_list(inbox, in->plane, in->tag), &kept->link);
+    hg_list_push(&inbox->kept[na_msg_list(in->plane, in->tag)], &kept->link);
     return NA_SUCCESS;
 }
 
 /* A receive or sink is new: what was held back may be offered again. */
-static void na_msg_retry(struct na_class *na_class)
+static void na_msg_retry(struct na_class_core *core)
 {
-    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
-
-    if (!inbox->held)
+    if (!core->inbox.held)
         return;
-    inbox->held = false;
-    inbox->retry = true;
-    na_class->core->wake(na_class);
+    core->inbox.held = false;
+    core->inbox.retry = true;
+    core->pub.core->wake(&core->pub);
 }
 
 /* ---- Arrivals ---- */
 
-/* A posted receive for a message of the expected plane; NULL. */
-static struct na_op *na_msg_find_expected(
+/* The first receive that was posted for such a message; NULL. */
+static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
 {
-    struct na_link *head = &inbox->receives[na_msg_bucket(in->tag)];
+    struct na_link *head = &inbox->receives[na_msg_list(in->plane, in->tag)];
     struct na_link *link;
 
     for (link = head->next; link != head; link = link->next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
-        if (op->msg.tag == in->tag && na_addr_same(op->addr, in->source))
+        if (op->addr == NULL || /* of the unexpected plane */
+            (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
             return op;
     }
     return NULL;
-}
-
-/* A posted receive of the unexpected plane: of the target context, else of
- * any; NULL. */
-static struct na_op *na_msg_find_unexpected(
-    struct na_class_core *core, uint8_t target)
-{
-    struct na_context_core *context;
-    unsigned i = 0;
-
-    hg_lock(&core->list_lock);
-    context = core->contexts[target];
-    while ((context == NULL || hg_list_is_empty(&context->receives)) &&
-        i < core->context_high)
-        context = core->contexts[i++];
-    hg_unlock(&core->list_lock);
-    return context == NULL || hg_list_is_empty(&context->receives)
-        ? NULL
-        : HG_CONTAINER_OF(context->receives.next, struct na_op, link);
 }
 
 /* End a receive with a message. */
@@ -5207,22 +5164,6 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     na_op_complete(op, ret);
 }
 
-/* Give a message to a receive, or keep it. */
-static na_return_t na_msg_offer(
-    struct na_class_core *core, const struct na_msg_in *in)
-{
-    struct na_op *op = NULL;
-
-    if (in->plane == NA_MSG_EXPECTED)
-        op = na_msg_find_expected(&core->inbox, in);
-    else if (in->plane == NA_MSG_UNEXPECTED)
-        op = na_msg_find_unexpected(core, in->target);
-    if (op == NULL)
-        return na_msg_keep(core, in);
-    na_msg_fill(op, in);
-    return NA_SUCCESS;
-}
-
 /* A message of that part was not taken: `ret` says why. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
@@ -5253,8 +5194,13 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (ret == NA_NOENTRY)
-            ret = na_msg_offer(core, &in);
+        if (ret == NA_NOENTRY) {
+            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
+
+            if (op != NULL)
+                na_msg_fill(op, &in);
+            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
+        }
         if (ret != NA_SUCCESS)
             ret = na_msg_refused(part, &in, ret);
     }
@@ -5343,47 +5289,40 @@ static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
     }
 }
 
-/* Give a context, which has none, its sink. */
-static na_return_t na_msg_open_sink(
-    struct na_class_core *core, struct na_context_core *context, int wanted)
+HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg, uint8_t *number_p)
 {
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_sink sink = {take, dead, arg};
     unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+    bool free;
 
-    assert(context->sink == NULL);
+    hg_enter(core->lock);
     while (wanted < 0 && number < NA_CORE_CONTEXTS - 1 &&
         core->sinks[number].take != NULL)
         number++;
-    if (number >= NA_CORE_CONTEXTS || core->sinks[number].take != NULL) {
-        hg_log_error(
-            "ctx", "a context that takes calls has the id %u already", number);
-        return NA_EXIST;
-    }
-    context->sink = &core->sinks[number];
-    context->engine = (uint8_t) number;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
-{
-    struct na_class_core *core = na_class_core_of(context->na_class);
-    struct na_context_core *self = na_context_core_of(context);
-    struct na_sink sink = {take, dead, arg};
-    na_return_t ret = NA_SUCCESS;
-
-    hg_enter(core->lock);
-    if (take != NULL)
-        ret = na_msg_open_sink(core, self, number);
-    if (ret == NA_SUCCESS && self->sink != NULL)
-        *self->sink = sink;
-    if (take == NULL) {
-        self->sink = NULL;
-    } else if (ret == NA_SUCCESS) {
-        na_msg_hand_kept(core, self->engine);
-        na_msg_retry(context->na_class);
+    free = number < NA_CORE_CONTEXTS && core->sinks[number].take == NULL;
+    if (free) {
+        *number_p = (uint8_t) number;
+        core->sinks[number] = sink;
+        na_msg_hand_kept(core, number);
+        na_msg_retry(core);
     }
     hg_leave(core->lock);
-    return ret;
+    if (free)
+        return NA_SUCCESS;
+    hg_log_error(
+        "ctx", "a context that takes calls has the id %u already", number);
+    return NA_EXIST;
+}
+
+HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    hg_enter(core->lock);
+    memset(&core->sinks[number], 0, sizeof(core->sinks[number]));
+    hg_leave(core->lock);
 }
 
 /* ---- Sends ---- */
@@ -5564,50 +5503,43 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
+/* The first message that was kept for such a receive; NULL. */
 static struct na_msg_kept *na_msg_find_kept(
-    struct na_inbox *inbox, const struct na_addr *source, na_tag_t tag)
+    struct na_link *head, const struct na_op *op)
 {
-    struct na_link *head = na_msg_kept_list(inbox, NA_MSG_EXPECTED, tag);
     struct na_link *link;
 
     for (link = head->next; link != head; link = link->next) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
-        if (kept->in.tag == tag && na_addr_same(kept->in.source, source))
+        if (op->addr == NULL || /* of the unexpected plane */
+            (kept->in.tag == op->msg.tag &&
+                na_addr_same(kept->in.source, op->addr)))
             return kept;
     }
     return NULL;
 }
 
 /* End a receive with a kept message, or post it. */
-static na_return_t na_msg_post(struct na_op_core *op)
+static na_return_t na_msg_post(struct na_op *op)
 {
-    struct na_class *na_class = op->pub.context->na_class;
-    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
-    struct na_link *unexpected = &inbox->kept[NA_INBOX_UNEXPECTED];
-    struct na_link *list = &na_context_core_of(op->pub.context)->receives;
-    struct na_msg_kept *kept = NULL;
-    na_return_t ret = NA_SUCCESS;
+    struct na_class_core *core = na_class_core_of(op->context->na_class);
+    struct na_inbox *inbox = &core->inbox;
+    unsigned list = na_msg_list(
+        op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
+    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
 
-    assert(op->state == NA_OP_PENDING && hg_list_is_empty(&op->pub.link));
-    if (op->pub.type == NA_CB_RECV_EXPECTED) {
-        list = &inbox->receives[na_msg_bucket(op->pub.msg.tag)];
-        kept = na_msg_find_kept(inbox, op->pub.addr, op->pub.msg.tag);
-        if (kept == NULL)
-            ret = na_addr_state(op->pub.addr);
-    } else if (!hg_list_is_empty(unexpected)) {
-        kept = na_msg_kept_of(unexpected->next);
-    }
-    if (ret != NA_SUCCESS)
-        return ret;
+    assert(hg_list_is_empty(&op->link));
     if (kept != NULL) {
         na_msg_take(inbox, kept);
-        na_msg_fill(&op->pub, &kept->in);
+        na_msg_fill(op, &kept->in);
         na_msg_free(kept);
+    } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
+        return na_addr_state(op->addr);
     } else {
-        hg_list_push(list, &op->pub.link);
+        hg_list_push(&inbox->receives[list], &op->link);
     }
-    na_msg_retry(na_class);
+    na_msg_retry(core);
     return NA_SUCCESS;
 }
 
@@ -5645,7 +5577,7 @@ static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(op);
+        ret = na_msg_post(&op->pub);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }
@@ -9321,7 +9253,6 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->own = use != NA_CONTEXT_USER;
     context->timer_set = HG_CLOCK_NEVER;
     context->window = (uint64_t) core->info.spin_us * 1000;
-    hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
@@ -9420,7 +9351,6 @@ HG_PRIVATE na_return_t na_context_destroy(
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed)
         na_progress_disarm(core);
@@ -16825,18 +16755,12 @@ static void *na_class_thread(void *arg)
 {
     struct na_class_core *core = (struct na_class_core *) arg;
 
-    /* The one thing ever queued here is the entry that ends the thread. */
     hg_enter(core->lock);
-    while (na_progress(core->thread_context, NA_LANES_DONE, NULL,
-               HG_CLOCK_NEVER) != NA_SUCCESS)
-        continue;
+    while (!core->thread_stop)
+        (void) na_progress(
+            core->thread_context, 0, &core->thread_stop, HG_CLOCK_NEVER);
     hg_leave(core->lock);
     return NULL;
-}
-
-static void na_class_thread_stopped(struct na_completion *stop)
-{
-    (void) stop;
 }
 
 static na_return_t na_class_start_thread(struct na_class_core *core)
@@ -16870,9 +16794,10 @@ static void na_class_stop_thread(struct na_class_core *core)
 {
     if (!core->thread_runs)
         return;
-    core->thread_stop.run = na_class_thread_stopped;
-    na_queue_push(&na_context_core_of(core->thread_context)->queue,
-        NA_LANE_DONE, &core->thread_stop);
+    hg_enter(core->lock);
+    na_queue_raise(
+        &na_context_core_of(core->thread_context)->queue, &core->thread_stop);
+    hg_leave(core->lock);
     (void) pthread_join(core->thread, NULL);
     core->thread_runs = false;
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
@@ -22424,7 +22349,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 
     memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
-    header->origin_context = na_sink_number(context->na_context);
+    header->origin_context = context->id;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
 }
@@ -22437,7 +22362,7 @@ static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
     return handle->addr->self &&
         (!context->callbacks ||
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
-                na_sink_number(context->na_context));
+                context->id);
 }
 
 /* Whether what it sends has a checksum: none is of use within a process. */
@@ -26697,11 +26622,11 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto remove;
-    ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
-        hg_context_arrived, hg_context_peer_dead, context);
+    ret =
+        na_sink_open(context->na_context->na_class, id >= 0 ? id : NA_SINK_ANY,
+            hg_context_arrived, hg_context_peer_dead, context, &context->id);
     if (ret != HG_SUCCESS)
         goto close_na;
-    context->id = na_sink_number(context->na_context);
     hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_leave(hg_class->lock);
@@ -26829,7 +26754,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
+    na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);

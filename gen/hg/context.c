@@ -390,11 +390,11 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto remove;
-    ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
-        hg_context_arrived, hg_context_peer_dead, context);
+    ret =
+        na_sink_open(context->na_context->na_class, id >= 0 ? id : NA_SINK_ANY,
+            hg_context_arrived, hg_context_peer_dead, context, &context->id);
     if (ret != HG_SUCCESS)
         goto close_na;
-    context->id = na_sink_number(context->na_context);
     hg_enter(hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_leave(hg_class->lock);
@@ -522,7 +522,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
+    na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);

@@ -673,7 +673,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 
     memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
-    header->origin_context = na_sink_number(context->na_context);
+    header->origin_context = context->id;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
 }
@@ -686,7 +686,7 @@ static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
     return handle->addr->self &&
         (!context->callbacks ||
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
-                na_sink_number(context->na_context));
+                context->id);
 }
 
 /* Whether what it sends has a checksum: none is of use within a process. */

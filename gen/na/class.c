@@ -340,18 +340,12 @@ static void *na_class_thread(void *arg)
 {
     struct na_class_core *core = (struct na_class_core *) arg;
 
-    /* The one thing ever queued here is the entry that ends the thread. */
     hg_enter(core->lock);
-    while (na_progress(core->thread_context, NA_LANES_DONE, NULL,
-               HG_CLOCK_NEVER) != NA_SUCCESS)
-        continue;
+    while (!core->thread_stop)
+        (void) na_progress(
+            core->thread_context, 0, &core->thread_stop, HG_CLOCK_NEVER);
     hg_leave(core->lock);
     return NULL;
-}
-
-static void na_class_thread_stopped(struct na_completion *stop)
-{
-    (void) stop;
 }
 
 static na_return_t na_class_start_thread(struct na_class_core *core)
@@ -385,9 +379,10 @@ static void na_class_stop_thread(struct na_class_core *core)
 {
     if (!core->thread_runs)
         return;
-    core->thread_stop.run = na_class_thread_stopped;
-    na_queue_push(&na_context_core_of(core->thread_context)->queue,
-        NA_LANE_DONE, &core->thread_stop);
+    hg_enter(core->lock);
+    na_queue_raise(
+        &na_context_core_of(core->thread_context)->queue, &core->thread_stop);
+    hg_leave(core->lock);
     (void) pthread_join(core->thread, NULL);
     core->thread_runs = false;
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);

@@ -158,7 +158,6 @@ HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     context->own = use != NA_CONTEXT_USER;
     context->timer_set = HG_CLOCK_NEVER;
     context->window = (uint64_t) core->info.spin_us * 1000;
-    hg_list_init(&context->receives);
     ret = na_queue_init(&context->queue, core->lock);
     if (ret != NA_SUCCESS)
         goto free_context;
@@ -257,7 +256,6 @@ HG_PRIVATE na_return_t na_context_destroy(
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed)
         na_progress_disarm(core);

@@ -151,14 +151,11 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    struct na_link receives; /* unexpected: posted, in order */
-    struct na_sink *sink;    /* NULL: none */
-    uint8_t engine;          /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
-/* Lists of kept messages: the expected plane's by tag, and one each of the
- * other planes. */
+/* The lists of a class: the expected plane's by tag, and one each for the other
+ * planes. */
 #define NA_INBOX_TAGS 256u /* a power of two */
 #define NA_INBOX_UNEXPECTED NA_INBOX_TAGS
 #define NA_INBOX_RPC (NA_INBOX_TAGS + 1)
@@ -167,11 +164,11 @@ struct na_context_core {
 /* Messages without a receive, and receives without a message: see msg.h. */
 struct na_inbox {
     struct na_link kept[NA_INBOX_LISTS];
-    struct na_link receives[NA_INBOX_TAGS]; /* expected: posted, by tag */
-    uint64_t queued_bytes;                  /* what kept messages count for */
-    bool has_dead;                          /* some may be of peers that died */
-    bool held;  /* a message was held back: NA_AGAIN */
-    bool retry; /* ... and may find room now; cleared by progress */
+    struct na_link receives[NA_INBOX_LISTS];
+    uint64_t queued_bytes; /* what kept messages count for */
+    bool has_dead;         /* some may be of peers that died */
+    bool held;             /* a message was held back: NA_AGAIN */
+    bool retry;            /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -205,7 +202,7 @@ struct na_class_core {
     bool thread_runs;
     _Atomic bool forked; /* this process is a child of the class's */
     _Atomic bool fork_told;
-    struct na_completion thread_stop; /* queued to end the thread */
+    _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
                                        of counters */

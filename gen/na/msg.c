@@ -40,26 +40,19 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
 {
     unsigned i;
 
-    for (i = 0; i < NA_INBOX_LISTS; i++)
+    for (i = 0; i < NA_INBOX_LISTS; i++) {
         hg_list_init(&inbox->kept[i]);
-    for (i = 0; i < NA_INBOX_TAGS; i++)
         hg_list_init(&inbox->receives[i]);
+    }
 }
 
-static unsigned na_msg_bucket(na_tag_t tag)
-{
-    return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
-        (NA_INBOX_TAGS - 1);
-}
-
-/* Where messages of a plane are kept. */
-static struct na_link *na_msg_kept_list(
-    struct na_inbox *inbox, uint8_t plane, na_tag_t tag)
+/* The number of the list for messages of a plane, and for their receives. */
+static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
 {
     if (plane == NA_MSG_EXPECTED)
-        return &inbox->kept[na_msg_bucket(tag)];
-    return &inbox->kept[plane == NA_MSG_RPC ? NA_INBOX_RPC
-                                            : NA_INBOX_UNEXPECTED];
+        return (unsigned) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
+            (NA_INBOX_TAGS - 1);
+    return plane == NA_MSG_RPC ? NA_INBOX_RPC : NA_INBOX_UNEXPECTED;
 }
 
 /* Bytes that a kept message counts for. */
@@ -156,57 +149,37 @@ static na_return_t na_msg_keep(
     inbox->queued_bytes += weight;
     if (na_addr_is_dead(in->source))
         inbox->has_dead = true; /* it died on the way here */
-    hg_list_push(na_msg_kept_list(inbox, in->plane, in->tag), &kept->link);
+    hg_list_push(&inbox->kept[na_msg_list(in->plane, in->tag)], &kept->link);
     return NA_SUCCESS;
 }
 
 /* A receive or sink is new: what was held back may be offered again. */
-static void na_msg_retry(struct na_class *na_class)
+static void na_msg_retry(struct na_class_core *core)
 {
-    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
-
-    if (!inbox->held)
+    if (!core->inbox.held)
         return;
-    inbox->held = false;
-    inbox->retry = true;
-    na_class->core->wake(na_class);
+    core->inbox.held = false;
+    core->inbox.retry = true;
+    core->pub.core->wake(&core->pub);
 }
 
 /* ---- Arrivals ---- */
 
-/* A posted receive for a message of the expected plane; NULL. */
-static struct na_op *na_msg_find_expected(
+/* The first receive that was posted for such a message; NULL. */
+static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
 {
-    struct na_link *head = &inbox->receives[na_msg_bucket(in->tag)];
+    struct na_link *head = &inbox->receives[na_msg_list(in->plane, in->tag)];
     struct na_link *link;
 
     for (link = head->next; link != head; link = link->next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
-        if (op->msg.tag == in->tag && na_addr_same(op->addr, in->source))
+        if (op->addr == NULL || /* of the unexpected plane */
+            (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
             return op;
     }
     return NULL;
-}
-
-/* A posted receive of the unexpected plane: of the target context, else of
- * any; NULL. */
-static struct na_op *na_msg_find_unexpected(
-    struct na_class_core *core, uint8_t target)
-{
-    struct na_context_core *context;
-    unsigned i = 0;
-
-    hg_lock(&core->list_lock);
-    context = core->contexts[target];
-    while ((context == NULL || hg_list_is_empty(&context->receives)) &&
-        i < core->context_high)
-        context = core->contexts[i++];
-    hg_unlock(&core->list_lock);
-    return context == NULL || hg_list_is_empty(&context->receives)
-        ? NULL
-        : HG_CONTAINER_OF(context->receives.next, struct na_op, link);
 }
 
 /* End a receive with a message. */
@@ -239,22 +212,6 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     na_op_complete(op, ret);
 }
 
-/* Give a message to a receive, or keep it. */
-static na_return_t na_msg_offer(
-    struct na_class_core *core, const struct na_msg_in *in)
-{
-    struct na_op *op = NULL;
-
-    if (in->plane == NA_MSG_EXPECTED)
-        op = na_msg_find_expected(&core->inbox, in);
-    else if (in->plane == NA_MSG_UNEXPECTED)
-        op = na_msg_find_unexpected(core, in->target);
-    if (op == NULL)
-        return na_msg_keep(core, in);
-    na_msg_fill(op, in);
-    return NA_SUCCESS;
-}
-
 /* A message of that part was not taken: `ret` says why. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
@@ -285,8 +242,13 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (ret == NA_NOENTRY)
-            ret = na_msg_offer(core, &in);
+        if (ret == NA_NOENTRY) {
+            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
+
+            if (op != NULL)
+                na_msg_fill(op, &in);
+            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
+        }
         if (ret != NA_SUCCESS)
             ret = na_msg_refused(part, &in, ret);
     }
@@ -375,47 +337,40 @@ static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
     }
 }
 
-/* Give a context, which has none, its sink. */
-static na_return_t na_msg_open_sink(
-    struct na_class_core *core, struct na_context_core *context, int wanted)
+HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg, uint8_t *number_p)
 {
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_sink sink = {take, dead, arg};
     unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+    bool free;
 
-    assert(context->sink == NULL);
+    hg_enter(core->lock);
     while (wanted < 0 && number < NA_CORE_CONTEXTS - 1 &&
         core->sinks[number].take != NULL)
         number++;
-    if (number >= NA_CORE_CONTEXTS || core->sinks[number].take != NULL) {
-        hg_log_error(
-            "ctx", "a context that takes calls has the id %u already", number);
-        return NA_EXIST;
-    }
-    context->sink = &core->sinks[number];
-    context->engine = (uint8_t) number;
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
-{
-    struct na_class_core *core = na_class_core_of(context->na_class);
-    struct na_context_core *self = na_context_core_of(context);
-    struct na_sink sink = {take, dead, arg};
-    na_return_t ret = NA_SUCCESS;
-
-    hg_enter(core->lock);
-    if (take != NULL)
-        ret = na_msg_open_sink(core, self, number);
-    if (ret == NA_SUCCESS && self->sink != NULL)
-        *self->sink = sink;
-    if (take == NULL) {
-        self->sink = NULL;
-    } else if (ret == NA_SUCCESS) {
-        na_msg_hand_kept(core, self->engine);
-        na_msg_retry(context->na_class);
+    free = number < NA_CORE_CONTEXTS && core->sinks[number].take == NULL;
+    if (free) {
+        *number_p = (uint8_t) number;
+        core->sinks[number] = sink;
+        na_msg_hand_kept(core, number);
+        na_msg_retry(core);
     }
     hg_leave(core->lock);
-    return ret;
+    if (free)
+        return NA_SUCCESS;
+    hg_log_error(
+        "ctx", "a context that takes calls has the id %u already", number);
+    return NA_EXIST;
+}
+
+HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    hg_enter(core->lock);
+    memset(&core->sinks[number], 0, sizeof(core->sinks[number]));
+    hg_leave(core->lock);
 }
 
 /* ---- Sends ---- */
@@ -596,50 +551,43 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
+/* The first message that was kept for such a receive; NULL. */
 static struct na_msg_kept *na_msg_find_kept(
-    struct na_inbox *inbox, const struct na_addr *source, na_tag_t tag)
+    struct na_link *head, const struct na_op *op)
 {
-    struct na_link *head = na_msg_kept_list(inbox, NA_MSG_EXPECTED, tag);
     struct na_link *link;
 
     for (link = head->next; link != head; link = link->next) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
-        if (kept->in.tag == tag && na_addr_same(kept->in.source, source))
+        if (op->addr == NULL || /* of the unexpected plane */
+            (kept->in.tag == op->msg.tag &&
+                na_addr_same(kept->in.source, op->addr)))
             return kept;
     }
     return NULL;
 }
 
 /* End a receive with a kept message, or post it. */
-static na_return_t na_msg_post(struct na_op_core *op)
+static na_return_t na_msg_post(struct na_op *op)
 {
-    struct na_class *na_class = op->pub.context->na_class;
-    struct na_inbox *inbox = &na_class_core_of(na_class)->inbox;
-    struct na_link *unexpected = &inbox->kept[NA_INBOX_UNEXPECTED];
-    struct na_link *list = &na_context_core_of(op->pub.context)->receives;
-    struct na_msg_kept *kept = NULL;
-    na_return_t ret = NA_SUCCESS;
+    struct na_class_core *core = na_class_core_of(op->context->na_class);
+    struct na_inbox *inbox = &core->inbox;
+    unsigned list = na_msg_list(
+        op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
+    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
 
-    assert(op->state == NA_OP_PENDING && hg_list_is_empty(&op->pub.link));
-    if (op->pub.type == NA_CB_RECV_EXPECTED) {
-        list = &inbox->receives[na_msg_bucket(op->pub.msg.tag)];
-        kept = na_msg_find_kept(inbox, op->pub.addr, op->pub.msg.tag);
-        if (kept == NULL)
-            ret = na_addr_state(op->pub.addr);
-    } else if (!hg_list_is_empty(unexpected)) {
-        kept = na_msg_kept_of(unexpected->next);
-    }
-    if (ret != NA_SUCCESS)
-        return ret;
+    assert(hg_list_is_empty(&op->link));
     if (kept != NULL) {
         na_msg_take(inbox, kept);
-        na_msg_fill(&op->pub, &kept->in);
+        na_msg_fill(op, &kept->in);
         na_msg_free(kept);
+    } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
+        return na_addr_state(op->addr);
     } else {
-        hg_list_push(list, &op->pub.link);
+        hg_list_push(&inbox->receives[list], &op->link);
     }
-    na_msg_retry(na_class);
+    na_msg_retry(core);
     return NA_SUCCESS;
 }
 
@@ -677,7 +625,7 @@ static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(op);
+        ret = na_msg_post(&op->pub);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }

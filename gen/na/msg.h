@@ -4,8 +4,7 @@
  *
  *     plane        a message goes to                  else it is kept in
  *     expected     the receive of its source and tag  a hash table by tag
- *     unexpected   the first receive posted, in the   a list
- *                  target context before others
+ *     unexpected   the first receive posted           a list
  *     RPC          the sink with the target's number  a list
  *
  * - A sink is where the RPC engine of a context takes its messages, and where
@@ -50,19 +49,14 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)
 
-/* Give the context, which has none, a sink: `take` gets the messages of its RPC
- * plane, those first that were kept for it, and `dead`, if not NULL, is told of
- * peers that die. Both run with the lock held; `arg` is borrowed. NA_EXIST:
- * another context has the number, or all are taken (logged). `take` NULL: take
- * the sink back. Any thread, with the lock or without. */
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
-    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
-
-/* The number of a context that has a sink, or had one last. */
-static inline uint8_t na_sink_number(const struct na_context *context)
-{
-    return na_context_core_of(context)->engine;
-}
+/* A sink of the class, whose number goes to *number_p: `take` gets the messages
+ * of its RPC plane, those first that were kept for it, and `dead`, if not NULL,
+ * is told of peers that die. Both run with the lock held; `arg` is borrowed.
+ * NA_EXIST: the number is taken, or all are (logged). Both functions: any
+ * thread, with the lock or without. */
+HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg, uint8_t *number_p);
+HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number);
 
 /* Hand a message, all borrowed, to the sink of that number; what that
  * returns, or NA_NOENTRY: there is none. */

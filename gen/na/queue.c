@@ -22,24 +22,17 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     hg_waker_fini(&queue->waker);
 }
 
-/* Append to a lane. */
-static HG_HOT void na_queue_append(
+HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    assert(lane < NA_LANE_MAX && entry->run != NULL);
+    hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
         queue->first[lane] = entry;
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
-}
-
-HG_PRIVATE void na_queue_push(
-    struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
-{
-    assert(lane < NA_LANE_MAX && entry->run != NULL);
-    hg_enter(queue->lock);
-    na_queue_append(queue, lane, entry);
     if (HG_UNLIKELY(queue->waiters > 0))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);

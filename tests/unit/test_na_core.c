@@ -683,6 +683,7 @@ HG_TEST(counters_past_the_limit_are_ignored)
 
 struct core_sink {
     na_context_t *context;
+    uint8_t number;
     _Atomic bool begun;
     char heard[8];
     unsigned count;
@@ -705,7 +706,8 @@ static void *core_listen(void *arg)
     struct core_sink *sink = (struct core_sink *) arg;
 
     atomic_store(&sink->begun, true);
-    na_msg_set_sink(sink->context, NA_SINK_ANY, core_hear, NULL, sink);
+    HG_CHECK_OK(na_sink_open(sink->context->na_class, NA_SINK_ANY, core_hear,
+        NULL, sink, &sink->number));
     return NULL;
 }
 
@@ -746,7 +748,7 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "c", 1));
     HG_CHECK_EQ_STR(sink.heard, "abc");
-    na_msg_set_sink(sink.context, NA_SINK_ANY, NULL, NULL, NULL);
+    na_sink_close(na_class, sink.number);
     HG_CHECK_OK(NA_Context_destroy(na_class, sink.context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -769,13 +771,13 @@ HG_TEST(a_sink_hears_what_waited_for_its_number_only)
     for (i = 0; i < 2; i++) {
         sinks[i].context = NA_Context_create(na_class);
         HG_CHECK(sinks[i].context != NULL);
-        HG_CHECK_OK(na_msg_set_sink(
-            sinks[i].context, 7 + i, core_hear, NULL, &sinks[i]));
+        HG_CHECK_OK(na_sink_open(
+            na_class, 7 + i, core_hear, NULL, &sinks[i], &sinks[i].number));
         HG_CHECK_EQ_STR(sinks[i].heard, i == 0 ? "a" : "b");
     }
     for (i = 0; i < 2; i++) {
         HG_CHECK_EQ_INT(sinks[i].count, 1);
-        HG_CHECK_OK(na_msg_set_sink(sinks[i].context, 7 + i, NULL, NULL, NULL));
+        na_sink_close(na_class, sinks[i].number);
         HG_CHECK_OK(NA_Context_destroy(na_class, sinks[i].context));
     }
     HG_CHECK_OK(NA_Finalize(na_class));
@@ -920,14 +922,6 @@ static void core_count_dead(void *arg, struct na_addr *addr, na_return_t ret)
     *(unsigned *) arg += 100;
 }
 
-/* A sink that lasts until the test lets it go on. */
-struct core_slow {
-    na_class_t *na_class;
-    na_context_t *context;
-    bool polls;       /* whoever brings the message has the poll lock */
-    _Atomic int step; /* 1: inside; 2: go on; 3: taken back */
-};
-
 static na_return_t core_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size)
@@ -948,29 +942,27 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct na_addr *peer = na_addr_create(na_class, "self://peer", NA_FALSE);
     struct na_class_core *core = na_class_core_of(na_class);
-    na_context_t *contexts[4];
     unsigned got[4] = {0, 0, 0, 0};
+    uint8_t number = 0;
     unsigned i;
 
     hg_test_expect_log("has the id 7 already");
-    for (i = 0; i < 4; i++)
-        contexts[i] = NA_Context_create(na_class);
     for (i = 0; i < 3; i++) {
-        HG_CHECK_OK(na_msg_set_sink(
-            contexts[i], wanted[i], core_count_rpc, core_count_dead, &got[i]));
-        HG_CHECK_EQ_INT(na_sink_number(contexts[i]), wanted[i]);
-        HG_CHECK_OK(core_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
+        HG_CHECK_OK(na_sink_open(na_class, wanted[i], core_count_rpc,
+            core_count_dead, &got[i], &number));
+        HG_CHECK_EQ_INT(number, wanted[i]);
+        HG_CHECK_OK(core_deliver(core, peer, number, 0, "x", 1));
     }
-    HG_CHECK_RET(na_msg_set_sink(contexts[3], 7, core_count_rpc, NULL, &got[3]),
+    HG_CHECK_RET(
+        na_sink_open(na_class, 7, core_count_rpc, NULL, &got[3], &number),
         NA_EXIST);
-    HG_CHECK_OK(na_msg_set_sink(
-        contexts[3], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[3]));
-    HG_CHECK_EQ_INT(na_sink_number(contexts[3]), 1);
+    HG_CHECK_OK(na_sink_open(na_class, NA_SINK_ANY, core_count_rpc,
+        core_count_dead, &got[3], &number));
+    HG_CHECK_EQ_INT(number, 1);
     na_class->core->addr_dead(peer, NA_DISCONNECT);
     for (i = 0; i < 4; i++) {
         HG_CHECK_EQ_U64(got[i], i < 3 ? 101 : 100);
-        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
-        HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
+        na_sink_close(na_class, i < 3 ? (uint8_t) wanted[i] : number);
     }
     na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));
@@ -981,22 +973,19 @@ HG_TEST(sinks_give_their_numbers_back)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct na_class_core *core = na_class_core_of(na_class);
-    na_context_t *contexts[3];
     unsigned got[3] = {0, 0, 0};
     struct na_addr *early, *peer;
+    uint8_t number;
     unsigned i;
 
     early = na_addr_create(na_class, "self://early", NA_FALSE);
     peer = na_addr_create(na_class, "self://peer", NA_FALSE);
     for (i = 0; i < 3; i++) {
-        contexts[i] = NA_Context_create(na_class);
-        HG_CHECK(contexts[i] != NULL);
-        na_msg_set_sink(
-            contexts[i], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[i]);
-        HG_CHECK_EQ_INT(na_sink_number(contexts[i]), i);
+        HG_CHECK_OK(na_sink_open(na_class, NA_SINK_ANY, core_count_rpc,
+            core_count_dead, &got[i], &number));
+        HG_CHECK_EQ_INT(number, i);
     }
-    na_msg_set_sink(contexts[1], NA_SINK_ANY, NULL, NULL, NULL);
-    HG_CHECK_OK(NA_Context_destroy(na_class, contexts[1]));
+    na_sink_close(na_class, 1);
     /* The one behind the gap hears of deaths all the same. */
     na_class->core->addr_dead(early, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 100);
@@ -1004,19 +993,16 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_EQ_U64(got[2], 100);
     HG_CHECK_RET(core_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
     HG_CHECK_OK(core_deliver(core, peer, 2, 0, "x", 1));
-    contexts[1] = NA_Context_create(na_class);
-    na_msg_set_sink(
-        contexts[1], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[1]);
-    HG_CHECK_EQ_INT(na_sink_number(contexts[1]), 1);
+    HG_CHECK_OK(na_sink_open(na_class, NA_SINK_ANY, core_count_rpc,
+        core_count_dead, &got[1], &number));
+    HG_CHECK_EQ_INT(number, 1);
     HG_CHECK_OK(core_deliver(core, peer, 1, 0, "x", 1));
     na_class->core->addr_dead(peer, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 200);
     HG_CHECK_EQ_U64(got[1], 101);
     HG_CHECK_EQ_U64(got[2], 201);
-    for (i = 0; i < 3; i++) {
-        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
-        HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
-    }
+    for (i = 0; i < 3; i++)
+        na_sink_close(na_class, (uint8_t) i);
     na_addr_unref(early);
     na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));

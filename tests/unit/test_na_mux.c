@@ -413,12 +413,13 @@ static void mux_be_called(na_class_t *na_class, na_class_t *caller)
     na_context_t *called = NA_Context_create(na_class);
     na_context_t *context = NA_Context_create(caller);
     _Atomic unsigned taken = 0;
+    uint8_t number;
     char call[] = "call";
     struct na_segment segment = {call, sizeof(call)};
     struct na_msg msg;
 
     HG_CHECK(called != NULL && context != NULL);
-    HG_CHECK_OK(na_msg_set_sink(called, 0, mux_take, NULL, &taken));
+    HG_CHECK_OK(na_sink_open(na_class, 0, mux_take, NULL, &taken, &number));
     memset(&msg, 0, sizeof(msg));
     msg.segments = &segment;
     msg.segment_count = 1;
@@ -428,7 +429,7 @@ static void mux_be_called(na_class_t *na_class, na_class_t *caller)
     HG_CHECK_OK(na_msg_try_rpc(context, &msg));
     while (atomic_load(&taken) == 0)
         (void) sched_yield();
-    HG_CHECK_OK(na_msg_set_sink(called, 0, NULL, NULL, NULL));
+    na_sink_close(na_class, number);
     HG_CHECK_OK(NA_Addr_free(caller, msg.addr));
     HG_CHECK_OK(NA_Context_destroy(caller, context));
     HG_CHECK_OK(NA_Context_destroy(na_class, called));
