@@ -3089,6 +3089,11 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
+/* Take the first entry out of the first lane that has one; NULL. The lock is
+ * held. */
+HG_PRIVATE struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lanes);
+
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
@@ -3195,18 +3200,29 @@ static HG_HOT struct na_completion **na_queue_first(
     return NULL;
 }
 
+HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lanes)
+{
+    struct na_completion **first = na_queue_first(queue, lanes);
+    struct na_completion *entry;
+
+    assert(hg_is_inside(queue->lock));
+    if (first == NULL)
+        return NULL;
+    entry = *first;
+    *first = entry->next;
+    return entry;
+}
+
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    struct na_completion **first;
+    struct na_completion *entry;
     unsigned n = 0;
 
     assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
-    while (n < max && (first = na_queue_first(queue, lanes)) != NULL &&
-        (n == 0 || !hg_clock_is_past(deadline))) {
-        struct na_completion *entry = *first;
-
-        *first = entry->next;
+    while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
+        (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
         entry->run(entry);
         queue->running--;
@@ -17128,14 +17144,15 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 
 struct hg_bulk_layer;
 
-/* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
- * empty one. */
+/* Bytes that grow, on the heap or, until they do, on somebody's stack. All
+ * zeros is an empty one. */
 struct hg_buf {
     unsigned char *data; /* NULL while capacity is 0 */
     size_t capacity;
+    bool on_stack;
 };
 
-/* Free the memory; the buffer is empty. */
+/* Free the memory, unless it is a stack's; the buffer is empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
 /* hg_buf_reserve for more than there is. */
@@ -17355,9 +17372,9 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
 {
-    hg_mem_free(buf->data);
-    buf->data = NULL;
-    buf->capacity = 0;
+    if (!buf->on_stack)
+        hg_mem_free(buf->data);
+    memset(buf, 0, sizeof(*buf));
 }
 
 HG_PRIVATE hg_return_t hg_buf_grow(
@@ -17377,13 +17394,17 @@ HG_PRIVATE hg_return_t hg_buf_grow(
         larger = HG_BUF_FIRST_CAPACITY;
     if (larger < capacity)
         larger = capacity;
-    data = (unsigned char *) hg_mem_realloc(buf->data, larger);
+    data = (unsigned char *) hg_mem_realloc(
+        buf->on_stack ? NULL : buf->data, larger);
     if (data == NULL) {
         hg_log_error("proc", "no memory for a message of %zu bytes", larger);
         return HG_NOMEM;
     }
+    if (buf->on_stack)
+        memcpy(data, buf->data, buf->capacity);
     buf->data = data;
     buf->capacity = larger;
+    buf->on_stack = false;
     return HG_SUCCESS;
 }
 
@@ -18169,7 +18190,7 @@ static bool hg_proc_own_is_op(hg_proc_op_t op)
 static void hg_proc_own_begin(
     struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
     struct hg_class *hg_class = own->proc.hg_class;
     struct hg_handle *handle = own->proc.handle;
 
@@ -18315,7 +18336,7 @@ void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
 /* The extra buffer, taken or not; empty. */
 static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
 
     if (!hg_proc_is_there(proc) || proc->own == NULL)
         return none;
@@ -18334,7 +18355,7 @@ hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
 
 hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
     struct hg_proc_own *own =
         hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
 
@@ -21363,6 +21384,7 @@ struct hg_handle {
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
+    _Atomic bool executed;         /* target: a thread runs its handler */
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
     uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
@@ -21560,12 +21582,13 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which the handle owns and which begins with room
- * for its header. */
+/* A message of `size` bytes, which begins with room for its header. The handle
+ * owns it, unless it is `lent`: then it is copied if it has to wait. */
 struct hg_handle_message {
     struct hg_header *header; /* NULL: it is written */
     unsigned char *data;
     size_t size;
+    bool lent;
 };
 
 /* Write the header in front, unless it stays in this context, which takes it as
@@ -21650,6 +21673,11 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
+
+/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
+ * they are more than a message may have, and nothing else is allowed. */
+HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+    const char *function, bool output, size_t size);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
  * waits any more for a call to us. */
@@ -21897,12 +21925,17 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     return NULL;
 }
 
-/* Whether the reference that is given back is the last one. */
-static bool hg_handle_is_last(struct hg_handle *handle)
+/* Whether the reference that is given back is the last one. Nobody gets another
+ * one of a handle with one alone, but who tells that a call is canceled. */
+static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint64_t before =
-        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
+    if (HG_LIKELY(before == 1 && handle->cancel.callback == NULL)) {
+        atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
+        return true;
+    }
+    before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     return before == 1;
 }
@@ -22432,6 +22465,21 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
+/* Copy a message of ours that the caller has lent: it has to wait. */
+static HG_NOINLINE hg_return_t hg_handle_keep_message(
+    struct hg_handle *handle, struct na_segment *segment)
+{
+    size_t size = (size_t) segment->size;
+    hg_return_t ret = hg_buf_reserve(&handle->in, size, size);
+
+    assert(!handle->target);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memcpy(handle->in.data, segment->address, size);
+    segment->address = handle->in.data;
+    return HG_SUCCESS;
+}
+
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -22457,6 +22505,11 @@ static hg_return_t hg_handle_send_away(
         if (left != NULL)
             left(handle, sequence, ret);
         return ret;
+    }
+    if (ret == HG_AGAIN && message->lent) {
+        ret = hg_handle_keep_message(handle, &segment);
+        if (ret == HG_SUCCESS)
+            ret = HG_AGAIN;
     }
     if (ret == HG_AGAIN)
         ret = hg_handle_send_later(handle, &msg, left);
@@ -22484,7 +22537,7 @@ HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
     struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control)};
+        NULL, handle->control, sizeof(handle->control), false};
     hg_return_t ret;
 
     assert(header->payload_size == 0);
@@ -22637,27 +22690,18 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-/* Encoding went well: where everything is behind the header, and whether it may
- * be sent. */
-static hg_return_t hg_handle_end_encode(
-    struct hg_handle *handle, const struct hg_buf *buf, size_t area)
+HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+    const char *function, bool output, size_t size)
 {
-    const struct hg_class *hg_class = handle->context->hg_class;
-    bool target = handle->target;
-    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
-    size_t eager = target ? hg_class_output_eager(hg_class)
+    size_t eager = output ? hg_class_output_eager(hg_class)
                           : hg_class_input_eager(hg_class);
 
-    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
-    args->data = buf->data + HG_HEADER_MIN;
-    args->size += area;
-    if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
+    if (HG_LIKELY(!hg_class->no_overflow || size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
         "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
         "switched off",
-        target ? "output" : "input", hg_handle_function(handle), args->size,
-        eager);
+        output ? "output" : "input", function, size, eager);
     return HG_OVERFLOW;
 }
 
@@ -22692,8 +22736,12 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);
-    if (HG_LIKELY(ret == HG_SUCCESS))
-        return hg_handle_end_encode(handle, buf, area);
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
+        args->data = buf->data + HG_HEADER_MIN;
+        args->size += area;
+        return hg_handle_check_size(handle->context->hg_class,
+            hg_handle_function(handle), target, args->size);
+    }
     /* It may fit once that has left. */
     return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
         ? HG_BUSY
@@ -23667,14 +23715,21 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 
 /* #include "hg/handle.h" */
 
-/* A handle to call `id` at `addr`, numbered. HG_NOENTRY: not registered;
- * HG_AGAIN: so many calls are in flight (both logged). */
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
-
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
+
+/* Encode the arguments of a call that has no handle yet, behind room for its
+ * header. Failures are logged. */
+HG_PRIVATE hg_return_t hg_forward_encode(const struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, void *data,
+    struct hg_buf *buf, size_t *size_p);
+
+/* A handle to call a function at `addr`, numbered. HG_AGAIN: so many calls are
+ * in flight (logged). Inside. */
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc,
+    struct hg_handle **handle_p);
 
 /* The same in two steps, for handles that are used again: one with no number,
  * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
@@ -23692,20 +23747,20 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
-/* Whether a thread is just beginning a call; the lock is held. */
-HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context);
-
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send; the call's time begins. `callback` runs once, from the
+/* Send what was encoded, of in_args.size bytes behind room for the header: in
+ * handle->in, or in a buffer of the caller's, which goes to the handle if it is
+ * on the heap. The call's time begins. Inside. `callback` runs once, from the
  * queue's DONE lane, with the lock held, which it may leave and enter again; it
  * has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
  * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */
-HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
-    void (*callback)(struct hg_handle *handle, void *arg), void *arg);
+HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle,
+    struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
+    void *arg);
 
 /* The timer of a call of ours expired. */
 HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
@@ -23866,33 +23921,37 @@ HG_PRIVATE hg_return_t hg_forward_find(
     return ret;
 }
 
-/* In front of both below: the first is on the way of each call. */
-static inline hg_return_t hg_forward_create_at(struct hg_context *context,
+HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
+    const struct hg_context *context, struct na_addr *addr,
+    const struct hg_rpc *rpc, void *data, struct hg_buf *buf, size_t *size_p)
+{
+    const struct hg_class *hg_class = context->hg_class;
+    struct hg_proc proc;
+    hg_return_t ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
+        HG_HEADER_MIN + hg_class->options.max_args_size);
+
+    proc.layer = hg_class->layer;
+    proc.function = rpc->name;
+    proc.addr = addr;
+    if (ret == HG_SUCCESS && rpc->in_proc != NULL && data != NULL)
+        ret = rpc->in_proc(&proc, data);
+    ret = hg_proc_finish_encode(&proc, ret, size_p);
+    return ret == HG_SUCCESS
+        ? hg_handle_check_size(hg_class, rpc->name, false, *size_p)
+        : ret;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
-    hg_return_t ret;
+    struct hg_handle *handle = hg_forward_make(context, addr, rpc);
+    hg_return_t ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
 
-    hg_enter(context->lock);
-    handle = hg_forward_make(context, addr, rpc);
-    ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
-    hg_leave(context->lock);
-    if (ret == HG_SUCCESS)
+    if (HG_LIKELY(ret == HG_SUCCESS))
         *handle_p = handle;
     else if (handle != NULL)
         hg_handle_unref(handle);
     return hg_forward_refuse(context, ret);
-}
-
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
-{
-    struct hg_rpc rpc;
-    hg_return_t ret = hg_forward_find(context, id, &rpc);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_forward_create_at(context, addr, &rpc, handle_p);
 }
 
 HG_PRIVATE struct hg_handle *hg_forward_new(
@@ -23977,21 +24036,6 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
     assert(handle->number == HG_FORWARD_NO_CALL);
     handle->number = 0;
     hg_leave(handle->context->lock);
-}
-
-HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context)
-{
-    const struct na_link *link;
-
-    for (link = context->origins.next; link != &context->origins;
-         link = link->next) {
-        const struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, link);
-
-        if (handle->in_flight && handle->state == HG_HANDLE_IDLE)
-            return true;
-    }
-    return false;
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
@@ -24108,17 +24152,35 @@ static void hg_forward_left(
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
-/* Encode the arguments and write the header, or offer what is too large. */
+/* Offer arguments that are too large for a message, without the lock. */
+static HG_NOINLINE hg_return_t hg_forward_offer(
+    struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_monitor *lock = handle->context->lock;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_leave(lock);
+    if (message->lent) {
+        ret = hg_buf_reserve(&handle->in, message->size, message->size);
+        if (ret == HG_SUCCESS)
+            memcpy(handle->in.data, message->data, message->size);
+        message->lent = false;
+    }
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &handle->in_args, 0, message);
+    hg_enter(lock);
+    return ret;
+}
+
+/* Write the header, or offer what is too large. */
 static hg_return_t hg_forward_prepare(
-    struct hg_handle *handle, void *data, struct hg_handle_message *message)
+    struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_class *hg_class = handle->context->hg_class;
     struct hg_header *header = message->header;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
-    ret = hg_handle_encode(handle, data);
-    if (ret != HG_SUCCESS)
-        return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
@@ -24130,14 +24192,11 @@ static hg_return_t hg_forward_prepare(
 
         header->time_left = left > 0 ? left : 1;
     }
-    message->data = handle->in.data;
-    message->size = HG_HEADER_MIN + handle->in_args.size;
     /* What is offered ends when the arguments were fetched, and a call to
      * ourselves when who executes it is done. */
     if (!handle->addr->self &&
         message->size > hg_class->na_class->max_unexpected_size)
-        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &handle->in_args, 0, message);
+        ret = hg_forward_offer(handle, message);
     else if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
     if (ret == HG_SUCCESS)
@@ -24204,10 +24263,16 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 static hg_return_t hg_forward_announce(struct hg_handle *handle)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
+    hg_return_t ret;
 
     handle->began = hg_clock_ticks();
     hg_watch_trace(handle);
-    return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
+    if (HG_LIKELY(!hg_watch_is_on(hg_class)))
+        return HG_SUCCESS;
+    hg_leave(handle->context->lock);
+    ret = hg_watch_forward(handle);
+    hg_enter(handle->context->lock);
+    return ret;
 }
 
 /* Begin the call and send its message. On error it has not begun. The lock is
@@ -24233,15 +24298,16 @@ static hg_return_t hg_forward_launch(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
-    void (*callback)(struct hg_handle *handle, void *arg), void *arg)
+HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
+    struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
+    void *arg)
 {
-    struct hg_context *context = handle->context;
     struct hg_header header;
-    struct hg_handle_message message = {&header, NULL, 0};
+    struct hg_handle_message message = {
+        &header, buf->data, HG_HEADER_MIN + handle->in_args.size, true};
     hg_return_t ret;
 
-    assert(!handle->target);
+    assert(!handle->target && hg_is_inside(handle->context->lock));
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
@@ -24256,15 +24322,21 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_forward_announce(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_forward_prepare(handle, data, &message);
+    if (buf != &handle->in && !buf->on_stack) {
+        struct hg_buf before = handle->in;
+
+        handle->in = *buf;
+        *buf = before;
+    }
+    message.lent = message.data != handle->in.data;
+    handle->in_args.data = message.data + HG_HEADER_MIN;
+    ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_enter(context->lock);
     ret = hg_forward_launch(handle, &message);
-    hg_leave(context->lock);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, &handle->in_large);
     return ret;
@@ -25196,6 +25268,13 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
+/* The next call that is to be executed, taken out of the queue, or NULL; and
+ * execute it. The first inside, the second with no lock held: the call is gone
+ * then. And whether one that was taken so is being executed; inside. */
+HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
+HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
+HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
+
 /* Answer: with `data` encoded by the output proc, or with a `code` alone. An
  * output that cannot be encoded or sent becomes a code, and is returned.
  * HG_EXIST: answered already. */
@@ -25340,6 +25419,7 @@ static bool hg_serve_send_text(
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
+    message.lent = false;
     hg_handle_seal(handle, &message);
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
@@ -25540,27 +25620,51 @@ static void hg_serve_execute(struct hg_handle *handle)
         hg_serve_end_callback(handle);
 }
 
-/* Entry of the CALL lane. What is large, or the application's, is freed
- * without the lock. */
-static void hg_serve_run(struct na_completion *done)
+HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 {
-    struct hg_handle *handle = hg_handle_of(done);
-    struct hg_context *context = handle->context;
-    bool heavy = context->callbacks || handle->large;
+    struct na_completion *done =
+        na_queue_pop(context->queue, 1u << NA_LANE_CALL);
 
-    hg_leave(context->lock);
+    if (done == NULL)
+        return NULL;
+    atomic_store_explicit(
+        &hg_handle_of(done)->executed, true, memory_order_relaxed);
+    return hg_handle_of(done);
+}
+
+HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
+{
     assert(hg_monitor_entered == 0);
-    if (hg_handle_is_over(handle)) {
+    if (HG_UNLIKELY(hg_handle_is_over(handle))) {
         hg_serve_pass_over(handle);
-        hg_enter(context->lock);
         return;
     }
     hg_serve_execute(handle);
-    if (heavy)
-        hg_handle_unref(handle);
-    hg_enter(context->lock);
-    if (!heavy)
-        hg_handle_unref(handle);
+    atomic_store_explicit(&handle->executed, false, memory_order_relaxed);
+    hg_handle_unref(handle);
+}
+
+HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context)
+{
+    const struct na_link *link;
+
+    hg_handle_collect(context);
+    link = context->targets.next;
+    while (link != &context->targets &&
+        !atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed))
+        link = link->next;
+    return link != &context->targets;
+}
+
+/* Entry of the CALL lane. */
+static void hg_serve_run(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_serve_call(handle);
+    hg_enter(lock);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -25868,7 +25972,7 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, handle->out.data, HG_HEADER_MIN + args->size};
+        &header, handle->out.data, HG_HEADER_MIN + args->size, false};
     bool large = !handle->addr->self &&
         message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
@@ -27029,7 +27133,7 @@ static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
-    struct hg_inspect_text text = {{NULL, 0}, 0, SIZE_MAX, HG_SUCCESS};
+    struct hg_inspect_text text = {{NULL, 0, false}, 0, SIZE_MAX, HG_SUCCESS};
     hg_return_t ret;
 
     if (stream == NULL)
@@ -27217,7 +27321,7 @@ static hg_return_t hg_inspect_answer(
     struct hg_handle *handle, const hg_builtin_t *question)
 {
     struct hg_inspect_text out = {
-        {NULL, 0}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
+        {NULL, 0, false}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
     const struct hg_inspect_function *function =
         hg_inspect_function(handle->rpc.id);
     hg_builtin_t answer = *question;
@@ -27935,7 +28039,11 @@ hg_return_t HG_Forward2(
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_part_message(handle);
     hg_handle_ref(handle);
-    ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
+    ret = hg_handle_encode(handle, in_struct);
+    hg_enter(handle->context->lock);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
+    hg_leave(handle->context->lock);
     if (ret != HG_SUCCESS) { /* else the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);
@@ -29305,7 +29413,8 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL: an entry was run, or
- * a flag of another wait was raised. `lanes` are run meanwhile, of calls one at
+ * a flag of another wait was raised, or a call is to be executed, which the
+ * caller does. `lanes` are run meanwhile, of calls one at
  * a time. HG_SUCCESS, at once if *done is set already; else after one turn of
  * progress at least: HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a signal
  * came while this thread slept) or HG_BUSY (logged: this thread makes progress,
@@ -29313,6 +29422,11 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
  * most. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
+
+/* Wait for any event, and execute the calls that are there then, a batch at
+ * most. The lock is not held. After the last call it is not taken again. */
+HG_PRIVATE hg_return_t hg_wait_serve(
+    struct hg_context *context, uint64_t deadline);
 
 /* What a wait runs that may run handlers if the thread is not too deep. */
 HG_PRIVATE unsigned hg_wait_lanes(void);
@@ -29339,6 +29453,7 @@ HG_PRIVATE bool hg_wait_in_handler(void);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/serve.h" */
 /* #include "na/progress.h" */
 
 /* Completions that run at a time. */
@@ -29395,22 +29510,23 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
     return HG_BUSY;
 }
 
-/* Run what completed, and calls unless *done; the number run. */
-static HG_HOT unsigned hg_wait_run(struct hg_context *context,
-    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+/* Run what completed, and one call unless *done; whether anything was run, or a
+ * call is there for who waits for any event. */
+static HG_HOT bool hg_wait_run(
+    struct hg_context *context, const _Atomic bool *done, unsigned lanes)
 {
     unsigned n = na_queue_run(
         context->queue, lanes & NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
 
     lanes &= 1u << NA_LANE_CALL;
-    if (!na_queue_has(context->queue, lanes) ||
-        (done != NULL && atomic_load_explicit(done, memory_order_acquire)))
-        return n;
+    if (done == NULL)
+        return n > 0 || na_queue_has(context->queue, lanes);
+    if (lanes == 0 || atomic_load_explicit(done, memory_order_acquire))
+        return n > 0;
     hg_wait_depth++;
-    n += na_queue_run(
-        context->queue, lanes, done != NULL ? 1 : HG_WAIT_BATCH, deadline);
+    n += na_queue_run(context->queue, lanes, 1, HG_CLOCK_NEVER);
     hg_wait_depth--;
-    return n;
+    return n > 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
@@ -29429,17 +29545,17 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
-        unsigned n;
+        bool any;
 
         ret = hg_context_progress(context, lanes, flag, deadline);
-        n = hg_wait_run(context, done, lanes, deadline);
+        any = hg_wait_run(context, done, lanes);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
             hg_wait_tell_depth();
             told = true;
         }
         if (atomic_load_explicit(flag, memory_order_acquire) ||
-            (done == NULL && n > 0)) {
+            (done == NULL && any)) {
             ret = HG_SUCCESS;
             break;
         }
@@ -29453,6 +29569,32 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     }
     assert(context->waits > 0);
     context->waits--;
+    return ret;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
+    struct hg_context *context, uint64_t deadline)
+{
+    struct hg_handle *handle;
+    unsigned n = 0;
+    bool more = true;
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
+    hg_wait_depth++;
+    while (more && (handle = hg_serve_next(context)) != NULL) {
+        n++;
+        more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
+            n < HG_WAIT_BATCH && !hg_clock_is_past(deadline);
+        hg_leave(context->lock);
+        hg_serve_call(handle);
+        if (more)
+            hg_enter(context->lock);
+    }
+    hg_wait_depth--;
+    if (more)
+        hg_leave(context->lock);
     return ret;
 }
 
@@ -29514,6 +29656,10 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
 
+/* Arguments up to this size, with room for a header, are encoded on the
+ * stack. */
+#define HG_REQUEST_SMALL 4400
+
 /* Changes from one layer to the next; written while there is none. */
 static uint32_t hg_request_salt;
 
@@ -29553,41 +29699,71 @@ static inline bool hg_request_may_call(
     return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
-static hg_return_t hg_request_start(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    unsigned timeout, hg_request_t *request_p)
+/* What the application asks for with HG_Forward. */
+struct hg_request_call {
+    struct na_addr *addr;
+    struct hg_rpc rpc;
+    void *in_struct;
+    void *out_struct;
+    unsigned timeout;
+};
+
+/* Send what was encoded: the number of the call. Inside. */
+static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
+    const struct hg_request_call *call, struct hg_buf *buf, size_t size,
+    uint64_t *number_p)
 {
     struct hg_handle *handle = NULL;
-    uint64_t number;
+    hg_return_t ret =
+        hg_forward_create(context, call->addr, &call->rpc, &handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->in_args.size = size;
+    if (call->rpc.out_proc != NULL)
+        handle->request.out_struct = call->out_struct;
+    handle->timeout = call->timeout;
+    *number_p = handle->number;
+    hg_request_set(handle, HG_REQUEST_UNDER_WAY);
+    ret = hg_forward_start(handle, buf, hg_request_ended, NULL);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return ret;
+    hg_request_set(handle, HG_REQUEST_NONE);
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    return ret;
+}
+
+static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
+    hg_id_t id, struct hg_request_call *call, hg_request_t *request_p)
+{
+    unsigned char small[HG_REQUEST_SMALL];
+    struct hg_buf buf = {small, sizeof(small), true};
+    uint64_t number = 0;
+    size_t size = 0;
     hg_return_t ret;
 
     if (request_p == NULL)
         return hg_layer_refuse("HG_Forward", "request is NULL");
-    if (HG_UNLIKELY(!hg_request_may_call(context, addr)))
-        return na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
-    ret = hg_forward_create(context, addr, id, &handle);
+    if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
+        return na_addr_check(
+            context->hg_class->na_class, call->addr, "HG_Forward");
+    ret = hg_forward_find(context, id, &call->rpc);
     if (ret != HG_SUCCESS)
         return ret;
-    if (in_struct == NULL && handle->rpc.in_proc != NULL) {
-        ret = hg_layer_refuse(
+    if (call->in_struct == NULL && call->rpc.in_proc != NULL)
+        return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
-        goto forget_call;
+    ret = hg_forward_encode(
+        context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
+        hg_enter(context->lock);
+        ret = hg_request_send(context, call, &buf, size, &number);
+        hg_leave(context->lock);
     }
-    if (handle->rpc.out_proc != NULL)
-        handle->request.out_struct = out_struct;
-    handle->timeout = timeout;
-    number = handle->number;
-    hg_request_set(handle, HG_REQUEST_UNDER_WAY);
-    ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
-    if (ret != HG_SUCCESS)
-        goto forget_call;
-    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
-    return HG_SUCCESS;
-
-forget_call:
-    hg_request_set(handle, HG_REQUEST_NONE);
-    hg_forward_forget(handle);
-    hg_handle_unref(handle);
+    hg_buf_fini(&buf);
+    if (ret == HG_SUCCESS)
+        *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
     return ret;
 }
 
@@ -29595,6 +29771,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
+    struct hg_request_call call = {addr, {0}, in_struct, out_struct, timeout};
     struct hg_context *context;
     hg_return_t ret;
 
@@ -29605,8 +29782,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     context = hg_layer_find("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
-    ret = hg_request_start(
-        context, addr, id, in_struct, out_struct, timeout, request);
+    ret = hg_request_start(context, id, &call, request);
     if (HG_UNLIKELY(ret != HG_SUCCESS))
         hg_forward_complete_text("HG_Forward", ret);
     return ret;
@@ -30686,9 +30862,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return HG_BUSY;
     }
-    hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, NA_LANES_ALL, hg_wait_deadline(timeout));
-    hg_leave(context->lock);
+    ret = hg_wait_serve(context, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return ret;
@@ -31019,7 +31193,9 @@ static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
 
         if (until > deadline)
             until = deadline;
-        (void) hg_wait_until(context, NULL, NA_LANES_ALL, until);
+        hg_leave(hg_class->lock);
+        (void) hg_wait_serve(context, until);
+        hg_enter(hg_class->lock);
     }
 }
 
@@ -31617,10 +31793,10 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/inspect.h" */
-/* #include "hg/forward.h" */
 /* #include "bulk/functions.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
+/* #include "hg/serve.h" */
 /* #include "hg/wait.h" */
 /* #include "na/live.h" */
 
@@ -31846,14 +32022,14 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
- * is to begin. */
+/* Take the layer back. HG_BUSY: a thread waits, or runs a handler.
+ */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || hg_forward_is_any_begun(context);
+    busy = context->waits > 0 || hg_serve_is_executing(context);
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);

@@ -516,7 +516,11 @@ hg_return_t HG_Forward2(
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_part_message(handle);
     hg_handle_ref(handle);
-    ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
+    ret = hg_handle_encode(handle, in_struct);
+    hg_enter(handle->context->lock);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
+    hg_leave(handle->context->lock);
     if (ret != HG_SUCCESS) { /* else the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);

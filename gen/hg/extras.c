@@ -213,7 +213,9 @@ static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
 
         if (until > deadline)
             until = deadline;
-        (void) hg_wait_until(context, NULL, NA_LANES_ALL, until);
+        hg_leave(hg_class->lock);
+        (void) hg_wait_serve(context, until);
+        hg_enter(hg_class->lock);
     }
 }
 

@@ -110,33 +110,37 @@ HG_PRIVATE hg_return_t hg_forward_find(
     return ret;
 }
 
-/* In front of both below: the first is on the way of each call. */
-static inline hg_return_t hg_forward_create_at(struct hg_context *context,
+HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
+    const struct hg_context *context, struct na_addr *addr,
+    const struct hg_rpc *rpc, void *data, struct hg_buf *buf, size_t *size_p)
+{
+    const struct hg_class *hg_class = context->hg_class;
+    struct hg_proc proc;
+    hg_return_t ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
+        HG_HEADER_MIN + hg_class->options.max_args_size);
+
+    proc.layer = hg_class->layer;
+    proc.function = rpc->name;
+    proc.addr = addr;
+    if (ret == HG_SUCCESS && rpc->in_proc != NULL && data != NULL)
+        ret = rpc->in_proc(&proc, data);
+    ret = hg_proc_finish_encode(&proc, ret, size_p);
+    return ret == HG_SUCCESS
+        ? hg_handle_check_size(hg_class, rpc->name, false, *size_p)
+        : ret;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
-    hg_return_t ret;
+    struct hg_handle *handle = hg_forward_make(context, addr, rpc);
+    hg_return_t ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
 
-    hg_enter(context->lock);
-    handle = hg_forward_make(context, addr, rpc);
-    ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
-    hg_leave(context->lock);
-    if (ret == HG_SUCCESS)
+    if (HG_LIKELY(ret == HG_SUCCESS))
         *handle_p = handle;
     else if (handle != NULL)
         hg_handle_unref(handle);
     return hg_forward_refuse(context, ret);
-}
-
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
-{
-    struct hg_rpc rpc;
-    hg_return_t ret = hg_forward_find(context, id, &rpc);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_forward_create_at(context, addr, &rpc, handle_p);
 }
 
 HG_PRIVATE struct hg_handle *hg_forward_new(
@@ -221,21 +225,6 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
     assert(handle->number == HG_FORWARD_NO_CALL);
     handle->number = 0;
     hg_leave(handle->context->lock);
-}
-
-HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context)
-{
-    const struct na_link *link;
-
-    for (link = context->origins.next; link != &context->origins;
-         link = link->next) {
-        const struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, link);
-
-        if (handle->in_flight && handle->state == HG_HANDLE_IDLE)
-            return true;
-    }
-    return false;
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
@@ -352,17 +341,35 @@ static void hg_forward_left(
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
-/* Encode the arguments and write the header, or offer what is too large. */
+/* Offer arguments that are too large for a message, without the lock. */
+static HG_NOINLINE hg_return_t hg_forward_offer(
+    struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_monitor *lock = handle->context->lock;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_leave(lock);
+    if (message->lent) {
+        ret = hg_buf_reserve(&handle->in, message->size, message->size);
+        if (ret == HG_SUCCESS)
+            memcpy(handle->in.data, message->data, message->size);
+        message->lent = false;
+    }
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &handle->in_args, 0, message);
+    hg_enter(lock);
+    return ret;
+}
+
+/* Write the header, or offer what is too large. */
 static hg_return_t hg_forward_prepare(
-    struct hg_handle *handle, void *data, struct hg_handle_message *message)
+    struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_class *hg_class = handle->context->hg_class;
     struct hg_header *header = message->header;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
-    ret = hg_handle_encode(handle, data);
-    if (ret != HG_SUCCESS)
-        return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
@@ -374,14 +381,11 @@ static hg_return_t hg_forward_prepare(
 
         header->time_left = left > 0 ? left : 1;
     }
-    message->data = handle->in.data;
-    message->size = HG_HEADER_MIN + handle->in_args.size;
     /* What is offered ends when the arguments were fetched, and a call to
      * ourselves when who executes it is done. */
     if (!handle->addr->self &&
         message->size > hg_class->na_class->max_unexpected_size)
-        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &handle->in_args, 0, message);
+        ret = hg_forward_offer(handle, message);
     else if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
     if (ret == HG_SUCCESS)
@@ -448,10 +452,16 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 static hg_return_t hg_forward_announce(struct hg_handle *handle)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
+    hg_return_t ret;
 
     handle->began = hg_clock_ticks();
     hg_watch_trace(handle);
-    return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
+    if (HG_LIKELY(!hg_watch_is_on(hg_class)))
+        return HG_SUCCESS;
+    hg_leave(handle->context->lock);
+    ret = hg_watch_forward(handle);
+    hg_enter(handle->context->lock);
+    return ret;
 }
 
 /* Begin the call and send its message. On error it has not begun. The lock is
@@ -477,15 +487,16 @@ static hg_return_t hg_forward_launch(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
-    void (*callback)(struct hg_handle *handle, void *arg), void *arg)
+HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
+    struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
+    void *arg)
 {
-    struct hg_context *context = handle->context;
     struct hg_header header;
-    struct hg_handle_message message = {&header, NULL, 0};
+    struct hg_handle_message message = {
+        &header, buf->data, HG_HEADER_MIN + handle->in_args.size, true};
     hg_return_t ret;
 
-    assert(!handle->target);
+    assert(!handle->target && hg_is_inside(handle->context->lock));
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
@@ -500,15 +511,21 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_forward_announce(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_forward_prepare(handle, data, &message);
+    if (buf != &handle->in && !buf->on_stack) {
+        struct hg_buf before = handle->in;
+
+        handle->in = *buf;
+        *buf = before;
+    }
+    message.lent = message.data != handle->in.data;
+    handle->in_args.data = message.data + HG_HEADER_MIN;
+    ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_enter(context->lock);
     ret = hg_forward_launch(handle, &message);
-    hg_leave(context->lock);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, &handle->in_large);
     return ret;

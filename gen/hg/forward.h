@@ -21,14 +21,21 @@
 
 #include "hg/handle.h"
 
-/* A handle to call `id` at `addr`, numbered. HG_NOENTRY: not registered;
- * HG_AGAIN: so many calls are in flight (both logged). */
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
-
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
+
+/* Encode the arguments of a call that has no handle yet, behind room for its
+ * header. Failures are logged. */
+HG_PRIVATE hg_return_t hg_forward_encode(const struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, void *data,
+    struct hg_buf *buf, size_t *size_p);
+
+/* A handle to call a function at `addr`, numbered. HG_AGAIN: so many calls are
+ * in flight (logged). Inside. */
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc,
+    struct hg_handle **handle_p);
 
 /* The same in two steps, for handles that are used again: one with no number,
  * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
@@ -46,20 +53,20 @@ HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
-/* Whether a thread is just beginning a call; the lock is held. */
-HG_PRIVATE bool hg_forward_is_any_begun(const struct hg_context *context);
-
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send; the call's time begins. `callback` runs once, from the
+/* Send what was encoded, of in_args.size bytes behind room for the header: in
+ * handle->in, or in a buffer of the caller's, which goes to the handle if it is
+ * on the heap. The call's time begins. Inside. `callback` runs once, from the
  * queue's DONE lane, with the lock held, which it may leave and enter again; it
  * has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
  * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */
-HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
-    void (*callback)(struct hg_handle *handle, void *arg), void *arg);
+HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle,
+    struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
+    void *arg);
 
 /* The timer of a call of ours expired. */
 HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);

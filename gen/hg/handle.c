@@ -221,12 +221,17 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     return NULL;
 }
 
-/* Whether the reference that is given back is the last one. */
-static bool hg_handle_is_last(struct hg_handle *handle)
+/* Whether the reference that is given back is the last one. Nobody gets another
+ * one of a handle with one alone, but who tells that a call is canceled. */
+static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint64_t before =
-        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
+    if (HG_LIKELY(before == 1 && handle->cancel.callback == NULL)) {
+        atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
+        return true;
+    }
+    before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     return before == 1;
 }
@@ -756,6 +761,21 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
+/* Copy a message of ours that the caller has lent: it has to wait. */
+static HG_NOINLINE hg_return_t hg_handle_keep_message(
+    struct hg_handle *handle, struct na_segment *segment)
+{
+    size_t size = (size_t) segment->size;
+    hg_return_t ret = hg_buf_reserve(&handle->in, size, size);
+
+    assert(!handle->target);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memcpy(handle->in.data, segment->address, size);
+    segment->address = handle->in.data;
+    return HG_SUCCESS;
+}
+
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -781,6 +801,11 @@ static hg_return_t hg_handle_send_away(
         if (left != NULL)
             left(handle, sequence, ret);
         return ret;
+    }
+    if (ret == HG_AGAIN && message->lent) {
+        ret = hg_handle_keep_message(handle, &segment);
+        if (ret == HG_SUCCESS)
+            ret = HG_AGAIN;
     }
     if (ret == HG_AGAIN)
         ret = hg_handle_send_later(handle, &msg, left);
@@ -808,7 +833,7 @@ HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
     struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control)};
+        NULL, handle->control, sizeof(handle->control), false};
     hg_return_t ret;
 
     assert(header->payload_size == 0);
@@ -961,27 +986,18 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-/* Encoding went well: where everything is behind the header, and whether it may
- * be sent. */
-static hg_return_t hg_handle_end_encode(
-    struct hg_handle *handle, const struct hg_buf *buf, size_t area)
+HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+    const char *function, bool output, size_t size)
 {
-    const struct hg_class *hg_class = handle->context->hg_class;
-    bool target = handle->target;
-    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
-    size_t eager = target ? hg_class_output_eager(hg_class)
+    size_t eager = output ? hg_class_output_eager(hg_class)
                           : hg_class_input_eager(hg_class);
 
-    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
-    args->data = buf->data + HG_HEADER_MIN;
-    args->size += area;
-    if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
+    if (HG_LIKELY(!hg_class->no_overflow || size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
         "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
         "switched off",
-        target ? "output" : "input", hg_handle_function(handle), args->size,
-        eager);
+        output ? "output" : "input", function, size, eager);
     return HG_OVERFLOW;
 }
 
@@ -1016,8 +1032,12 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);
-    if (HG_LIKELY(ret == HG_SUCCESS))
-        return hg_handle_end_encode(handle, buf, area);
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
+        args->data = buf->data + HG_HEADER_MIN;
+        args->size += area;
+        return hg_handle_check_size(handle->context->hg_class,
+            hg_handle_function(handle), target, args->size);
+    }
     /* It may fit once that has left. */
     return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
         ? HG_BUSY

@@ -165,6 +165,7 @@ struct hg_handle {
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
+    _Atomic bool executed;         /* target: a thread runs its handler */
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
     uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
@@ -362,12 +363,13 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which the handle owns and which begins with room
- * for its header. */
+/* A message of `size` bytes, which begins with room for its header. The handle
+ * owns it, unless it is `lent`: then it is copied if it has to wait. */
 struct hg_handle_message {
     struct hg_header *header; /* NULL: it is written */
     unsigned char *data;
     size_t size;
+    bool lent;
 };
 
 /* Write the header in front, unless it stays in this context, which takes it as
@@ -452,6 +454,11 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
+
+/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
+ * they are more than a message may have, and nothing else is allowed. */
+HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+    const char *function, bool output, size_t size);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
  * waits any more for a call to us. */

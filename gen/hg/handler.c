@@ -25,9 +25,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return HG_BUSY;
     }
-    hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, NA_LANES_ALL, hg_wait_deadline(timeout));
-    hg_leave(context->lock);
+    ret = hg_wait_serve(context, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return ret;

@@ -19,10 +19,10 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/inspect.h"
-#include "hg/forward.h"
 #include "bulk/functions.h"
 #include "hg/layer.h"
 #include "hg/request.h"
+#include "hg/serve.h"
 #include "hg/wait.h"
 #include "na/live.h"
 
@@ -248,14 +248,14 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits, or runs the proc of a call that
- * is to begin. */
+/* Take the layer back. HG_BUSY: a thread waits, or runs a handler.
+ */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || hg_forward_is_any_begun(context);
+    busy = context->waits > 0 || hg_serve_is_executing(context);
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);

@@ -209,7 +209,7 @@ static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
-    struct hg_inspect_text text = {{NULL, 0}, 0, SIZE_MAX, HG_SUCCESS};
+    struct hg_inspect_text text = {{NULL, 0, false}, 0, SIZE_MAX, HG_SUCCESS};
     hg_return_t ret;
 
     if (stream == NULL)
@@ -397,7 +397,7 @@ static hg_return_t hg_inspect_answer(
     struct hg_handle *handle, const hg_builtin_t *question)
 {
     struct hg_inspect_text out = {
-        {NULL, 0}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
+        {NULL, 0, false}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
     const struct hg_inspect_function *function =
         hg_inspect_function(handle->rpc.id);
     hg_builtin_t answer = *question;

@@ -11,6 +11,10 @@
 #include "hg/wait.h"
 #include "na/addr.h"
 
+/* Arguments up to this size, with room for a header, are encoded on the
+ * stack. */
+#define HG_REQUEST_SMALL 4400
+
 /* Changes from one layer to the next; written while there is none. */
 static uint32_t hg_request_salt;
 
@@ -50,41 +54,71 @@ static inline bool hg_request_may_call(
     return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
-static hg_return_t hg_request_start(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    unsigned timeout, hg_request_t *request_p)
+/* What the application asks for with HG_Forward. */
+struct hg_request_call {
+    struct na_addr *addr;
+    struct hg_rpc rpc;
+    void *in_struct;
+    void *out_struct;
+    unsigned timeout;
+};
+
+/* Send what was encoded: the number of the call. Inside. */
+static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
+    const struct hg_request_call *call, struct hg_buf *buf, size_t size,
+    uint64_t *number_p)
 {
     struct hg_handle *handle = NULL;
-    uint64_t number;
+    hg_return_t ret =
+        hg_forward_create(context, call->addr, &call->rpc, &handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->in_args.size = size;
+    if (call->rpc.out_proc != NULL)
+        handle->request.out_struct = call->out_struct;
+    handle->timeout = call->timeout;
+    *number_p = handle->number;
+    hg_request_set(handle, HG_REQUEST_UNDER_WAY);
+    ret = hg_forward_start(handle, buf, hg_request_ended, NULL);
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return ret;
+    hg_request_set(handle, HG_REQUEST_NONE);
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    return ret;
+}
+
+static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
+    hg_id_t id, struct hg_request_call *call, hg_request_t *request_p)
+{
+    unsigned char small[HG_REQUEST_SMALL];
+    struct hg_buf buf = {small, sizeof(small), true};
+    uint64_t number = 0;
+    size_t size = 0;
     hg_return_t ret;
 
     if (request_p == NULL)
         return hg_layer_refuse("HG_Forward", "request is NULL");
-    if (HG_UNLIKELY(!hg_request_may_call(context, addr)))
-        return na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
-    ret = hg_forward_create(context, addr, id, &handle);
+    if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
+        return na_addr_check(
+            context->hg_class->na_class, call->addr, "HG_Forward");
+    ret = hg_forward_find(context, id, &call->rpc);
     if (ret != HG_SUCCESS)
         return ret;
-    if (in_struct == NULL && handle->rpc.in_proc != NULL) {
-        ret = hg_layer_refuse(
+    if (call->in_struct == NULL && call->rpc.in_proc != NULL)
+        return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
-        goto forget_call;
+    ret = hg_forward_encode(
+        context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
+        hg_enter(context->lock);
+        ret = hg_request_send(context, call, &buf, size, &number);
+        hg_leave(context->lock);
     }
-    if (handle->rpc.out_proc != NULL)
-        handle->request.out_struct = out_struct;
-    handle->timeout = timeout;
-    number = handle->number;
-    hg_request_set(handle, HG_REQUEST_UNDER_WAY);
-    ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
-    if (ret != HG_SUCCESS)
-        goto forget_call;
-    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
-    return HG_SUCCESS;
-
-forget_call:
-    hg_request_set(handle, HG_REQUEST_NONE);
-    hg_forward_forget(handle);
-    hg_handle_unref(handle);
+    hg_buf_fini(&buf);
+    if (ret == HG_SUCCESS)
+        *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
     return ret;
 }
 
@@ -92,6 +126,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
+    struct hg_request_call call = {addr, {0}, in_struct, out_struct, timeout};
     struct hg_context *context;
     hg_return_t ret;
 
@@ -102,8 +137,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     context = hg_layer_find("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
-    ret = hg_request_start(
-        context, addr, id, in_struct, out_struct, timeout, request);
+    ret = hg_request_start(context, id, &call, request);
     if (HG_UNLIKELY(ret != HG_SUCCESS))
         hg_forward_complete_text("HG_Forward", ret);
     return ret;

@@ -85,6 +85,7 @@ static bool hg_serve_send_text(
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
+    message.lent = false;
     hg_handle_seal(handle, &message);
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
@@ -285,27 +286,51 @@ static void hg_serve_execute(struct hg_handle *handle)
         hg_serve_end_callback(handle);
 }
 
-/* Entry of the CALL lane. What is large, or the application's, is freed
- * without the lock. */
-static void hg_serve_run(struct na_completion *done)
+HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 {
-    struct hg_handle *handle = hg_handle_of(done);
-    struct hg_context *context = handle->context;
-    bool heavy = context->callbacks || handle->large;
+    struct na_completion *done =
+        na_queue_pop(context->queue, 1u << NA_LANE_CALL);
 
-    hg_leave(context->lock);
+    if (done == NULL)
+        return NULL;
+    atomic_store_explicit(
+        &hg_handle_of(done)->executed, true, memory_order_relaxed);
+    return hg_handle_of(done);
+}
+
+HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
+{
     assert(hg_monitor_entered == 0);
-    if (hg_handle_is_over(handle)) {
+    if (HG_UNLIKELY(hg_handle_is_over(handle))) {
         hg_serve_pass_over(handle);
-        hg_enter(context->lock);
         return;
     }
     hg_serve_execute(handle);
-    if (heavy)
-        hg_handle_unref(handle);
-    hg_enter(context->lock);
-    if (!heavy)
-        hg_handle_unref(handle);
+    atomic_store_explicit(&handle->executed, false, memory_order_relaxed);
+    hg_handle_unref(handle);
+}
+
+HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context)
+{
+    const struct na_link *link;
+
+    hg_handle_collect(context);
+    link = context->targets.next;
+    while (link != &context->targets &&
+        !atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed))
+        link = link->next;
+    return link != &context->targets;
+}
+
+/* Entry of the CALL lane. */
+static void hg_serve_run(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_serve_call(handle);
+    hg_enter(lock);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -613,7 +638,7 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, handle->out.data, HG_HEADER_MIN + args->size};
+        &header, handle->out.data, HG_HEADER_MIN + args->size, false};
     bool large = !handle->addr->self &&
         message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;

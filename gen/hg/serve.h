@@ -34,6 +34,13 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
+/* The next call that is to be executed, taken out of the queue, or NULL; and
+ * execute it. The first inside, the second with no lock held: the call is gone
+ * then. And whether one that was taken so is being executed; inside. */
+HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
+HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
+HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
+
 /* Answer: with `data` encoded by the output proc, or with a `code` alone. An
  * output that cannot be encoded or sent becomes a code, and is returned.
  * HG_EXIST: answered already. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/serve.h"
 #include "na/progress.h"
 
 /* Completions that run at a time. */
@@ -61,22 +62,23 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
     return HG_BUSY;
 }
 
-/* Run what completed, and calls unless *done; the number run. */
-static HG_HOT unsigned hg_wait_run(struct hg_context *context,
-    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+/* Run what completed, and one call unless *done; whether anything was run, or a
+ * call is there for who waits for any event. */
+static HG_HOT bool hg_wait_run(
+    struct hg_context *context, const _Atomic bool *done, unsigned lanes)
 {
     unsigned n = na_queue_run(
         context->queue, lanes & NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
 
     lanes &= 1u << NA_LANE_CALL;
-    if (!na_queue_has(context->queue, lanes) ||
-        (done != NULL && atomic_load_explicit(done, memory_order_acquire)))
-        return n;
+    if (done == NULL)
+        return n > 0 || na_queue_has(context->queue, lanes);
+    if (lanes == 0 || atomic_load_explicit(done, memory_order_acquire))
+        return n > 0;
     hg_wait_depth++;
-    n += na_queue_run(
-        context->queue, lanes, done != NULL ? 1 : HG_WAIT_BATCH, deadline);
+    n += na_queue_run(context->queue, lanes, 1, HG_CLOCK_NEVER);
     hg_wait_depth--;
-    return n;
+    return n > 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
@@ -95,17 +97,17 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
-        unsigned n;
+        bool any;
 
         ret = hg_context_progress(context, lanes, flag, deadline);
-        n = hg_wait_run(context, done, lanes, deadline);
+        any = hg_wait_run(context, done, lanes);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
             hg_wait_tell_depth();
             told = true;
         }
         if (atomic_load_explicit(flag, memory_order_acquire) ||
-            (done == NULL && n > 0)) {
+            (done == NULL && any)) {
             ret = HG_SUCCESS;
             break;
         }
@@ -119,5 +121,31 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     }
     assert(context->waits > 0);
     context->waits--;
+    return ret;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
+    struct hg_context *context, uint64_t deadline)
+{
+    struct hg_handle *handle;
+    unsigned n = 0;
+    bool more = true;
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
+    hg_wait_depth++;
+    while (more && (handle = hg_serve_next(context)) != NULL) {
+        n++;
+        more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
+            n < HG_WAIT_BATCH && !hg_clock_is_past(deadline);
+        hg_leave(context->lock);
+        hg_serve_call(handle);
+        if (more)
+            hg_enter(context->lock);
+    }
+    hg_wait_depth--;
+    if (more)
+        hg_leave(context->lock);
     return ret;
 }

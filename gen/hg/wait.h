@@ -30,7 +30,8 @@
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL: an entry was run, or
- * a flag of another wait was raised. `lanes` are run meanwhile, of calls one at
+ * a flag of another wait was raised, or a call is to be executed, which the
+ * caller does. `lanes` are run meanwhile, of calls one at
  * a time. HG_SUCCESS, at once if *done is set already; else after one turn of
  * progress at least: HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a signal
  * came while this thread slept) or HG_BUSY (logged: this thread makes progress,
@@ -38,6 +39,11 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
  * most. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
+
+/* Wait for any event, and execute the calls that are there then, a batch at
+ * most. The lock is not held. After the last call it is not taken again. */
+HG_PRIVATE hg_return_t hg_wait_serve(
+    struct hg_context *context, uint64_t deadline);
 
 /* What a wait runs that may run handlers if the thread is not too deep. */
 HG_PRIVATE unsigned hg_wait_lanes(void);

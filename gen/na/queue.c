@@ -55,18 +55,29 @@ static HG_HOT struct na_completion **na_queue_first(
     return NULL;
 }
 
+HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lanes)
+{
+    struct na_completion **first = na_queue_first(queue, lanes);
+    struct na_completion *entry;
+
+    assert(hg_is_inside(queue->lock));
+    if (first == NULL)
+        return NULL;
+    entry = *first;
+    *first = entry->next;
+    return entry;
+}
+
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    struct na_completion **first;
+    struct na_completion *entry;
     unsigned n = 0;
 
     assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
-    while (n < max && (first = na_queue_first(queue, lanes)) != NULL &&
-        (n == 0 || !hg_clock_is_past(deadline))) {
-        struct na_completion *entry = *first;
-
-        *first = entry->next;
+    while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
+        (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
         entry->run(entry);
         queue->running--;

@@ -50,6 +50,11 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
+/* Take the first entry out of the first lane that has one; NULL. The lock is
+ * held. */
+HG_PRIVATE struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lanes);
+
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(

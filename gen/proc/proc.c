@@ -46,9 +46,9 @@
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
 {
-    hg_mem_free(buf->data);
-    buf->data = NULL;
-    buf->capacity = 0;
+    if (!buf->on_stack)
+        hg_mem_free(buf->data);
+    memset(buf, 0, sizeof(*buf));
 }
 
 HG_PRIVATE hg_return_t hg_buf_grow(
@@ -68,13 +68,17 @@ HG_PRIVATE hg_return_t hg_buf_grow(
         larger = HG_BUF_FIRST_CAPACITY;
     if (larger < capacity)
         larger = capacity;
-    data = (unsigned char *) hg_mem_realloc(buf->data, larger);
+    data = (unsigned char *) hg_mem_realloc(
+        buf->on_stack ? NULL : buf->data, larger);
     if (data == NULL) {
         hg_log_error("proc", "no memory for a message of %zu bytes", larger);
         return HG_NOMEM;
     }
+    if (buf->on_stack)
+        memcpy(data, buf->data, buf->capacity);
     buf->data = data;
     buf->capacity = larger;
+    buf->on_stack = false;
     return HG_SUCCESS;
 }
 

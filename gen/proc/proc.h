@@ -28,14 +28,15 @@
 
 struct hg_bulk_layer;
 
-/* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
- * empty one. */
+/* Bytes that grow, on the heap or, until they do, on somebody's stack. All
+ * zeros is an empty one. */
 struct hg_buf {
     unsigned char *data; /* NULL while capacity is 0 */
     size_t capacity;
+    bool on_stack;
 };
 
-/* Free the memory; the buffer is empty. */
+/* Free the memory, unless it is a stack's; the buffer is empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
 /* hg_buf_reserve for more than there is. */

@@ -51,7 +51,7 @@ static bool hg_proc_own_is_op(hg_proc_op_t op)
 static void hg_proc_own_begin(
     struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
     struct hg_class *hg_class = own->proc.hg_class;
     struct hg_handle *handle = own->proc.handle;
 
@@ -197,7 +197,7 @@ void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
 /* The extra buffer, taken or not; empty. */
 static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
 
     if (!hg_proc_is_there(proc) || proc->own == NULL)
         return none;
@@ -216,7 +216,7 @@ hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
 
 hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
 {
-    static const struct hg_buf none = {NULL, 0};
+    static const struct hg_buf none = {NULL, 0, false};
     struct hg_proc_own *own =
         hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
 

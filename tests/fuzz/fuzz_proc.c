@@ -32,7 +32,7 @@ static hg_return_t fuzz_proc_decode(
 static void fuzz_proc_encode_equals(
     const uint8_t *data, size_t size, rich_t *rich)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
     hg_return_t ret;
     size_t encoded = 0;

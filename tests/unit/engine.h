@@ -255,6 +255,35 @@ static inline void engine_ended(struct hg_handle *handle, void *arg)
     call->ret = handle->ret;
 }
 
+/* A handle for a call, as HG_Forward makes it. */
+static inline hg_return_t engine_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_forward_find(context, id, &rpc);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_enter(context->lock);
+    ret = hg_forward_create(context, addr, &rpc, handle_p);
+    hg_leave(context->lock);
+    return ret;
+}
+
+/* Encode its arguments, and send them. */
+static inline hg_return_t engine_send(struct hg_handle *handle, void *in,
+    void (*ended)(struct hg_handle *handle, void *arg), void *arg)
+{
+    hg_return_t ret = hg_handle_encode(handle, in);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_enter(handle->context->lock);
+    ret = hg_forward_start(handle, &handle->in, ended, arg);
+    hg_leave(handle->context->lock);
+    return ret;
+}
+
 /* Start a call; the record holds the handle until engine_forget. */
 static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
     const struct blob *in, struct engine_call *call)
@@ -263,11 +292,10 @@ static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
     hg_return_t ret;
 
     memset(call, 0, sizeof(*call));
-    ret =
-        hg_forward_create(engine->a.context, engine->a.peer, id, &call->handle);
+    ret = engine_create(engine->a.context, engine->a.peer, id, &call->handle);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_forward_start(call->handle, &copy, engine_ended, call);
+    ret = engine_send(call->handle, &copy, engine_ended, call);
     if (ret != HG_SUCCESS) {
         hg_forward_forget(call->handle);
         hg_handle_unref(call->handle);

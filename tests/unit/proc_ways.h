@@ -28,7 +28,7 @@ static inline hg_return_t proc_encode_up_to(size_t limit, hg_proc_cb_t proc_cb,
 static inline unsigned char *proc_encode(
     hg_proc_cb_t proc_cb, const void *value, size_t *size_p)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     unsigned char *bytes;
 
     *size_p = 0;

@@ -423,9 +423,9 @@ HG_TEST(call_one_way_counts_until_it_is_executed)
     id = engine_register(&engine, "one way", engine_echo);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(
-        hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
+        engine_create(engine.a.context, engine.a.peer, id, &call.handle));
     call.handle->one_way = true;
-    HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
+    HG_CHECK_OK(engine_send(call.handle, &in, engine_ended, &call));
     while (na_queue_count(engine.b.context->queue, 1u << NA_LANE_CALL) == 0) {
         (void) engine_progress(engine.b.context, 1u << NA_LANE_CALL, 0);
         (void) engine_progress(engine.a.context, 1u << NA_LANE_CALL, 0);

@@ -84,10 +84,10 @@ static void ends_start(struct engine *engine, hg_id_t id, size_t size,
     struct blob in = engine_new_blob(size, 3);
 
     memset(call, 0, sizeof(*call));
-    HG_CHECK_OK(hg_forward_create(
-        engine->a.context, engine->a.peer, id, &call->handle));
+    HG_CHECK_OK(
+        engine_create(engine->a.context, engine->a.peer, id, &call->handle));
     call->handle->timeout = timeout;
-    HG_CHECK_OK(hg_forward_start(call->handle, &in, engine_ended, call));
+    HG_CHECK_OK(engine_send(call->handle, &in, engine_ended, call));
     free(in.bytes);
 }
 
@@ -714,11 +714,10 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine_kept_count, 1);
     memset(&calls[1], 0, sizeof(calls[1]));
-    HG_CHECK_OK(hg_forward_create(
-        engine.a.context, engine.a.peer, id, &calls[1].handle));
-    calls[1].handle->one_way = true;
     HG_CHECK_OK(
-        hg_forward_start(calls[1].handle, &in, engine_ended, &calls[1]));
+        engine_create(engine.a.context, engine.a.peer, id, &calls[1].handle));
+    calls[1].handle->one_way = true;
+    HG_CHECK_OK(engine_send(calls[1].handle, &in, engine_ended, &calls[1]));
     context = engine.b.context;
     do {
         (void) engine_progress(engine.a.context, 1u << NA_LANE_CALL, 0);

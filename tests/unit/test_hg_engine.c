@@ -151,7 +151,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
             golden, answer ? "response_large" : "request_large", &want_size);
         struct hg_handle *handle = engine_new_handle(engine.a.context);
         struct hg_header header;
-        struct hg_handle_message message = {&header, NULL, 0};
+        struct hg_handle_message message = {&header, NULL, 0, false};
         struct hg_args args;
         unsigned char *bytes;
 
@@ -975,7 +975,7 @@ HG_TEST(calls_never_sent_are_not_counted)
     engine_begin(&engine, ENGINE_EAGER, NULL);
     id = engine_register(&engine, "echo", engine_echo);
     HG_CHECK_OK(
-        hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
+        engine_create(engine.a.context, engine.a.peer, id, &call.handle));
     HG_CHECK_EQ_INT(engine.a.hg_class->in_flight, 1);
     HG_CHECK_EQ_U64(
         engine.a.hg_class->limits[HG_LIMIT_IN_FLIGHT].used, HG_LIMIT_CALL);
@@ -1805,8 +1805,7 @@ static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    waiter->ret = engine_wait_until(
-        waiter->context, NULL, NA_LANES_ALL, hg_clock_after_ms(60000));
+    waiter->ret = hg_wait_serve(waiter->context, hg_clock_after_ms(60000));
     return NULL;
 }
 

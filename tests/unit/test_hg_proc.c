@@ -324,7 +324,7 @@ HG_TEST(proc_ignored_bytes_are_zeros_and_count)
     static const unsigned char zeros[1000] = {0};
     uint16_t pair[2] = {0x1111, 0x2222};
     uint16_t got[2] = {0, 0};
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     size_t size = 0;
     unsigned char *bytes;
 
@@ -396,7 +396,7 @@ static hg_return_t proc_many(hg_proc_t proc, void *data)
 /* A buffer grows by doubling: a MiB takes a dozen steps, and comes back. */
 HG_TEST(proc_buffer_grows_geometrically)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     unsigned growths = 0;
     size_t last = 0;
     size_t size = 0;
@@ -421,7 +421,7 @@ HG_TEST(proc_buffer_grows_geometrically)
 /* What is in front of the arguments survives that the buffer moves. */
 HG_TEST(proc_growth_keeps_the_reserve)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     unsigned char header[PROC_RESERVE];
     struct hg_proc proc;
     size_t size = 0;
@@ -442,7 +442,7 @@ HG_TEST(proc_growth_keeps_the_reserve)
  * than the limit already. */
 HG_TEST(proc_limit_is_exact)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     size_t size = 0;
     unsigned round;
 
@@ -464,7 +464,7 @@ HG_TEST(proc_limit_is_exact)
 
 HG_TEST(proc_buf_reserve_keeps_its_limit)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
 
     HG_CHECK_OK(hg_buf_reserve(&buf, 10, 100));
     HG_CHECK_EQ_U64(buf.capacity, 10);
@@ -482,7 +482,7 @@ HG_TEST(proc_buf_reserve_keeps_its_limit)
 /* No arguments are a message too. */
 HG_TEST(proc_nothing_is_encoded_and_decoded)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     size_t size = 1;
 
     proc_many_count = 0;
@@ -496,7 +496,7 @@ HG_TEST(proc_nothing_is_encoded_and_decoded)
 HG_TEST(proc_tells_op_and_sizes)
 {
     unsigned char room[16] = {0};
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
     uint64_t number = 1;
 

@@ -126,7 +126,7 @@ static unsigned proc_try_all(hg_proc_t proc, hg_return_t want)
 HG_TEST(proc_failure_sticks)
 {
     unsigned char bytes[64];
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
     size_t size = 0;
     hg_bool_t flag = 0;
@@ -198,7 +198,7 @@ static hg_return_t proc_split_24(hg_proc_t proc, void *data)
 HG_TEST(proc_bytes_do_not_depend_on_the_size_of_steps)
 {
     static const unsigned splits[] = {1, 2, 3, 4, 6, 8, 12, 24};
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     unsigned char bytes[24];
     size_t size = 0;
     size_t i;
@@ -326,7 +326,7 @@ HG_TEST(proc_claimed_counts_allocate_nothing)
 
 static int proc_oom_round(void *arg)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     rich_name_t items[3];
     rich_name_t *many = NULL;
     rich_t rich = rich_example(items);

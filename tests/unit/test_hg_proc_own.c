@@ -12,7 +12,7 @@ HG_TEST(proc_of_a_call_knows_whose_it_is)
     long places[2];
     struct hg_class *hg_class = (struct hg_class *) (void *) &places[0];
     struct hg_handle *handle = (struct hg_handle *) (void *) &places[1];
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
     uint64_t value = 1;
 
@@ -40,7 +40,7 @@ HG_TEST(proc_of_a_call_knows_whose_it_is)
 /* The message grows, up to its limit. */
 HG_TEST(proc_of_a_call_makes_room)
 {
-    struct hg_buf buf = {NULL, 0};
+    struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
 
     HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 8, 4096));

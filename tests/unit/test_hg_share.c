@@ -436,9 +436,9 @@ HG_TEST(share_counts_calls_to_oneself_until_they_are_answered)
 
     share_open(&siege, 0);
     memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(hg_forward_create(
+    HG_CHECK_OK(engine_create(
         end->context, end->na_class->self_addr, siege.keep, &call.handle));
-    HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
+    HG_CHECK_OK(engine_send(call.handle, &in, engine_ended, &call));
     share_turn(&siege, 2);
     HG_CHECK_EQ_INT(engine_kept_count, 1);
     HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
