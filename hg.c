@@ -23702,13 +23702,12 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * ends it though it was sent, because its time is over for one, tells the
  * target. What comes of it later is let go of.
  *
- * A small call goes through the context's lock twice: when it gets its handle,
- * with a number, and when it is taken out; one that has a deadline, or takes
- * more room, also when it begins. Between these, while its bytes are encoded
- * and sent, it is its caller's.
+ * A call of the request model takes the lock once: its arguments are encoded
+ * before it has a handle, on the caller's stack if they are small, and sent from
+ * there. A handle of the callback model keeps its call's arguments, so it takes
+ * the lock to claim it, and again to send.
  *
- * Locking: the context's lock around the table; nothing is sent or called under
- * it.
+ * Locking: the context's lock, which is free around procs, hooks and callbacks.
  */
 #ifndef HG_GEN_HG_FORWARD_H
 #define HG_GEN_HG_FORWARD_H
@@ -29584,11 +29583,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
     hg_wait_depth++;
     while (more && (handle = hg_serve_next(context)) != NULL) {
-        n++;
         more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
-            n < HG_WAIT_BATCH && !hg_clock_is_past(deadline);
+            ++n < HG_WAIT_BATCH;
         hg_leave(context->lock);
         hg_serve_call(handle);
+        more = more && !hg_clock_is_past(deadline);
         if (more)
             hg_enter(context->lock);
     }
@@ -29627,6 +29626,9 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 
 /* #include "hg/context.h" */
 
+/* Whether this thread runs the proc of a call that is to begin. */
+HG_PRIVATE bool hg_request_in_proc(void);
+
 /* Error text of a request that ended; "" if it has none. */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 
@@ -29662,6 +29664,14 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
 /* Changes from one layer to the next; written while there is none. */
 static uint32_t hg_request_salt;
+
+/* This thread runs the proc of arguments. */
+static _Thread_local bool hg_request_encoding;
+
+HG_PRIVATE bool hg_request_in_proc(void)
+{
+    return hg_request_encoding;
+}
 
 static inline enum hg_request_state hg_request_state(
     const struct hg_handle *handle)
@@ -29739,6 +29749,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
 {
     unsigned char small[HG_REQUEST_SMALL];
     struct hg_buf buf = {small, sizeof(small), true};
+    bool before = hg_request_encoding; /* a proc may call */
     uint64_t number = 0;
     size_t size = 0;
     hg_return_t ret;
@@ -29754,8 +29765,10 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (call->in_struct == NULL && call->rpc.in_proc != NULL)
         return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
+    hg_request_encoding = true;
     ret = hg_forward_encode(
         context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+    hg_request_encoding = before;
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_enter(context->lock);
         ret = hg_request_send(context, call, &buf, size, &number);
@@ -32022,14 +32035,15 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits, or runs a handler.
- */
+/* Take the layer back. HG_BUSY: a thread waits or runs a handler, or this
+ * one runs a proc. */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || hg_serve_is_executing(context);
+    busy = context->waits > 0 || hg_request_in_proc() ||
+        hg_serve_is_executing(context);
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);

@@ -8,13 +8,12 @@
  * ends it though it was sent, because its time is over for one, tells the
  * target. What comes of it later is let go of.
  *
- * A small call goes through the context's lock twice: when it gets its handle,
- * with a number, and when it is taken out; one that has a deadline, or takes
- * more room, also when it begins. Between these, while its bytes are encoded
- * and sent, it is its caller's.
+ * A call of the request model takes the lock once: its arguments are encoded
+ * before it has a handle, on the caller's stack if they are small, and sent from
+ * there. A handle of the callback model keeps its call's arguments, so it takes
+ * the lock to claim it, and again to send.
  *
- * Locking: the context's lock around the table; nothing is sent or called under
- * it.
+ * Locking: the context's lock, which is free around procs, hooks and callbacks.
  */
 #ifndef HG_GEN_HG_FORWARD_H
 #define HG_GEN_HG_FORWARD_H

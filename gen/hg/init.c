@@ -248,14 +248,15 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits, or runs a handler.
- */
+/* Take the layer back. HG_BUSY: a thread waits or runs a handler, or this
+ * one runs a proc. */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || hg_serve_is_executing(context);
+    busy = context->waits > 0 || hg_request_in_proc() ||
+        hg_serve_is_executing(context);
     if (!busy)
         hg_layer_open(NULL);
     hg_leave(context->lock);

@@ -18,6 +18,14 @@
 /* Changes from one layer to the next; written while there is none. */
 static uint32_t hg_request_salt;
 
+/* This thread runs the proc of arguments. */
+static _Thread_local bool hg_request_encoding;
+
+HG_PRIVATE bool hg_request_in_proc(void)
+{
+    return hg_request_encoding;
+}
+
 static inline enum hg_request_state hg_request_state(
     const struct hg_handle *handle)
 {
@@ -94,6 +102,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
 {
     unsigned char small[HG_REQUEST_SMALL];
     struct hg_buf buf = {small, sizeof(small), true};
+    bool before = hg_request_encoding; /* a proc may call */
     uint64_t number = 0;
     size_t size = 0;
     hg_return_t ret;
@@ -109,8 +118,10 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (call->in_struct == NULL && call->rpc.in_proc != NULL)
         return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
+    hg_request_encoding = true;
     ret = hg_forward_encode(
         context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+    hg_request_encoding = before;
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_enter(context->lock);
         ret = hg_request_send(context, call, &buf, size, &number);

@@ -23,6 +23,9 @@
 
 #include "hg/context.h"
 
+/* Whether this thread runs the proc of a call that is to begin. */
+HG_PRIVATE bool hg_request_in_proc(void);
+
 /* Error text of a request that ended; "" if it has none. */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 

@@ -136,11 +136,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
     hg_wait_depth++;
     while (more && (handle = hg_serve_next(context)) != NULL) {
-        n++;
         more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
-            n < HG_WAIT_BATCH && !hg_clock_is_past(deadline);
+            ++n < HG_WAIT_BATCH;
         hg_leave(context->lock);
         hg_serve_call(handle);
+        more = more && !hg_clock_is_past(deadline);
         if (more)
             hg_enter(context->lock);
     }

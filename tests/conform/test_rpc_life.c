@@ -5,13 +5,15 @@
  */
 #include "rpc.h"
 
-static hg_id_t life_inc_id, life_keep_id, life_slow_id;
+static hg_id_t life_inc_id, life_keep_id, life_slow_id, life_held_id;
 static _Atomic(hg_handle_t) life_kept;
 
-/* What the in-proc of "life slow" is to do. */
-static _Atomic int life_inside; /* threads in it */
-static _Atomic bool life_hold;  /* it waits while this is set */
-static _Atomic int life_seen;   /* what HG_Finalize gave inside; or -1 */
+/* What HG_Finalize gave inside the in-proc of "life slow"; -1: it is not
+ * called. */
+static _Atomic int life_seen = -1;
+
+static _Atomic int life_inside; /* 1: in the handler of "life held" */
+static _Atomic bool life_hold;  /* which waits while this is set */
 
 static hg_return_t life_keep(hg_handle_t handle)
 {
@@ -21,15 +23,17 @@ static hg_return_t life_keep(hg_handle_t handle)
 
 static hg_return_t life_slow_proc(hg_proc_t proc, void *data)
 {
-    if (hg_proc_get_op(proc) == HG_ENCODE) {
-        if (atomic_load(&life_seen) >= 0)
-            atomic_store(&life_seen, HG_Finalize());
-        atomic_fetch_add(&life_inside, 1);
-        while (atomic_load(&life_hold))
-            (void) sched_yield();
-        atomic_fetch_sub(&life_inside, 1);
-    }
+    if (hg_proc_get_op(proc) == HG_ENCODE && atomic_load(&life_seen) >= 0)
+        atomic_store(&life_seen, HG_Finalize());
     return hg_proc_rpc_one_t(proc, data);
+}
+
+static hg_return_t life_held(hg_handle_t handle)
+{
+    atomic_store(&life_inside, 1);
+    while (atomic_load(&life_hold))
+        (void) sched_yield();
+    return rpc_inc(handle);
 }
 
 static void rpc_register(void)
@@ -37,50 +41,59 @@ static void rpc_register(void)
     life_inc_id = MERCURY_REGISTER("life inc", rpc_one_t, rpc_one_t, rpc_inc);
     life_keep_id =
         MERCURY_REGISTER("life keep", rpc_one_t, rpc_one_t, life_keep);
+    life_held_id =
+        MERCURY_REGISTER("life held", rpc_one_t, rpc_one_t, life_held);
     life_slow_id =
         HG_Register("life slow", life_slow_proc, hg_proc_rpc_one_t, rpc_inc);
 }
 
 /* ---- Who is inside ---- */
 
-static void *life_forward_slow(void *arg)
+static void *life_serve(void *arg)
 {
-    const struct rpc_end *end = (const struct rpc_end *) arg;
-    rpc_one_t in = {1};
-    rpc_one_t out = {0};
-
-    HG_CHECK_OK(rpc_call(end, life_slow_id, &in, &out));
-    HG_CHECK_EQ_INT(out.value, 2);
+    (void) arg;
+    HG_CHECK_OK(HG_Handler_process(RPC_PATIENCE, HG_STATUS_IGNORE));
     return NULL;
 }
 
-HG_TEST(life_does_not_end_under_a_call_that_is_being_encoded)
+HG_TEST(life_does_not_end_under_a_handler)
 {
     struct rpc_end end;
+    rpc_one_t in = {1};
+    rpc_one_t out = {0};
+    hg_request_t request;
     pthread_t thread;
+    na_addr_t self;
 
     hg_test_expect_log("HG_Finalize: a thread waits");
-    atomic_store(&life_seen, -1);
     rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
     atomic_store(&life_hold, true);
-    HG_CHECK(pthread_create(&thread, NULL, life_forward_slow, &end) == 0);
+    HG_CHECK_OK(HG_Forward(self, life_held_id, &in, &out, &request));
+    HG_CHECK(pthread_create(&thread, NULL, life_serve, NULL) == 0);
     while (atomic_load(&life_inside) == 0)
         (void) sched_yield();
     HG_CHECK_RET(HG_Finalize(), HG_BUSY);
     atomic_store(&life_hold, false);
     HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_EQ_INT(out.value, 2);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
     rpc_close(&end);
 }
 
 HG_TEST(life_does_not_end_inside_its_own_proc)
 {
     struct rpc_end end;
+    rpc_one_t in = {1};
+    rpc_one_t out = {0};
 
     hg_test_expect_log("HG_Finalize: a thread waits");
-    atomic_store(&life_seen, -1);
     rpc_open(&end);
     atomic_store(&life_seen, HG_SUCCESS);
-    (void) life_forward_slow(&end);
+    HG_CHECK_OK(rpc_call(&end, life_slow_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 2);
     HG_CHECK_RET(atomic_load(&life_seen), HG_BUSY);
     rpc_close(&end);
 }
