@@ -131,10 +131,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
  * accepted sends leave, free everything. Requests not yet freed are gone with
- * it. HG_FAULT: not initialised. HG_BUSY: a thread waits or runs a handler,
- * or this one runs a proc of a call; then nothing has changed. Waits for at most twice
- * drain_ms: what a transport does not give back by then is logged and never
- * freed. */
+ * it. HG_FAULT: not initialised. HG_BUSY: a thread waits or runs a handler, or
+ * this one runs a proc of a call; then nothing has changed. Waits for at most
+ * twice drain_ms: what a transport does not give back by then is logged and
+ * never freed. */
 HG_EXPORT hg_return_t HG_Finalize1(void);
 
 /* Register a function; both sides derive the same id from `func_name`. Procs

@@ -9,9 +9,9 @@
  * target. What comes of it later is let go of.
  *
  * A call of the request model takes the lock once: its arguments are encoded
- * before it has a handle, on the caller's stack if they are small, and sent from
- * there. A handle of the callback model keeps its call's arguments, so it takes
- * the lock to claim it, and again to send.
+ * before it has a handle, on the caller's stack if they are small, and are sent
+ * from there. A handle of the callback model keeps the arguments of its call: it
+ * takes the lock to claim it, and again to send.
  *
  * Locking: the context's lock, which is free around procs, hooks and callbacks.
  */
