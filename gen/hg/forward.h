@@ -10,8 +10,8 @@
  *
  * A call of the request model takes the lock once: its arguments are encoded
  * before it has a handle, on the caller's stack if they are small, and are sent
- * from there. A handle of the callback model keeps the arguments of its call: it
- * takes the lock to claim it, and again to send.
+ * from there. A handle of the callback model keeps its arguments: the lock is
+ * taken to claim it, and again to send.
  *
  * Locking: the context's lock, which is free around procs, hooks and callbacks.
  */
