@@ -2914,10 +2914,16 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 #line 1 "gen/na/uri.h"
 #endif
 /*
- * uri: takes an address string apart: [plugin+]protocol[://[rest]].
+ * uri: takes address strings apart.
  *
- * Knows no transport; what stands behind "://" is the transport's to read.
- * No state, no lock.
+ *     [plugin+]protocol[://[rest]]
+ *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
+ *
+ * What stands behind "://" is the transport's to read. In a list of addresses a
+ * semicolon separates two where a scheme and "://" follow, so that it may be
+ * part of a path. A protocol may name layers of libfabric's: "tcp;ofi_rxm".
+ *
+ * Knows no transport. No state, no lock.
  */
 #ifndef HG_GEN_NA_URI_H
 #define HG_GEN_NA_URI_H
@@ -2942,6 +2948,13 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
     return na_uri_read(HG_LOG_LEVEL_ERROR, string, uri);
 }
 
+/* Whether a string lists several addresses. */
+HG_PRIVATE bool na_uri_is_list(const char *string);
+
+/* Copy the first address of *at_p, and step behind it. False: there is none,
+ * or it is as long as no address is. */
+HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
+
 #endif
 
 /* ==== gen/na/uri.c ==== */
@@ -2954,32 +2967,29 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 
 /* #include "base/log.h" */
 
-/* Whether libfabric's name of a layer over a provider stands there, as in
- * "tcp;ofi_rxm". */
-static bool na_uri_is_layer(const char *from, size_t size)
+/* The length of the name of a plugin or protocol that stands there, with
+ * layers. */
+static size_t na_uri_name(const char *string)
 {
-    assert(size > 0);
-    return size > 5 && strncmp(from, ";ofi_", 5) == 0;
+    static const char name[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    size_t size = strspn(string, name);
+
+    while (size > 0 && strncmp(string + size, ";ofi_", 5) == 0)
+        size += 1 + strspn(string + size + 1, name);
+    return size;
 }
 
-/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them, with
- * the name of a layer. */
-static bool na_uri_take(const char *from, size_t size, char *to)
+/* Move a name from *at_p to `to`. False: there is none, or it is too long. */
+static bool na_uri_take(const char **at_p, char to[NA_URI_NAME_MAX])
 {
-    size_t i;
+    size_t size = na_uri_name(*at_p);
 
     if (size == 0 || size >= NA_URI_NAME_MAX)
         return false;
-    for (i = 0; i < size; i++) {
-        char c = from[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-                na_uri_is_layer(from + i, size - i)))
-            return false;
-        to[i] = c;
-    }
+    memcpy(to, *at_p, size);
     to[size] = '\0';
+    *at_p += size;
     return true;
 }
 
@@ -2998,10 +3008,7 @@ static bool na_uri_printable(const char *string)
 HG_PRIVATE na_return_t na_uri_read(
     int level, const char *string, struct na_uri *uri)
 {
-    const char *mark;
-    const char *plus;
-    const char *protocol = string;
-    size_t scheme_size;
+    const char *at = string;
 
     memset(uri, 0, sizeof(*uri));
     if (!na_uri_printable(string)) {
@@ -3011,26 +3018,58 @@ HG_PRIVATE na_return_t na_uri_read(
             NA_MAX_ADDR_LEN);
         return NA_INVALID_ARG;
     }
-    mark = strstr(string, "://");
-    scheme_size = mark != NULL ? (size_t) (mark - string) : strlen(string);
-    uri->rest = mark != NULL ? mark + 3 : string + scheme_size;
-    plus = (const char *) memchr(string, '+', scheme_size);
-    if (plus != NULL) {
-        if (!na_uri_take(string, (size_t) (plus - string), uri->plugin))
-            goto malformed;
-        protocol = plus + 1;
-        scheme_size -= (size_t) (protocol - string);
+    if (at[na_uri_name(at)] == '+' && na_uri_take(&at, uri->plugin))
+        at++;
+    if (na_uri_take(&at, uri->protocol) &&
+        (*at == '\0' || strncmp(at, "://", 3) == 0)) {
+        uri->rest = *at == '\0' ? at : at + 3;
+        return NA_SUCCESS;
     }
-    if (!na_uri_take(protocol, scheme_size, uri->protocol))
-        goto malformed;
-    return NA_SUCCESS;
-
-malformed:
     HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...%s", string,
-        memchr(string, ';', (size_t) (uri->rest - string)) != NULL
-            ? " (of layers, there are ;ofi_rxm and ;ofi_rxd)"
-            : "");
+        *at == ';' ? " (of layers, there are ;ofi_rxm and ;ofi_rxd)" : "");
     return NA_INVALID_ARG;
+}
+
+/* ---- Lists ---- */
+
+/* Whether an address stands there, and not the name of a layer. */
+static bool na_uri_begins(const char *string)
+{
+    size_t size = na_uri_name(string);
+
+    if (string[size] == '+')
+        size += 1 + na_uri_name(string + size + 1);
+    return strncmp(string, "ofi_", 4) != 0 && size > 0 &&
+        strncmp(string + size, "://", 3) == 0;
+}
+
+/* The semicolon that ends the first address; NULL: it is the last one. */
+static const char *na_uri_end(const char *string)
+{
+    const char *end = strchr(string, ';');
+
+    while (end != NULL && !na_uri_begins(end + 1))
+        end = strchr(end + 1, ';');
+    return end;
+}
+
+HG_PRIVATE bool na_uri_is_list(const char *string)
+{
+    return na_uri_end(string) != NULL;
+}
+
+HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
+{
+    const char *at = *at_p;
+    const char *end = na_uri_end(at);
+    size_t size = end != NULL ? (size_t) (end - at) : strlen(at);
+
+    if (size == 0 || size >= NA_MAX_ADDR_LEN)
+        return false;
+    memcpy(part, at, size);
+    part[size] = '\0';
+    *at_p = end != NULL ? end + 1 : at + size;
+    return true;
 }
 
 /* ==== gen/na/queue.h ==== */
@@ -3389,6 +3428,7 @@ struct na_emul_peer;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 8
+#define NA_CORE_TAG 64
 #define NA_CORE_PARTS 4 /* transports of a class */
 #define NA_CORE_USES 5  /* what a layer counts for each peer */
 
@@ -3535,6 +3575,7 @@ struct na_class_core {
     /* Bytes sent by, and moved by this part of several; else NULL. */
     struct na_counter *sent;
     struct na_counter *moved;
+    char tag[NA_CORE_TAG];   /* plugin and protocol: "zmq+tcp", "sm" */
     char prefix[4];          /* what users see before names: "na+", or "" */
     struct hg_monitor *lock; /* of the class: the head's */
     struct hg_monitor own_lock;
@@ -5686,199 +5727,6 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
     return NA_SUCCESS;
 }
 
-/* ==== gen/mux/mux_wire.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mux/mux_wire.h"
-#endif
-/*
- * mux_wire: what a class of several transports shows to others: a list of
- * addresses in one string, and a list of descriptions in one memory handle.
- *
- *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
- *
- * A semicolon separates where a scheme and "://" stand behind it, so that it
- * may be part of a path. A memory handle:
- *
- *     0    1    2    3      4        8      9
- *     +----+----+----+------+--------+------+------+-------+----
- *     |0x68|0x58| 1  |parts | length | tag# | tag  | bytes | ...
- *     +----+----+----+------+--------+------+------+-------+----
- *      'h'  'X'              one part, and so on
- *
- * `tag` names the transport, "zmq+tcp" or "sm", `length` counts the bytes of
- * its own description. Classes of one transport read such lists too, and take
- * what is theirs.
- *
- * Locking: none.
- */
-#ifndef HG_GEN_NA_MUX_WIRE_H
-#define HG_GEN_NA_MUX_WIRE_H
-
-/* #include "na/core.h" */
-/* #include "na/uri.h" */
-
-#define NA_MUX_WIRE_TAG_MAX (2 * NA_URI_NAME_MAX)
-
-/* Whether a string lists several addresses. */
-HG_PRIVATE bool na_mux_wire_is_list(const char *string);
-
-/* Copy the first address of *at_p, and step behind it. False: there is none,
- * or it is as long as no address is. */
-HG_PRIVATE bool na_mux_wire_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
-
-/* What descriptions of a class's memory are tagged with. */
-HG_PRIVATE void na_mux_wire_tag(
-    const struct na_class *na_class, char tag[NA_MUX_WIRE_TAG_MAX]);
-
-/* How many bytes a list takes before its parts, and a part besides its own
- * bytes; writing both. */
-#define NA_MUX_WIRE_HEAD 4
-HG_PRIVATE size_t na_mux_wire_part_size(const char *tag);
-HG_PRIVATE void na_mux_wire_put_head(void *buf, unsigned parts);
-HG_PRIVATE void na_mux_wire_put_part(void *buf, const char *tag, uint32_t size);
-
-/* Whether the bytes are such a list at all. */
-HG_PRIVATE bool na_mux_wire_is_mem(const void *buf, na_size_t size);
-
-/* Find a transport's part: where it begins, and its size; NULL: it has none,
- * or the list is malformed before it. */
-HG_PRIVATE const void *na_mux_wire_find(
-    const void *buf, na_size_t size, const char *tag, na_size_t *size_p);
-
-#endif
-
-/* ==== gen/mux/mux_wire.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mux/mux_wire.c"
-#endif
-/* mux_wire: see mux_wire.h. */
-/* #include "mux/mux_wire.h" */
-
-/* #include "base/wire.h" */
-
-#define NA_MUX_WIRE_MAGIC 0x5868u
-#define NA_MUX_WIRE_VERSION 1
-#define NA_MUX_WIRE_FIXED 5 /* of a part, before its tag */
-
-/* ---- Strings ---- */
-
-/* Whether a scheme and "://" stand there. The name of a layer of libfabric's
- * belongs to the scheme in front of it: "ofi+tcp;ofi_rxm://". */
-static bool na_mux_wire_begins(const char *string)
-{
-    size_t i = 0;
-    char c = string[0];
-
-    if (strncmp(string, "ofi_", 4) == 0)
-        return false;
-    while ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-        (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' ||
-        c == '.' || (i > 0 && strncmp(string + i, ";ofi_", 5) == 0))
-        c = string[++i];
-    return i > 0 && strncmp(string + i, "://", 3) == 0;
-}
-
-/* The semicolon that ends the first address; NULL: it is the last one. */
-static const char *na_mux_wire_end(const char *string)
-{
-    const char *end = strchr(string, ';');
-
-    while (end != NULL && !na_mux_wire_begins(end + 1))
-        end = strchr(end + 1, ';');
-    return end;
-}
-
-HG_PRIVATE bool na_mux_wire_is_list(const char *string)
-{
-    return na_mux_wire_end(string) != NULL;
-}
-
-HG_PRIVATE bool na_mux_wire_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
-{
-    const char *at = *at_p;
-    const char *end = na_mux_wire_end(at);
-    size_t size = end != NULL ? (size_t) (end - at) : strlen(at);
-
-    if (size == 0 || size >= NA_MAX_ADDR_LEN)
-        return false;
-    memcpy(part, at, size);
-    part[size] = '\0';
-    *at_p = end != NULL ? end + 1 : at + size;
-    return true;
-}
-
-HG_PRIVATE void na_mux_wire_tag(
-    const struct na_class *na_class, char tag[NA_MUX_WIRE_TAG_MAX])
-{
-    const char *name = na_class_ops(na_class)->name;
-    bool same = strcmp(name, na_class->protocol) == 0;
-
-    (void) snprintf(tag, NA_MUX_WIRE_TAG_MAX, "%s%s%s", same ? "" : name,
-        same ? "" : "+", na_class->protocol);
-}
-
-/* ---- Memory handles ---- */
-
-HG_PRIVATE size_t na_mux_wire_part_size(const char *tag)
-{
-    return NA_MUX_WIRE_FIXED + strlen(tag);
-}
-
-HG_PRIVATE void na_mux_wire_put_head(void *buf, unsigned parts)
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_MUX_WIRE_HEAD);
-
-    hg_wire_put16(&wire, NA_MUX_WIRE_MAGIC);
-    hg_wire_put8(&wire, NA_MUX_WIRE_VERSION);
-    hg_wire_put8(&wire, (uint8_t) parts);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE void na_mux_wire_put_part(void *buf, const char *tag, uint32_t size)
-{
-    struct hg_wire wire = hg_wire_writer(buf, na_mux_wire_part_size(tag));
-
-    hg_wire_put32(&wire, size);
-    hg_wire_put8(&wire, (uint8_t) strlen(tag));
-    hg_wire_put_bytes(&wire, tag, strlen(tag));
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE bool na_mux_wire_is_mem(const void *buf, na_size_t size)
-{
-    const unsigned char *bytes = (const unsigned char *) buf;
-
-    return size >= NA_MUX_WIRE_HEAD &&
-        hg_wire_load16(bytes) == NA_MUX_WIRE_MAGIC &&
-        bytes[2] == NA_MUX_WIRE_VERSION;
-}
-
-HG_PRIVATE const void *na_mux_wire_find(
-    const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
-{
-    struct hg_wire wire = hg_wire_reader(buf, (size_t) size);
-    unsigned parts;
-
-    if (!na_mux_wire_is_mem(buf, size))
-        return NULL;
-    hg_wire_skip(&wire, NA_MUX_WIRE_HEAD - 1);
-    for (parts = hg_wire_get8(&wire); parts > 0; parts--) {
-        uint32_t length = hg_wire_get32(&wire);
-        uint8_t tag_size = hg_wire_get8(&wire);
-        const void *name = hg_wire_get_bytes(&wire, tag_size);
-        const void *bytes = hg_wire_get_bytes(&wire, length);
-
-        if (bytes == NULL || tag_size != strlen(tag) ||
-            memcmp(name, tag, tag_size) != 0)
-            continue;
-        *size_p = length;
-        return bytes;
-    }
-    return NULL;
-}
-
 /* ==== gen/na/rma.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -5991,7 +5839,7 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
-/* #include "mux/mux_wire.h" */
+/* #include "base/wire.h" */
 /* #include "na/addr.h" */
 /* #include "na/live.h" */
 /* #include "na/op.h" */
@@ -6479,6 +6327,73 @@ NA_EXPORT na_return_t NA_Mem_deregister(
     return NA_SUCCESS;
 }
 
+/* ---- Descriptions ----
+ *
+ * The memory of a class of several transports is described by a list:
+ *
+ *     0    1    2    3      4        8      9
+ *     +----+----+----+------+--------+------+------+-------+----
+ *     |0x68|0x58| 1  |parts | length | tag# | tag  | bytes | ...
+ *     +----+----+----+------+--------+------+------+-------+----
+ *      'h'  'X'              one part, and so on
+ *
+ * `tag` names the transport, "zmq+tcp" or "sm", `length` counts the bytes of
+ * its own description. Classes of one transport read such lists too, and take
+ * what is theirs. */
+
+#define NA_RMA_LIST_MAGIC 0x5868u
+#define NA_RMA_LIST_VERSION 1
+#define NA_RMA_LIST_HEAD 4 /* bytes before the parts */
+#define NA_RMA_LIST_PART 5 /* of a part, before its tag */
+
+static void na_rma_put_head(void *buf, unsigned parts)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_HEAD);
+
+    hg_wire_put16(&wire, NA_RMA_LIST_MAGIC);
+    hg_wire_put8(&wire, NA_RMA_LIST_VERSION);
+    hg_wire_put8(&wire, (uint8_t) parts);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+/* Begin a part whose own bytes are `size`. */
+static void na_rma_put_part(void *buf, const char *tag, uint32_t size)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_PART + strlen(tag));
+
+    hg_wire_put32(&wire, size);
+    hg_wire_put8(&wire, (uint8_t) strlen(tag));
+    hg_wire_put_bytes(&wire, tag, strlen(tag));
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+/* Find a transport's part of a list: where it begins, and its size. What is no
+ * list is returned whole. NULL: the list has no such part, or is malformed
+ * before it. */
+static const void *na_rma_find_part(
+    const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
+{
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) size);
+    unsigned parts;
+
+    *size_p = size;
+    if (hg_wire_get16(&wire) != NA_RMA_LIST_MAGIC ||
+        hg_wire_get8(&wire) != NA_RMA_LIST_VERSION)
+        return buf;
+    for (parts = hg_wire_get8(&wire); parts > 0; parts--) {
+        uint32_t length = hg_wire_get32(&wire);
+        uint8_t tag_size = hg_wire_get8(&wire);
+        const void *name = hg_wire_get_bytes(&wire, tag_size);
+        const void *bytes = hg_wire_get_bytes(&wire, length);
+
+        *size_p = length;
+        if (bytes != NULL && tag_size == strlen(tag) &&
+            memcmp(name, tag, tag_size) == 0)
+            return bytes;
+    }
+    return NULL;
+}
+
 /* Write the description of one part as it is, or a list of all of them. Returns
  * its size; with `buf` NULL it only does that. */
 static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
@@ -6486,28 +6401,26 @@ static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
     const struct na_mem_core *mem = na_mem_core_of(handle);
     bool list = mem->next != NULL;
     unsigned char *bytes = (unsigned char *) buf;
-    na_size_t at = list ? NA_MUX_WIRE_HEAD : 0;
-    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t at = list ? NA_RMA_LIST_HEAD : 0;
     unsigned parts = 0;
 
     if (mem->bytes != NULL)
         return mem->bytes_size;
     for (; mem != NULL; mem = mem->next, parts++) {
-        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        const struct na_class_core *part = na_class_core_of(mem->pub.na_class);
+        const struct na_plugin *ops = &part->ops;
         na_size_t size = ops->mem_serialize_size(&mem->pub);
 
-        if (list) {
-            na_mux_wire_tag(mem->pub.na_class, tag);
-            if (buf != NULL)
-                na_mux_wire_put_part(bytes + at, tag, (uint32_t) size);
-            at += na_mux_wire_part_size(tag);
-        }
+        if (list && buf != NULL)
+            na_rma_put_part(bytes + at, part->tag, (uint32_t) size);
+        if (list)
+            at += NA_RMA_LIST_PART + strlen(part->tag);
         if (buf != NULL)
             ops->mem_serialize(&mem->pub, bytes + at);
         at += size;
     }
     if (list && buf != NULL)
-        na_mux_wire_put_head(buf, parts);
+        na_rma_put_head(buf, parts);
     return at;
 }
 
@@ -6547,14 +6460,10 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     na_size_t buf_size, struct na_mem_core **mem_p)
 {
-    char tag[NA_MUX_WIRE_TAG_MAX];
     struct na_mem_core *mem;
     na_return_t ret;
 
-    if (na_mux_wire_is_mem(buf, buf_size)) {
-        na_mux_wire_tag(&part->pub, tag);
-        buf = na_mux_wire_find(buf, buf_size, tag, &buf_size);
-    }
+    buf = na_rma_find_part(buf, buf_size, part->tag, &buf_size);
     if (buf == NULL)
         return NA_PROTOCOL_ERROR;
     mem = na_rma_new(part, 0);
@@ -15840,7 +15749,7 @@ HG_EXPORT void HG_Cleanup(void)
  * one process has no derived name. The user is part of the name, too.
  *
  * Memory is registered with each part and described to peers by all of them
- * (mux_wire.h). The part of the address moves the data.
+ * (rma.c). The part of the address moves the data.
  *
  * Counters: "mux_sent_sm" has the bytes of messages that sm sent, and
  * "mux_moved_sm" the bytes of puts and gets that it started;
@@ -15851,7 +15760,7 @@ HG_EXPORT void HG_Cleanup(void)
 #ifndef HG_GEN_MUX_MUX_H
 #define HG_GEN_MUX_MUX_H
 
-/* #include "mux/mux_wire.h" */
+/* #include "na/core.h" */
 
 /* Whether a string of a list is sm, with its name left to us. */
 HG_PRIVATE bool na_mux_is_auto_sm(const char *string);
@@ -15996,7 +15905,7 @@ static bool na_mux_attempt_alone(const struct na_class *na_class,
     struct na_uri uri;
 
     *part_p = NULL;
-    while (*part_p == NULL && na_mux_wire_next(&at, name))
+    while (*part_p == NULL && na_uri_next(&at, name))
         *part_p = na_mux_part(na_class, name);
     if (*part_p != NULL)
         return true;
@@ -16020,12 +15929,12 @@ HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
 
     if (na_class_core_of(na_class)->next == NULL)
         return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
-    while (na_mux_wire_next(&at, address))
+    while (na_uri_next(&at, address))
         length++;
     if (n >= 2 * length)
         return false;
     for (at = list, i = 0; i <= n % length; i++)
-        (void) na_mux_wire_next(&at, address);
+        (void) na_uri_next(&at, address);
     sm = na_mux_part(na_class, "sm://");
     *part_p = na_mux_part(na_class, address);
     if (n < length) {
@@ -16733,6 +16642,11 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
     core->pub.protocol = protocol;
+    if (strcmp(plugin->name, protocol) == 0)
+        (void) snprintf(core->tag, sizeof(core->tag), "%s", protocol);
+    else
+        (void) snprintf(
+            core->tag, sizeof(core->tag), "%s+%s", plugin->name, protocol);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
     if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
@@ -16900,22 +16814,18 @@ static na_return_t na_class_add(struct na_class_core **head_p,
 {
     struct na_class_core **end_p = head_p;
     struct na_class_core *part = na_class_open(string, listen, info, *head_p);
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    char other[NA_MUX_WIRE_TAG_MAX];
     unsigned count = 1;
     bool twice = false;
 
     if (part == NULL)
         return NA_NODEV;
-    na_mux_wire_tag(&part->pub, tag);
     for (; *end_p != NULL; end_p = &(*end_p)->next) {
-        na_mux_wire_tag(&(*end_p)->pub, other);
-        twice = twice || strcmp(tag, other) == 0;
+        twice = twice || strcmp(part->tag, (*end_p)->tag) == 0;
         count++;
     }
     *end_p = part;
     if (twice)
-        hg_log_error("cls", "%s stands twice in the list", tag);
+        hg_log_error("cls", "%s stands twice in the list", part->tag);
     if (count > NA_CORE_PARTS)
         hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
@@ -16925,15 +16835,13 @@ static na_return_t na_class_add(struct na_class_core **head_p,
 static na_return_t na_class_count_part(
     struct na_class_core *head, struct na_class_core *part)
 {
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    char sent[sizeof(tag) + 16];
-    char moved[sizeof(tag) + 16];
+    char sent[NA_CORE_TAG + 16];
+    char moved[NA_CORE_TAG + 16];
     const char *sent_name = sent;
     const char *moved_name = moved;
 
-    na_mux_wire_tag(&part->pub, tag);
-    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", tag);
-    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", tag);
+    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", part->tag);
+    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", part->tag);
     if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
         na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
         return NA_NOMEM;
@@ -16989,7 +16897,7 @@ static struct na_class_core *na_class_open_list(
     na_return_t ret = NA_SUCCESS;
     bool auto_sm = false;
 
-    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
+    while (ret == NA_SUCCESS && na_uri_next(&list, string)) {
         if (na_mux_is_auto_sm(string))
             auto_sm = true;
         else
@@ -17019,7 +16927,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    core = na_mux_wire_is_list(info_string)
+    core = na_uri_is_list(info_string)
         ? na_class_open_list(info_string, listen, info)
         : na_class_open(info_string, listen, info, NULL);
     if (core == NULL)

@@ -115,7 +115,7 @@ static bool na_mux_attempt_alone(const struct na_class *na_class,
     struct na_uri uri;
 
     *part_p = NULL;
-    while (*part_p == NULL && na_mux_wire_next(&at, name))
+    while (*part_p == NULL && na_uri_next(&at, name))
         *part_p = na_mux_part(na_class, name);
     if (*part_p != NULL)
         return true;
@@ -139,12 +139,12 @@ HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
 
     if (na_class_core_of(na_class)->next == NULL)
         return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
-    while (na_mux_wire_next(&at, address))
+    while (na_uri_next(&at, address))
         length++;
     if (n >= 2 * length)
         return false;
     for (at = list, i = 0; i <= n % length; i++)
-        (void) na_mux_wire_next(&at, address);
+        (void) na_uri_next(&at, address);
     sm = na_mux_part(na_class, "sm://");
     *part_p = na_mux_part(na_class, address);
     if (n < length) {

@@ -17,7 +17,7 @@
  * one process has no derived name. The user is part of the name, too.
  *
  * Memory is registered with each part and described to peers by all of them
- * (mux_wire.h). The part of the address moves the data.
+ * (rma.c). The part of the address moves the data.
  *
  * Counters: "mux_sent_sm" has the bytes of messages that sm sent, and
  * "mux_moved_sm" the bytes of puts and gets that it started;
@@ -28,7 +28,7 @@
 #ifndef HG_GEN_MUX_MUX_H
 #define HG_GEN_MUX_MUX_H
 
-#include "mux/mux_wire.h"
+#include "na/core.h"
 
 /* Whether a string of a list is sm, with its name left to us. */
 HG_PRIVATE bool na_mux_is_auto_sm(const char *string);

@@ -302,6 +302,11 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
     core->pub.protocol = protocol;
+    if (strcmp(plugin->name, protocol) == 0)
+        (void) snprintf(core->tag, sizeof(core->tag), "%s", protocol);
+    else
+        (void) snprintf(
+            core->tag, sizeof(core->tag), "%s+%s", plugin->name, protocol);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
     if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
@@ -469,22 +474,18 @@ static na_return_t na_class_add(struct na_class_core **head_p,
 {
     struct na_class_core **end_p = head_p;
     struct na_class_core *part = na_class_open(string, listen, info, *head_p);
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    char other[NA_MUX_WIRE_TAG_MAX];
     unsigned count = 1;
     bool twice = false;
 
     if (part == NULL)
         return NA_NODEV;
-    na_mux_wire_tag(&part->pub, tag);
     for (; *end_p != NULL; end_p = &(*end_p)->next) {
-        na_mux_wire_tag(&(*end_p)->pub, other);
-        twice = twice || strcmp(tag, other) == 0;
+        twice = twice || strcmp(part->tag, (*end_p)->tag) == 0;
         count++;
     }
     *end_p = part;
     if (twice)
-        hg_log_error("cls", "%s stands twice in the list", tag);
+        hg_log_error("cls", "%s stands twice in the list", part->tag);
     if (count > NA_CORE_PARTS)
         hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
@@ -494,15 +495,13 @@ static na_return_t na_class_add(struct na_class_core **head_p,
 static na_return_t na_class_count_part(
     struct na_class_core *head, struct na_class_core *part)
 {
-    char tag[NA_MUX_WIRE_TAG_MAX];
-    char sent[sizeof(tag) + 16];
-    char moved[sizeof(tag) + 16];
+    char sent[NA_CORE_TAG + 16];
+    char moved[NA_CORE_TAG + 16];
     const char *sent_name = sent;
     const char *moved_name = moved;
 
-    na_mux_wire_tag(&part->pub, tag);
-    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", tag);
-    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", tag);
+    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", part->tag);
+    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", part->tag);
     if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
         na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
         return NA_NOMEM;
@@ -558,7 +557,7 @@ static struct na_class_core *na_class_open_list(
     na_return_t ret = NA_SUCCESS;
     bool auto_sm = false;
 
-    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
+    while (ret == NA_SUCCESS && na_uri_next(&list, string)) {
         if (na_mux_is_auto_sm(string))
             auto_sm = true;
         else
@@ -588,7 +587,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    core = na_mux_wire_is_list(info_string)
+    core = na_uri_is_list(info_string)
         ? na_class_open_list(info_string, listen, info)
         : na_class_open(info_string, listen, info, NULL);
     if (core == NULL)

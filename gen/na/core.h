@@ -40,6 +40,7 @@ struct na_emul_peer;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 8
+#define NA_CORE_TAG 64
 #define NA_CORE_PARTS 4 /* transports of a class */
 #define NA_CORE_USES 5  /* what a layer counts for each peer */
 
@@ -186,6 +187,7 @@ struct na_class_core {
     /* Bytes sent by, and moved by this part of several; else NULL. */
     struct na_counter *sent;
     struct na_counter *moved;
+    char tag[NA_CORE_TAG];   /* plugin and protocol: "zmq+tcp", "sm" */
     char prefix[4];          /* what users see before names: "na+", or "" */
     struct hg_monitor *lock; /* of the class: the head's */
     struct hg_monitor own_lock;

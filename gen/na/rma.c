@@ -5,7 +5,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "mux/mux_wire.h"
+#include "base/wire.h"
 #include "na/addr.h"
 #include "na/live.h"
 #include "na/op.h"
@@ -493,6 +493,73 @@ NA_EXPORT na_return_t NA_Mem_deregister(
     return NA_SUCCESS;
 }
 
+/* ---- Descriptions ----
+ *
+ * The memory of a class of several transports is described by a list:
+ *
+ *     0    1    2    3      4        8      9
+ *     +----+----+----+------+--------+------+------+-------+----
+ *     |0x68|0x58| 1  |parts | length | tag# | tag  | bytes | ...
+ *     +----+----+----+------+--------+------+------+-------+----
+ *      'h'  'X'              one part, and so on
+ *
+ * `tag` names the transport, "zmq+tcp" or "sm", `length` counts the bytes of
+ * its own description. Classes of one transport read such lists too, and take
+ * what is theirs. */
+
+#define NA_RMA_LIST_MAGIC 0x5868u
+#define NA_RMA_LIST_VERSION 1
+#define NA_RMA_LIST_HEAD 4 /* bytes before the parts */
+#define NA_RMA_LIST_PART 5 /* of a part, before its tag */
+
+static void na_rma_put_head(void *buf, unsigned parts)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_HEAD);
+
+    hg_wire_put16(&wire, NA_RMA_LIST_MAGIC);
+    hg_wire_put8(&wire, NA_RMA_LIST_VERSION);
+    hg_wire_put8(&wire, (uint8_t) parts);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+/* Begin a part whose own bytes are `size`. */
+static void na_rma_put_part(void *buf, const char *tag, uint32_t size)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_PART + strlen(tag));
+
+    hg_wire_put32(&wire, size);
+    hg_wire_put8(&wire, (uint8_t) strlen(tag));
+    hg_wire_put_bytes(&wire, tag, strlen(tag));
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+/* Find a transport's part of a list: where it begins, and its size. What is no
+ * list is returned whole. NULL: the list has no such part, or is malformed
+ * before it. */
+static const void *na_rma_find_part(
+    const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
+{
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) size);
+    unsigned parts;
+
+    *size_p = size;
+    if (hg_wire_get16(&wire) != NA_RMA_LIST_MAGIC ||
+        hg_wire_get8(&wire) != NA_RMA_LIST_VERSION)
+        return buf;
+    for (parts = hg_wire_get8(&wire); parts > 0; parts--) {
+        uint32_t length = hg_wire_get32(&wire);
+        uint8_t tag_size = hg_wire_get8(&wire);
+        const void *name = hg_wire_get_bytes(&wire, tag_size);
+        const void *bytes = hg_wire_get_bytes(&wire, length);
+
+        *size_p = length;
+        if (bytes != NULL && tag_size == strlen(tag) &&
+            memcmp(name, tag, tag_size) == 0)
+            return bytes;
+    }
+    return NULL;
+}
+
 /* Write the description of one part as it is, or a list of all of them. Returns
  * its size; with `buf` NULL it only does that. */
 static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
@@ -500,28 +567,26 @@ static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
     const struct na_mem_core *mem = na_mem_core_of(handle);
     bool list = mem->next != NULL;
     unsigned char *bytes = (unsigned char *) buf;
-    na_size_t at = list ? NA_MUX_WIRE_HEAD : 0;
-    char tag[NA_MUX_WIRE_TAG_MAX];
+    na_size_t at = list ? NA_RMA_LIST_HEAD : 0;
     unsigned parts = 0;
 
     if (mem->bytes != NULL)
         return mem->bytes_size;
     for (; mem != NULL; mem = mem->next, parts++) {
-        const struct na_plugin *ops = na_class_ops(mem->pub.na_class);
+        const struct na_class_core *part = na_class_core_of(mem->pub.na_class);
+        const struct na_plugin *ops = &part->ops;
         na_size_t size = ops->mem_serialize_size(&mem->pub);
 
-        if (list) {
-            na_mux_wire_tag(mem->pub.na_class, tag);
-            if (buf != NULL)
-                na_mux_wire_put_part(bytes + at, tag, (uint32_t) size);
-            at += na_mux_wire_part_size(tag);
-        }
+        if (list && buf != NULL)
+            na_rma_put_part(bytes + at, part->tag, (uint32_t) size);
+        if (list)
+            at += NA_RMA_LIST_PART + strlen(part->tag);
         if (buf != NULL)
             ops->mem_serialize(&mem->pub, bytes + at);
         at += size;
     }
     if (list && buf != NULL)
-        na_mux_wire_put_head(buf, parts);
+        na_rma_put_head(buf, parts);
     return at;
 }
 
@@ -561,14 +626,10 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     na_size_t buf_size, struct na_mem_core **mem_p)
 {
-    char tag[NA_MUX_WIRE_TAG_MAX];
     struct na_mem_core *mem;
     na_return_t ret;
 
-    if (na_mux_wire_is_mem(buf, buf_size)) {
-        na_mux_wire_tag(&part->pub, tag);
-        buf = na_mux_wire_find(buf, buf_size, tag, &buf_size);
-    }
+    buf = na_rma_find_part(buf, buf_size, part->tag, &buf_size);
     if (buf == NULL)
         return NA_PROTOCOL_ERROR;
     mem = na_rma_new(part, 0);

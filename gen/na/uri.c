@@ -4,32 +4,29 @@
 
 #include "base/log.h"
 
-/* Whether libfabric's name of a layer over a provider stands there, as in
- * "tcp;ofi_rxm". */
-static bool na_uri_is_layer(const char *from, size_t size)
+/* The length of the name of a plugin or protocol that stands there, with
+ * layers. */
+static size_t na_uri_name(const char *string)
 {
-    assert(size > 0);
-    return size > 5 && strncmp(from, ";ofi_", 5) == 0;
+    static const char name[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    size_t size = strspn(string, name);
+
+    while (size > 0 && strncmp(string + size, ";ofi_", 5) == 0)
+        size += 1 + strspn(string + size + 1, name);
+    return size;
 }
 
-/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them, with
- * the name of a layer. */
-static bool na_uri_take(const char *from, size_t size, char *to)
+/* Move a name from *at_p to `to`. False: there is none, or it is too long. */
+static bool na_uri_take(const char **at_p, char to[NA_URI_NAME_MAX])
 {
-    size_t i;
+    size_t size = na_uri_name(*at_p);
 
     if (size == 0 || size >= NA_URI_NAME_MAX)
         return false;
-    for (i = 0; i < size; i++) {
-        char c = from[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-                na_uri_is_layer(from + i, size - i)))
-            return false;
-        to[i] = c;
-    }
+    memcpy(to, *at_p, size);
     to[size] = '\0';
+    *at_p += size;
     return true;
 }
 
@@ -48,10 +45,7 @@ static bool na_uri_printable(const char *string)
 HG_PRIVATE na_return_t na_uri_read(
     int level, const char *string, struct na_uri *uri)
 {
-    const char *mark;
-    const char *plus;
-    const char *protocol = string;
-    size_t scheme_size;
+    const char *at = string;
 
     memset(uri, 0, sizeof(*uri));
     if (!na_uri_printable(string)) {
@@ -61,24 +55,56 @@ HG_PRIVATE na_return_t na_uri_read(
             NA_MAX_ADDR_LEN);
         return NA_INVALID_ARG;
     }
-    mark = strstr(string, "://");
-    scheme_size = mark != NULL ? (size_t) (mark - string) : strlen(string);
-    uri->rest = mark != NULL ? mark + 3 : string + scheme_size;
-    plus = (const char *) memchr(string, '+', scheme_size);
-    if (plus != NULL) {
-        if (!na_uri_take(string, (size_t) (plus - string), uri->plugin))
-            goto malformed;
-        protocol = plus + 1;
-        scheme_size -= (size_t) (protocol - string);
+    if (at[na_uri_name(at)] == '+' && na_uri_take(&at, uri->plugin))
+        at++;
+    if (na_uri_take(&at, uri->protocol) &&
+        (*at == '\0' || strncmp(at, "://", 3) == 0)) {
+        uri->rest = *at == '\0' ? at : at + 3;
+        return NA_SUCCESS;
     }
-    if (!na_uri_take(protocol, scheme_size, uri->protocol))
-        goto malformed;
-    return NA_SUCCESS;
-
-malformed:
     HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...%s", string,
-        memchr(string, ';', (size_t) (uri->rest - string)) != NULL
-            ? " (of layers, there are ;ofi_rxm and ;ofi_rxd)"
-            : "");
+        *at == ';' ? " (of layers, there are ;ofi_rxm and ;ofi_rxd)" : "");
     return NA_INVALID_ARG;
+}
+
+/* ---- Lists ---- */
+
+/* Whether an address stands there, and not the name of a layer. */
+static bool na_uri_begins(const char *string)
+{
+    size_t size = na_uri_name(string);
+
+    if (string[size] == '+')
+        size += 1 + na_uri_name(string + size + 1);
+    return strncmp(string, "ofi_", 4) != 0 && size > 0 &&
+        strncmp(string + size, "://", 3) == 0;
+}
+
+/* The semicolon that ends the first address; NULL: it is the last one. */
+static const char *na_uri_end(const char *string)
+{
+    const char *end = strchr(string, ';');
+
+    while (end != NULL && !na_uri_begins(end + 1))
+        end = strchr(end + 1, ';');
+    return end;
+}
+
+HG_PRIVATE bool na_uri_is_list(const char *string)
+{
+    return na_uri_end(string) != NULL;
+}
+
+HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
+{
+    const char *at = *at_p;
+    const char *end = na_uri_end(at);
+    size_t size = end != NULL ? (size_t) (end - at) : strlen(at);
+
+    if (size == 0 || size >= NA_MAX_ADDR_LEN)
+        return false;
+    memcpy(part, at, size);
+    part[size] = '\0';
+    *at_p = end != NULL ? end + 1 : at + size;
+    return true;
 }

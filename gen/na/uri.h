@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uri: takes an address string apart: [plugin+]protocol[://[rest]].
+ * uri: takes address strings apart.
  *
- * Knows no transport; what stands behind "://" is the transport's to read.
- * No state, no lock.
+ *     [plugin+]protocol[://[rest]]
+ *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
+ *
+ * What stands behind "://" is the transport's to read. In a list of addresses a
+ * semicolon separates two where a scheme and "://" follow, so that it may be
+ * part of a path. A protocol may name layers of libfabric's: "tcp;ofi_rxm".
+ *
+ * Knows no transport. No state, no lock.
  */
 #ifndef HG_GEN_NA_URI_H
 #define HG_GEN_NA_URI_H
@@ -27,5 +33,12 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 {
     return na_uri_read(HG_LOG_LEVEL_ERROR, string, uri);
 }
+
+/* Whether a string lists several addresses. */
+HG_PRIVATE bool na_uri_is_list(const char *string);
+
+/* Copy the first address of *at_p, and step behind it. False: there is none,
+ * or it is as long as no address is. */
+HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
 
 #endif

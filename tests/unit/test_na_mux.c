@@ -31,12 +31,12 @@ HG_TEST(mux_lists_are_taken_apart)
     for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         const char *at = lists[i].string;
 
-        HG_CHECK(na_mux_wire_is_list(at) == (lists[i].parts[1] != NULL));
+        HG_CHECK(na_uri_is_list(at) == (lists[i].parts[1] != NULL));
         for (n = 0; lists[i].parts[n] != NULL; n++) {
-            HG_CHECK(na_mux_wire_next(&at, part));
+            HG_CHECK(na_uri_next(&at, part));
             HG_CHECK_EQ_STR(part, lists[i].parts[n]);
         }
-        HG_CHECK(!na_mux_wire_next(&at, part));
+        HG_CHECK(!na_uri_next(&at, part));
     }
 }
 
@@ -52,8 +52,8 @@ HG_TEST(mux_lists_have_no_address_that_is_too_long)
 
         memset(list, 'a', sizeof(list));
         memcpy(list + size, ";sm://", 7);
-        HG_CHECK(na_mux_wire_is_list(at));
-        HG_CHECK(na_mux_wire_next(&at, part) == (size < NA_MAX_ADDR_LEN));
+        HG_CHECK(na_uri_is_list(at));
+        HG_CHECK(na_uri_next(&at, part) == (size < NA_MAX_ADDR_LEN));
         HG_CHECK_EQ_STR(at, size < NA_MAX_ADDR_LEN ? "sm://" : list);
     }
 }
@@ -62,14 +62,14 @@ HG_TEST(mux_lists_have_no_address_that_is_too_long)
 
 static size_t mux_write(unsigned char *buf, const char *tag, const char *bytes)
 {
-    size_t size = na_mux_wire_part_size(tag);
+    size_t size = NA_RMA_LIST_PART + strlen(tag);
 
-    na_mux_wire_put_part(buf, tag, (uint32_t) strlen(bytes));
+    na_rma_put_part(buf, tag, (uint32_t) strlen(bytes));
     memcpy(buf + size, bytes, strlen(bytes));
     return size + strlen(bytes);
 }
 
-/* As drawn in mux_wire.h. */
+/* As drawn in rma.c. */
 static const unsigned char mux_list[] = {0x68, 0x58, 1, 2, /* two parts */
     3, 0, 0, 0, 7, 'z', 'm', 'q', '+', 't', 'c', 'p', 'o', 'n', 'e', /* */
     5, 0, 0, 0, 2, 's', 'm', 't', 'h', 'r', 'e', 'e'};
@@ -79,58 +79,56 @@ HG_TEST(mux_descriptions_of_all_parts_are_one)
     unsigned char buf[64];
     const void *found;
     na_size_t size = 0;
-    size_t n = NA_MUX_WIRE_HEAD;
+    size_t n = NA_RMA_LIST_HEAD;
 
-    na_mux_wire_put_head(buf, 2);
+    na_rma_put_head(buf, 2);
     n += mux_write(buf + n, "zmq+tcp", "one");
     n += mux_write(buf + n, "sm", "three");
     HG_CHECK_EQ_U64(n, sizeof(mux_list));
     HG_CHECK_EQ_MEM(buf, mux_list, n);
-    found = na_mux_wire_find(mux_list, n, "sm", &size);
+    found = na_rma_find_part(mux_list, n, "sm", &size);
     HG_CHECK(found == mux_list + n - 5);
     HG_CHECK_EQ_U64(size, 5);
-    found = na_mux_wire_find(mux_list, n, "zmq+tcp", &size);
+    found = na_rma_find_part(mux_list, n, "zmq+tcp", &size);
     HG_CHECK(found == mux_list + 16);
     HG_CHECK_EQ_U64(size, 3);
-    HG_CHECK(na_mux_wire_find(mux_list, n, "zmq+ipc", &size) == NULL);
-    HG_CHECK(na_mux_wire_find(mux_list, n, "s", &size) == NULL);
-    HG_CHECK(na_mux_wire_find(mux_list, n, "sm2", &size) == NULL);
-    HG_CHECK(na_mux_wire_find(mux_list, n, "", &size) == NULL);
+    HG_CHECK(na_rma_find_part(mux_list, n, "zmq+ipc", &size) == NULL);
+    HG_CHECK(na_rma_find_part(mux_list, n, "s", &size) == NULL);
+    HG_CHECK(na_rma_find_part(mux_list, n, "sm2", &size) == NULL);
+    HG_CHECK(na_rma_find_part(mux_list, n, "", &size) == NULL);
 }
 
 /* Only bytes that begin as a list of descriptions are one. */
 HG_TEST(mux_descriptions_are_known_by_their_first_bytes)
 {
     unsigned char bytes[sizeof(mux_list)];
-    na_size_t size = 77;
+    na_size_t size = 0;
     size_t i;
 
-    for (i = 0; i < sizeof(mux_list); i++)
-        HG_CHECK(na_mux_wire_is_mem(mux_list, i) == (i >= NA_MUX_WIRE_HEAD));
     for (i = 0; i < 3; i++) {
         memcpy(bytes, mux_list, sizeof(bytes));
         bytes[i] ^= 0x80;
-        HG_CHECK(!na_mux_wire_is_mem(bytes, sizeof(bytes)));
-        HG_CHECK(na_mux_wire_find(bytes, sizeof(bytes), "sm", &size) == NULL);
+        HG_CHECK(na_rma_find_part(bytes, sizeof(bytes), "sm", &size) == bytes);
+        HG_CHECK_EQ_U64(size, sizeof(bytes));
+        HG_CHECK(na_rma_find_part(mux_list, i, "sm", &size) == mux_list);
+        HG_CHECK_EQ_U64(size, i);
     }
-    HG_CHECK_EQ_U64(size, 77);
 }
 
 /* A truncated or damaged description is not read past its end. */
 HG_TEST(mux_descriptions_may_be_damaged)
 {
     uint64_t random = hg_test_seed();
-    na_size_t size = 77;
+    na_size_t size = 0;
     unsigned round;
     size_t n;
 
-    for (n = 0; n < sizeof(mux_list); n++) {
+    for (n = NA_RMA_LIST_HEAD - 1; n < sizeof(mux_list); n++) {
         unsigned char *cut = (unsigned char *) malloc(n > 0 ? n : 1);
 
         HG_CHECK(cut != NULL);
         memcpy(cut, mux_list, n);
-        HG_CHECK(na_mux_wire_find(cut, n, "sm", &size) == NULL);
-        HG_CHECK_EQ_U64(size, 77); /* it is set where something is found */
+        HG_CHECK(na_rma_find_part(cut, n, "sm", &size) == NULL);
         free(cut);
     }
     for (round = 0; round < 2000; round++) {
@@ -142,7 +140,7 @@ HG_TEST(mux_descriptions_may_be_damaged)
         for (n = 1 + hg_test_random(&random) % 3; n > 0; n--)
             spoiled[hg_test_random(&random) % sizeof(mux_list)] =
                 (unsigned char) hg_test_random(&random);
-        found = (const unsigned char *) na_mux_wire_find(
+        found = (const unsigned char *) na_rma_find_part(
             spoiled, sizeof(mux_list), "sm", &size);
         HG_CHECK(found == NULL ||
             (found >= spoiled &&
@@ -163,9 +161,9 @@ HG_TEST(mux_descriptions_for_others_are_refused)
 
     hg_test_expect_log("are no memory handle");
     HG_CHECK(na_class != NULL);
-    na_mux_wire_put_head(bytes, 1);
-    HG_CHECK_EQ_U64(NA_MUX_WIRE_HEAD +
-            mux_write(bytes + NA_MUX_WIRE_HEAD, "sm", "thirteenbytes"),
+    na_rma_put_head(bytes, 1);
+    HG_CHECK_EQ_U64(NA_RMA_LIST_HEAD +
+            mux_write(bytes + NA_RMA_LIST_HEAD, "sm", "thirteenbytes"),
         sizeof(bytes));
     HG_CHECK_RET(
         NA_Mem_handle_deserialize(na_class, &remote, bytes, sizeof(bytes)),
@@ -274,7 +272,7 @@ static void mux_replace(
 {
     na_size_t part = 0;
     const unsigned char *from =
-        (const unsigned char *) na_mux_wire_find(other, size, "sm", &part);
+        (const unsigned char *) na_rma_find_part(other, size, "sm", &part);
 
     HG_CHECK(from != NULL && part > 0);
     memcpy(bytes + (from - other), from, part);
@@ -284,13 +282,13 @@ static void mux_replace(
 static na_size_t mux_only_sm(
     unsigned char *list, const unsigned char *bytes, na_size_t size)
 {
-    size_t n = NA_MUX_WIRE_HEAD + na_mux_wire_part_size("sm");
+    size_t n = NA_RMA_LIST_HEAD + NA_RMA_LIST_PART + strlen("sm");
     na_size_t part = 0;
-    const void *from = na_mux_wire_find(bytes, size, "sm", &part);
+    const void *from = na_rma_find_part(bytes, size, "sm", &part);
 
     HG_CHECK(from != NULL && part > 0);
-    na_mux_wire_put_head(list, 1);
-    na_mux_wire_put_part(list + NA_MUX_WIRE_HEAD, "sm", (uint32_t) part);
+    na_rma_put_head(list, 1);
+    na_rma_put_part(list + NA_RMA_LIST_HEAD, "sm", (uint32_t) part);
     memcpy(list + n, from, part);
     return n + part;
 }
