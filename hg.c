@@ -3422,7 +3422,6 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
 /* #include "na/queue.h" */
 
 struct na_emul;
-struct na_emul_peer;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -3459,6 +3458,14 @@ struct na_op_core {
     _Alignas(max_align_t) struct na_op pub;
 };
 
+/* What the emulation of RMA counts for an address. */
+struct na_emul_peer {
+    struct na_link parked; /* transfers that wait for answers to others */
+    uint64_t outstanding;  /* bytes of requests to the peer without an answer */
+    uint32_t requests;     /* their number */
+    uint32_t answers;      /* the peer's requests that have none */
+};
+
 struct na_addr_core {
     struct na_link link; /* class's list */
     _Atomic uint32_t refs;
@@ -3473,8 +3480,8 @@ struct na_addr_core {
     char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
-    uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
+    struct na_emul_peer emul;
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     uint64_t window;       /* bytes of its calls that the peer takes at a time,
                               as answers show; UINT64_MAX: unknown */
     uint64_t queued_bytes; /* what its kept messages count for */
@@ -4131,6 +4138,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
         goto no_memory;
     na_addr_take_name(core, addr, spelled);
     addr->window = UINT64_MAX;
+    hg_list_init(&addr->emul.parked);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
@@ -4263,7 +4271,6 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
-    hg_mem_free(addr_core->emul_peer);
     hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }
@@ -6737,713 +6744,6 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
         data_size, remote_addr, op_id, "NA_Get");
 }
 
-/* ==== gen/emul/xfer.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/emul/xfer.h"
-#endif
-/*
- * xfer: the transfers of emulated RMA, and the frames that they send.
- *
- * A transfer exists at both ends. At the initiator it belongs to an operation,
- * at the target to a registration. The initiator of a put sends the data, and
- * so does the target of a get.
- *
- *     moving --end--> ended --no pin--> memory released --sent--> freed
- *
- * na_emul_xfer_end gives a transfer its result, and frames no longer find it.
- * A frame in the transport's hands pins the memory of its transfer. When the
- * last pin of an ended transfer is gone, the operation completes and the
- * registration is released. The transfer is freed once its last control frame
- * (DONE, ABORT, an acknowledgement) has left.
- *
- * All senders to one peer share a window of unacknowledged bytes. A transfer is
- * on at most one of these lists, by `link`:
- *
- *     emul->ready     has a frame to send
- *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    the window of the peer is full, or too many operations
- *                     with it are under way
- *
- * gen/README.md has the bytes of a frame. Flag WANT_ACK asks for an
- * acknowledgement. Flag SUM of a request asks for sums; of a frame
- * with data it says that there is one.
- *
- * Locking: the lock of the class guards everything here and is held in every
- * function, also around the transport's frame_send. Pins are atomic: the
- * transport gives frames back in any thread, with any lock held.
- */
-#ifndef HG_GEN_EMUL_XFER_H
-#define HG_GEN_EMUL_XFER_H
-
-/* #include "base/map.h" */
-/* #include "base/mem.h" */
-/* #include "na/rma.h" */
-
-/* Operations with one peer that are under way at a time; more wait. */
-#define NA_EMUL_ORIGINS_MAX 256
-
-/* Transfers that one peer may have here; a request beyond it gets NA_AGAIN. It
- * is more than ORIGINS_MAX, because an ended transfer stays until its last
- * frame has left. */
-#define NA_EMUL_TARGETS_MAX 1024
-
-/* Transfers up to this size do not wait for the window. */
-#define NA_EMUL_SMALL 16384u
-
-/* Pieces of memory shorter than this are copied together. */
-#define NA_EMUL_PIECE 16384u
-
-#define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_FRAME_MAX (1u << 30)
-#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
-#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
-
-/* ---- Frames as bytes ---- */
-
-#define NA_EMUL_WIRE_SIZE 56 /* of a header */
-
-enum na_emul_wire_type {
-    NA_EMUL_WIRE_GET_REQ = 1,
-    NA_EMUL_WIRE_PUT_REQ = 2,
-    NA_EMUL_WIRE_PUT_DATA = 3,
-    NA_EMUL_WIRE_GET_ACK = 4,
-    NA_EMUL_WIRE_ABORT = 5,
-    NA_EMUL_WIRE_GET_DATA = 6,
-    NA_EMUL_WIRE_PUT_ACK = 7,
-    NA_EMUL_WIRE_DONE = 8
-};
-
-enum { NA_EMUL_WIRE_WANT_ACK = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
-
-/* What a type does not use is 0 when written, and ignored when read. */
-struct na_emul_wire {
-    uint8_t type;
-    uint8_t flags;
-    uint16_t status; /* DONE */
-    uint64_t id;
-    uint64_t key;    /* requests */
-    uint64_t offset; /* requests: in the memory; data: position; acks:
-                        received */
-    uint64_t length; /* requests */
-    uint64_t window; /* requests */
-    uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
-};
-
-/* Write a header. */
-HG_PRIVATE void na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
-
-/* Read a header (borrowed) that came with `data_size` bytes of data.
- * NA_PROTOCOL_ERROR: no header of this version, too short, or data where none
- * belongs. */
-HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
-    size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
-
-/* ---- Transfers ---- */
-
-struct na_emul {
-    struct na_class *na_class;
-    size_t frame_size;    /* constant: data of a frame, at most */
-    uint64_t window;      /* constant: unacknowledged bytes to a peer */
-    bool sums;            /* operations started here have sums */
-    struct hg_map regs;   /* registered memory, by its key */
-    struct hg_map xfers;  /* by their keys */
-    struct na_link spare; /* free transfers */
-    unsigned spare_count;
-    struct na_link ready;
-    struct na_link stalled;
-    struct na_link touched; /* withdrawn memory, of which the transport itself
-                               still moves pieces */
-    uint64_t look_at;       /* when to poll though nothing wakes progress */
-    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
-};
-
-/* What is counted for one address; hangs on its na_addr_core. */
-struct na_emul_peer {
-    struct na_addr *addr;
-    struct na_link parked;
-    uint64_t salt;         /* random: its id 0 is this key of emul->xfers */
-    uint32_t origin_count; /* operations started and not ended */
-    uint32_t target_count; /* transfers of the peer's that exist */
-    uint64_t window;       /* ours, or less, as the peer asks for */
-    uint64_t outstanding;  /* bytes sent under it, not acknowledged */
-};
-
-struct na_emul_xfer {
-    struct na_link link; /* ready, stalled or parked */
-    struct na_emul *emul;
-    struct na_emul_peer *peer; /* with a reference of its address */
-    struct na_mem_core *mem;   /* target: with a reference; NULL: released */
-    struct na_op *op;          /* initiator; NULL: completed */
-    uint64_t key;              /* of the initiator: its id, too */
-    struct na_cursor cursor;
-    na_size_t length;
-    na_size_t moved;  /* bytes sent, or received */
-    na_size_t acked;  /* of those sent */
-    na_size_t placed; /* past `moved`: up to there the transport receives in
-                         the memory itself; else it has no meaning */
-    struct na_cursor ahead; /* at `placed` */
-    _Atomic uint32_t pins;  /* frames that use the memory */
-    uint8_t control;        /* type of the control frame to send; 0: none */
-    na_return_t status;
-    bool origin;
-    bool sends;
-    bool sums;
-    bool started; /* origin: counted in origin_count */
-    bool ended;
-    bool abandoned; /* its connection is being ended */
-};
-
-static inline bool na_emul_xfer_is_windowed(const struct na_emul_xfer *xfer)
-{
-    return xfer->length > NA_EMUL_SMALL;
-}
-
-/* Whether the peer knows of the transfer: its request has left. */
-static inline bool na_emul_xfer_is_known(const struct na_emul_xfer *xfer)
-{
-    return !xfer->origin ||
-        (xfer->control != NA_EMUL_WIRE_GET_REQ &&
-            xfer->control != NA_EMUL_WIRE_PUT_REQ);
-}
-
-/* What is known of an address, or NULL: nothing was ever moved. */
-static inline struct na_emul_peer *na_emul_xfer_peer(const struct na_addr *addr)
-{
-    return na_addr_core_of(addr)->emul_peer;
-}
-
-/* The transfer with `addr` of this id, which has not ended; started here, or by
- * the peer. NULL: there is none. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
-    const struct na_addr *addr, bool origin, uint64_t id);
-
-/* A transfer with `addr` that is on no list of work yet. The id of an
- * initiator's is chosen here, a target's is `id`. NULL: out of memory. */
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
-    struct na_addr *addr, bool origin, bool sends, na_size_t length,
-    uint64_t id);
-
-/* Put a transfer that has a frame to send on the ready list. */
-HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
-
-/* The peer acknowledged bytes up to `acked`. */
-HG_PRIVATE void na_emul_xfer_acknowledge(
-    struct na_emul_xfer *xfer, na_size_t acked);
-
-/* The transfer's result; the first one counts. `control` is sent to the peer;
- * 0: nothing. The transfer may be gone when this returns. */
-HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, uint8_t control);
-
-/* End from this side: the peer is told by a DONE of the target, or an ABORT of
- * the initiator if its request has left. */
-HG_PRIVATE void na_emul_xfer_fail(
-    struct na_emul_xfer *xfer, na_return_t status);
-
-/* End with `ret`, or be ended already: nothing is sent any more. */
-HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret);
-
-/* The transport is done with a frame of the transfer `xfer`. Any thread, any
- * lock held: what ends by that is found by na_emul_xfer_collect. */
-HG_PRIVATE void na_emul_xfer_unpin(void *xfer);
-
-/* Release the memory of ended transfers that lost their last pin; their
- * number. */
-HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul);
-
-/* Drop a reference of registered memory. With the last one of what was
- * withdrawn the handle and its buffer are freed. */
-HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem);
-
-/* Send the next frame of a transfer that is on no list. Whether anything
- * changed. The transfer may be gone when this returns. */
-HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer);
-
-#endif
-
-/* ==== gen/emul/xfer.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/emul/xfer.c"
-#endif
-/* xfer: see xfer.h. */
-/* #include "emul/xfer.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/crc64.h" */
-/* #include "base/wire.h" */
-/* #include "na/addr.h" */
-
-#define NA_EMUL_WIRE_MAGIC 0x5268u
-#define NA_EMUL_WIRE_VERSION 1u
-
-#define NA_EMUL_SPARE 256 /* free transfers, at most */
-
-/* ---- Frames as bytes ---- */
-
-HG_PRIVATE void na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
-
-    hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
-    hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
-    hg_wire_put8(&wire, frame->type);
-    hg_wire_put8(&wire, frame->flags);
-    hg_wire_put8(&wire, 0);
-    hg_wire_put16(&wire, frame->status);
-    hg_wire_put64(&wire, frame->id);
-    hg_wire_put64(&wire, frame->key);
-    hg_wire_put64(&wire, frame->offset);
-    hg_wire_put64(&wire, frame->length);
-    hg_wire_put64(&wire, frame->window);
-    hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
-    size_t header_size, size_t data_size, struct na_emul_wire *frame_p)
-{
-    struct hg_wire wire = hg_wire_reader(header, header_size);
-    uint16_t magic = hg_wire_get16(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t type = hg_wire_get8(&wire);
-
-    frame_p->type = type;
-    frame_p->flags = hg_wire_get8(&wire);
-    hg_wire_skip(&wire, 1);
-    frame_p->status = hg_wire_get16(&wire);
-    frame_p->id = hg_wire_get64(&wire);
-    frame_p->key = hg_wire_get64(&wire);
-    frame_p->offset = hg_wire_get64(&wire);
-    frame_p->length = hg_wire_get64(&wire);
-    frame_p->window = hg_wire_get64(&wire);
-    frame_p->sum = hg_wire_get64(&wire);
-    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
-        version != NA_EMUL_WIRE_VERSION || type == 0 ||
-        type > NA_EMUL_WIRE_DONE)
-        return NA_PROTOCOL_ERROR;
-    if (data_size > 0 && type != NA_EMUL_WIRE_PUT_REQ &&
-        type != NA_EMUL_WIRE_PUT_DATA && type != NA_EMUL_WIRE_GET_DATA)
-        return NA_PROTOCOL_ERROR;
-    return NA_SUCCESS;
-}
-
-/* ---- The life of a transfer ---- */
-
-/* What is known of an address, made with its first transfer. NULL: no memory.
- * It goes with the address. */
-static struct na_emul_peer *na_emul_xfer_make_peer(struct na_addr *addr)
-{
-    struct na_emul_peer *peer = na_emul_xfer_peer(addr);
-
-    if (peer != NULL)
-        return peer;
-    peer = (struct na_emul_peer *) hg_mem_calloc(1, sizeof(*peer));
-    if (peer == NULL)
-        return NULL;
-    peer->addr = addr;
-    peer->salt = hg_clock_random();
-    peer->window = na_class_emul(addr->na_class)->window;
-    hg_list_init(&peer->parked);
-    na_addr_core_of(addr)->emul_peer = peer;
-    return peer;
-}
-
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_find(const struct na_emul *emul,
-    const struct na_addr *addr, bool origin, uint64_t id)
-{
-    const struct na_emul_peer *peer = na_emul_xfer_peer(addr);
-    uint64_t key = origin || peer == NULL ? id : peer->salt + id;
-    struct na_emul_xfer *xfer =
-        (struct na_emul_xfer *) hg_map_get(&emul->xfers, key);
-
-    return xfer != NULL && xfer->peer == peer && xfer->origin == origin &&
-            !xfer->ended
-        ? xfer
-        : NULL;
-}
-
-/* Keep the memory of a transfer, on no list, for the next one. */
-static void na_emul_xfer_free(struct na_emul *emul, struct na_emul_xfer *xfer)
-{
-    if (emul->spare_count == NA_EMUL_SPARE) {
-        hg_mem_free(xfer);
-        return;
-    }
-    hg_list_push(&emul->spare, &xfer->link);
-    emul->spare_count++;
-}
-
-HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
-    struct na_addr *addr, bool origin, bool sends, na_size_t length,
-    uint64_t id)
-{
-    struct na_emul_peer *peer = na_emul_xfer_make_peer(addr);
-    struct na_emul_xfer *xfer;
-    hg_return_t ret;
-    uint64_t key;
-
-    if (peer == NULL)
-        return NULL;
-    if (!hg_list_is_empty(&emul->spare)) {
-        xfer = HG_CONTAINER_OF(
-            hg_list_pop(&emul->spare), struct na_emul_xfer, link);
-        emul->spare_count--;
-    } else {
-        xfer = (struct na_emul_xfer *) hg_mem_alloc(sizeof(*xfer));
-        if (xfer == NULL)
-            return NULL;
-    }
-    memset(xfer, 0, sizeof(*xfer));
-    hg_list_init(&xfer->link);
-    key = peer->salt + id;
-    if (origin)
-        ret = hg_map_add(&emul->xfers, xfer, &key);
-    else if (hg_map_get(&emul->xfers, key) != NULL)
-        ret = HG_EXIST; /* the key of another, by an unlikely chance */
-    else
-        ret = hg_map_put(&emul->xfers, key, xfer);
-    if (ret != HG_SUCCESS) {
-        na_emul_xfer_free(emul, xfer);
-        return NULL;
-    }
-    xfer->emul = emul;
-    xfer->peer = peer;
-    xfer->key = key;
-    xfer->length = length;
-    xfer->origin = origin;
-    xfer->sends = sends;
-    if (origin)
-        xfer->control = sends ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ;
-    else
-        peer->target_count++;
-    emul->na_class->core->addr_ref(addr);
-    return xfer;
-}
-
-/* Release what an ended transfer does not need any more. */
-static void na_emul_xfer_check(struct na_emul_xfer *xfer)
-{
-    const struct na_core *core = xfer->emul->na_class->core;
-    struct na_addr *addr = xfer->peer->addr;
-
-    if (!xfer->ended || atomic_load(&xfer->pins) > 0)
-        return;
-    if (xfer->mem != NULL)
-        na_emul_xfer_unref_mem(xfer->mem);
-    if (xfer->op != NULL)
-        core->complete(xfer->op, xfer->status);
-    xfer->mem = NULL;
-    xfer->op = NULL;
-    if (xfer->control != 0)
-        return;
-    assert(hg_list_is_empty(&xfer->link));
-    assert(xfer->origin || xfer->peer->target_count > 0);
-    if (!xfer->origin)
-        xfer->peer->target_count--;
-    (void) hg_map_remove(&xfer->emul->xfers, xfer->key);
-    na_emul_xfer_free(xfer->emul, xfer);
-    core->addr_unref(addr);
-}
-
-HG_PRIVATE void na_emul_xfer_unpin(void *arg)
-{
-    struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
-    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
-
-    assert(atomic_load(&xfer->pins) > 0);
-    if (atomic_fetch_sub(&xfer->pins, 1) == 1)
-        atomic_store(&emul->unpinned, true);
-}
-
-HG_PRIVATE unsigned na_emul_xfer_collect(struct na_emul *emul)
-{
-    struct na_emul_xfer *xfer;
-    size_t before = emul->xfers.count;
-    size_t cursor = 0;
-    uint64_t key;
-
-    if (!atomic_load(&emul->unpinned))
-        return 0;
-    atomic_store(&emul->unpinned, false);
-    while ((xfer = (struct na_emul_xfer *) hg_map_next(
-                &emul->xfers, &cursor, &key)) != NULL)
-        na_emul_xfer_check(xfer);
-    return (unsigned) (before - emul->xfers.count);
-}
-
-static bool na_emul_xfer_has_frame(const struct na_emul_xfer *xfer)
-{
-    return xfer->control != 0 ||
-        (xfer->sends && !xfer->ended && xfer->moved < xfer->length);
-}
-
-HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
-{
-    if (na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link))
-        hg_list_push(&xfer->emul->ready, &xfer->link);
-}
-
-/* The window of a peer opened, or an operation with it ended. */
-static void na_emul_xfer_unpark(struct na_emul_peer *peer)
-{
-    struct na_link *link;
-
-    while ((link = hg_list_pop(&peer->parked)) != NULL)
-        na_emul_xfer_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
-}
-
-HG_PRIVATE void na_emul_xfer_acknowledge(
-    struct na_emul_xfer *xfer, na_size_t acked)
-{
-    assert(acked >= xfer->acked && acked <= xfer->moved);
-    assert(xfer->peer->outstanding >= acked - xfer->acked);
-    xfer->peer->outstanding -= acked - xfer->acked;
-    xfer->acked = acked;
-    na_emul_xfer_unpark(xfer->peer);
-}
-
-HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, uint8_t control)
-{
-    struct na_emul_peer *peer = xfer->peer;
-
-    if (xfer->ended)
-        return;
-    xfer->ended = true;
-    xfer->status = status;
-    xfer->control = control;
-    hg_list_remove(&xfer->link);
-    if (xfer->sends && na_emul_xfer_is_windowed(xfer))
-        na_emul_xfer_acknowledge(xfer, xfer->moved);
-    if (xfer->started) {
-        assert(xfer->origin && peer->origin_count > 0);
-        peer->origin_count--;
-        na_emul_xfer_unpark(peer);
-    }
-    na_emul_xfer_kick(xfer);
-    na_emul_xfer_check(xfer);
-}
-
-HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
-{
-    uint8_t control = xfer->origin ? NA_EMUL_WIRE_ABORT : NA_EMUL_WIRE_DONE;
-
-    na_emul_xfer_end(xfer, status, na_emul_xfer_is_known(xfer) ? control : 0);
-}
-
-HG_PRIVATE void na_emul_xfer_drop(struct na_emul_xfer *xfer, na_return_t ret)
-{
-    xfer->control = 0;
-    hg_list_remove(&xfer->link);
-    if (xfer->ended)
-        na_emul_xfer_check(xfer);
-    else
-        na_emul_xfer_end(xfer, ret, 0);
-}
-
-HG_PRIVATE void na_emul_xfer_unref_mem(struct na_mem_core *mem)
-{
-    struct na_addr *user = mem->user;
-    void *buf = mem->buf;
-
-    assert(mem->refs > 0);
-    if (--mem->refs > 0 || user == NULL)
-        return;
-    atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
-    na_rma_delete(&mem->pub);
-    hg_mem_free(buf);
-    user->na_class->core->addr_unref(user);
-}
-
-/* ---- Sending ---- */
-
-/* A frame that is being made. */
-struct na_emul_xfer_plan {
-    struct na_emul_wire wire;
-    const void *data;
-    na_size_t size;
-    struct na_cursor cursor;    /* behind the data */
-    void (*release)(void *arg); /* for the transport */
-    void *arg;
-};
-
-/* Bytes of data that may leave now; 0: none. */
-static na_size_t na_emul_xfer_allowance(const struct na_emul_xfer *xfer)
-{
-    const struct na_emul_peer *peer = xfer->peer;
-    na_size_t size = xfer->length - xfer->moved;
-
-    if (size > xfer->emul->frame_size)
-        size = xfer->emul->frame_size;
-    if (!na_emul_xfer_is_windowed(xfer))
-        return size;
-    if (size > peer->window)
-        size = peer->window;
-    return peer->outstanding + size <= peer->window ? size : 0;
-}
-
-/* Put up to `size` bytes of data into the plan. A run that is long, or all
- * there is to send, is sent from where it lies; short ones are copied together.
- * NA_NOMEM. */
-static na_return_t na_emul_xfer_load(
-    struct na_emul_xfer *xfer, struct na_emul_xfer_plan *plan, na_size_t size)
-{
-    const struct na_core *core = xfer->emul->na_class->core;
-    na_size_t run;
-
-    (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
-    if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->moved) {
-        atomic_fetch_add(&xfer->pins, 1);
-        plan->arg = xfer;
-        plan->release = na_emul_xfer_unpin;
-        plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
-        na_cursor_advance(&plan->cursor, plan->size);
-    } else {
-        if (size > NA_EMUL_GATHER_MAX)
-            size = NA_EMUL_GATHER_MAX;
-        plan->arg = hg_mem_alloc((size_t) size);
-        if (plan->arg == NULL)
-            return NA_NOMEM;
-        plan->release = hg_mem_free;
-        plan->data = plan->arg;
-        plan->size =
-            na_cursor_gather(&plan->cursor, plan->arg, size, NA_EMUL_PIECE);
-        core->count(
-            xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
-    }
-    assert(plan->size > 0);
-    if (xfer->sums)
-        plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
-    if (na_emul_xfer_is_windowed(xfer) &&
-        (!xfer->origin || xfer->moved + plan->size < xfer->length))
-        plan->wire.flags |= NA_EMUL_WIRE_WANT_ACK;
-    return NA_SUCCESS;
-}
-
-/* The header of the transfer's next frame. Whether data belongs to it. */
-static bool na_emul_xfer_fill(
-    const struct na_emul_xfer *xfer, struct na_emul_wire *wire)
-{
-    wire->type = xfer->control;
-    wire->id = xfer->origin ? xfer->key : xfer->key - xfer->peer->salt;
-    wire->offset = xfer->moved;
-    switch (xfer->control) {
-    case 0:
-        wire->type =
-            xfer->origin ? NA_EMUL_WIRE_PUT_DATA : NA_EMUL_WIRE_GET_DATA;
-        wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
-        return true;
-    case NA_EMUL_WIRE_GET_REQ:
-    case NA_EMUL_WIRE_PUT_REQ:
-        wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
-        wire->key = xfer->op->remote->key;
-        wire->offset = xfer->op->remote_offset;
-        wire->length = xfer->length;
-        wire->window = xfer->emul->window;
-        return xfer->sends;
-    case NA_EMUL_WIRE_DONE: wire->status = (uint16_t) xfer->status; break;
-    default: break;
-    }
-    return false;
-}
-
-/* The transport took the frame. */
-static void na_emul_xfer_sent(
-    struct na_emul_xfer *xfer, const struct na_emul_xfer_plan *plan)
-{
-    const struct na_core *core = xfer->emul->na_class->core;
-
-    if (plan->size > 0) {
-        core->count(xfer->emul->na_class, "rma_frames", 1);
-        core->count(xfer->emul->na_class, "rma_bytes_sent", plan->size);
-    }
-    if (xfer->control == plan->wire.type)
-        xfer->control = 0;
-    if (xfer->ended)
-        return;
-    xfer->cursor = plan->cursor;
-    xfer->moved += plan->size;
-    if (na_emul_xfer_is_windowed(xfer))
-        xfer->peer->outstanding += plan->size;
-    /* Nobody acknowledges a small get: it ends when its data has left. */
-    else if (xfer->sends && !xfer->origin && xfer->moved == xfer->length)
-        na_emul_xfer_end(xfer, NA_SUCCESS, 0);
-}
-
-/* The transport did not take the frame, for `ret`. A control frame is tried
- * again when memory was short; data and a request are not. Whether the transfer
- * ended. */
-static bool na_emul_xfer_unsent(struct na_emul_xfer *xfer,
-    const struct na_emul_xfer_plan *plan, na_return_t ret)
-{
-    bool fails = xfer->control == 0 || !na_emul_xfer_is_known(xfer);
-
-    plan->release(plan->arg);
-    if (ret != NA_AGAIN && ret != NA_NOMEM)
-        na_emul_xfer_drop(xfer, ret);
-    else if (ret == NA_NOMEM && fails)
-        na_emul_xfer_fail(xfer, ret);
-    if (!na_emul_xfer_has_frame(xfer) || !hg_list_is_empty(&xfer->link))
-        return true;
-    hg_list_push(&xfer->emul->stalled, &xfer->link);
-    return false;
-}
-
-/* Whether its next frame may be sent; an initiator's transfer starts with the
- * first one. */
-static bool na_emul_xfer_may_send(struct na_emul_xfer *xfer)
-{
-    if (xfer->control == 0)
-        return na_emul_xfer_allowance(xfer) > 0;
-    if (na_emul_xfer_is_known(xfer) || xfer->started)
-        return true;
-    if (xfer->peer->origin_count >= NA_EMUL_ORIGINS_MAX)
-        return false;
-    xfer->peer->origin_count++;
-    xfer->started = true;
-    return true;
-}
-
-HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
-{
-    const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
-    unsigned char header[NA_EMUL_WIRE_SIZE];
-    struct na_emul_xfer_plan plan;
-    na_return_t ret = NA_SUCCESS;
-    bool changed = true;
-    na_size_t size;
-
-    assert(na_emul_xfer_has_frame(xfer) && hg_list_is_empty(&xfer->link));
-    if (!na_emul_xfer_may_send(xfer)) {
-        hg_list_push(&xfer->peer->parked, &xfer->link);
-        return false;
-    }
-    memset(&plan, 0, sizeof(plan));
-    plan.release = hg_mem_free; /* without data it has nothing to do */
-    plan.cursor = xfer->cursor;
-    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
-    if (na_emul_xfer_fill(xfer, &plan.wire) &&
-        (size = na_emul_xfer_allowance(xfer)) > 0)
-        ret = na_emul_xfer_load(xfer, &plan, size);
-    na_emul_wire_encode(&plan.wire, header);
-    if (ret == NA_SUCCESS)
-        ret = ops->frame_send(xfer->peer->addr, header, sizeof(header),
-            plan.data, (size_t) plan.size, plan.release, plan.arg);
-    if (ret == NA_SUCCESS) {
-        na_emul_xfer_sent(xfer, &plan);
-        na_emul_xfer_kick(xfer);
-    } else {
-        changed = na_emul_xfer_unsent(xfer, &plan, ret);
-    }
-    atomic_fetch_sub(&xfer->pins, 1);
-    na_emul_xfer_check(xfer);
-    return changed;
-}
-
 /* ==== gen/emul/emul.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -7456,41 +6756,50 @@ HG_PRIVATE bool na_emul_xfer_send(struct na_emul_xfer *xfer)
  * A transport that leaves put and get empty and offers frame_send gets them
  * from here. The initiator names a registration by a random 64-bit key, an
  * offset and a length. The target checks key, bounds and permission while it
- * makes progress. It then sends the data from the registered memory, or
- * receives it there, in frames under a window. Nothing that a peer sends is
- * used as a pointer, a size or an index before it is checked.
+ * makes progress. Nothing that a peer sends is used as a pointer, a size or an
+ * index before it is checked.
  *
  *     get:  initiator            target     put:  initiator            target
- *           GET_REQ --------------->              PUT_REQ + data -------->
- *              <------------- GET_DATA            PUT_DATA -------------->
- *              <------------- GET_DATA               <------------ PUT_ACK
- *           GET_ACK -------------->               PUT_DATA -------------->
- *              <------------- GET_DATA               <--------------- DONE
- *           GET_ACK -------------->
+ *           GET ------------------->              PUT + data ----------->
+ *           GET ------------------->              PUT + data ----------->
+ *              <------ ANSWER + data                  <---------- ANSWER
+ *              <------ ANSWER + data              PUT + data ----------->
+ *           GET ------------------->                  <---------- ANSWER
+ *              <------ ANSWER + data                  <---------- ANSWER
  *
- * A refusal is a DONE with the reason. An initiator that gives up sends
- * ABORT. Frames arrive in the order they were sent, so the data of a transfer
- * is expected in sequence; anything else breaks the protocol. xfer.h has the
- * life of a transfer.
+ * An operation is a series of requests, each of which names its piece of the
+ * memory and is answered by itself, in any order: the target knows of no
+ * operation. The initiator alone limits what is on its way, by requests and by
+ * bytes (rma_window) to each peer, in both directions. When an operation is
+ * canceled it sends no more requests; their answers are awaited, because they
+ * count until then, but end nothing any more.
  *
- * What it asks of a transport: frames between two addresses keep their order;
- * the answer to a frame is sent to its source, and arrives from the address
- * that the question was sent to; frame_send may return NA_AGAIN, and the
- * transport wakes progress when it takes frames again.
+ * A transfer, at the initiator, belongs to an operation; at the target, it
+ * answers one request.
+ *
+ *     moving --end--> ended --no pin--> memory released --answered--> freed
+ *
+ * na_emul_end gives a transfer its result, and no more data is sent. A frame in
+ * the transport's hands pins the memory of its transfer. When the last pin of
+ * an ended transfer is gone, the operation completes and the registration is
+ * released. The transfer is freed when all answers came, or its own has left.
+ *
+ * What it asks of a transport: the answer to a frame is sent to its source, and
+ * arrives from the address that the question was sent to; frame_send may return
+ * NA_AGAIN, and the transport wakes progress when it takes frames again.
  *
  * Locking: the lock of the class guards everything. It is held around the slots
  * of the transport, core->complete, and the copy or checksum of a frame, which
- * is at most rma_frame_size. Application memory that is deregistered is waited
- * for with the lock free; a peer that does not read its frames within a second
- * loses its connection. The library's own memory is withdrawn instead: nobody
- * waits, and the last transfer that uses it frees it.
+ * is at most rma_frame_size. Pins are atomic: the transport gives frames back
+ * in any thread, with any lock held. Application memory that is deregistered is
+ * waited for with the lock free; a peer that does not read its frames within a
+ * second loses its connection. The library's own memory is withdrawn instead:
+ * nobody waits, and the last transfer that uses it frees it.
  */
 #ifndef HG_GEN_EMUL_EMUL_H
 #define HG_GEN_EMUL_EMUL_H
 
-/* #include "base/os.h" */
-
-struct na_emul;
+/* #include "na/core.h" */
 
 /* State of one class, whose transport has frame_send; frame size and window
  * come from na_class->info. NULL: out of memory (logged). */
@@ -7585,16 +6894,26 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #line 1 "gen/emul/emul.c"
 #endif
 /*
- * emul: see emul.h. The slots, and frames that arrive.
+ * emul: see emul.h.
+ *
+ * gen/README.md has the bytes of a frame. Flag MORE of an answer says that it
+ * is not the last one of its request. Flag SUM of a request asks for sums; of a
+ * frame with data it says that there is one.
+ *
+ * A transfer is on at most one of these lists, by `link`:
+ *
+ *     emul->ready     has a frame to send
+ *     emul->stalled   the transport took no frame: tried again by the next poll
+ *     peer->parked    as much is on its way to the peer as may be
  *
  * Everything that a peer sends is checked here before it has any effect. What
- * is wrong is counted, and logged only where it ends an operation of ours or
- * damages memory, so that a peer cannot flood the log:
+ * is wrong is counted, and logged only where it ends an operation of ours, a
+ * connection, or damages memory, so that a peer cannot flood the log:
  *
  *     rma_malformed   not a frame, or one that no correct peer sends
  *     rma_refused     a request answered with an error
  *     rma_stale       of a transfer that is not (or no longer) here
- *     rma_dropped     a refusal that could not be sent: the connection ends
+ *     rma_dropped     a request that cannot be answered: the connection ends
  *     rma_damaged     data that does not match its CRC64
  */
 /* #include "emul/emul.h" */
@@ -7604,11 +6923,24 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
-/* #include "emul/xfer.h" */
 /* #include "na/addr.h" */
+/* #include "na/rma.h" */
 
-#define NA_EMUL_HANDLE_MAGIC 0x4d68u
-#define NA_EMUL_HANDLE_VERSION 1u
+/* Requests to one peer without an answer; more wait. */
+#define NA_EMUL_REQUESTS_MAX 256
+
+/* Requests of one peer that may wait for an answer here. It is more than
+ * REQUESTS_MAX, because an initiator forgets those of an address that it could
+ * not reach. */
+#define NA_EMUL_ANSWERS_MAX 1024
+
+/* Pieces of memory shorter than this are copied together. */
+#define NA_EMUL_PIECE 16384u
+
+#define NA_EMUL_FRAME_MIN 4096u
+#define NA_EMUL_FRAME_MAX (1u << 30)
+#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
@@ -7619,6 +6951,170 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 /* How often progress looks for what nothing wakes it for: frames that the
  * transport returns, and memory that it has moved. */
 #define NA_EMUL_LOOK_MS 2
+
+/* ---- Frames and handles as bytes ---- */
+
+#define NA_EMUL_WIRE_MAGIC 0x5268u
+#define NA_EMUL_WIRE_VERSION 2u
+#define NA_EMUL_WIRE_SIZE 48 /* of a header */
+
+#define NA_EMUL_HANDLE_MAGIC 0x4d68u
+#define NA_EMUL_HANDLE_VERSION 1u
+
+enum { NA_EMUL_WIRE_GET = 1, NA_EMUL_WIRE_PUT = 2, NA_EMUL_WIRE_ANSWER = 3 };
+
+enum { NA_EMUL_WIRE_MORE = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
+
+/* What a type does not use is 0 when written, and ignored when read. */
+struct na_emul_wire {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t status; /* answers */
+    uint64_t id;     /* of the initiator's transfer */
+    uint64_t key;    /* requests */
+    uint64_t offset; /* in the memory */
+    uint64_t length; /* bytes asked for, put, or answered */
+    uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
+};
+
+static void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
+
+    hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
+    hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
+    hg_wire_put8(&wire, frame->type);
+    hg_wire_put8(&wire, frame->flags);
+    hg_wire_put8(&wire, 0);
+    hg_wire_put16(&wire, frame->status);
+    hg_wire_put64(&wire, frame->id);
+    hg_wire_put64(&wire, frame->key);
+    hg_wire_put64(&wire, frame->offset);
+    hg_wire_put64(&wire, frame->length);
+    hg_wire_put64(&wire, frame->sum);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+/* Read a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR: no
+ * header of this version, too short, or not of so much data. */
+static na_return_t na_emul_wire_decode(const void *header, size_t header_size,
+    size_t data_size, struct na_emul_wire *frame_p)
+{
+    struct hg_wire wire = hg_wire_reader(header, header_size);
+    uint16_t magic = hg_wire_get16(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    bool fits;
+
+    frame_p->type = hg_wire_get8(&wire);
+    frame_p->flags = hg_wire_get8(&wire);
+    hg_wire_skip(&wire, 1);
+    frame_p->status = hg_wire_get16(&wire);
+    frame_p->id = hg_wire_get64(&wire);
+    frame_p->key = hg_wire_get64(&wire);
+    frame_p->offset = hg_wire_get64(&wire);
+    frame_p->length = hg_wire_get64(&wire);
+    frame_p->sum = hg_wire_get64(&wire);
+    fits = data_size == frame_p->length;
+    if (frame_p->type == NA_EMUL_WIRE_GET)
+        fits = data_size == 0;
+    else if (frame_p->type == NA_EMUL_WIRE_ANSWER && data_size == 0)
+        fits = true; /* it depends on what is answered */
+    return !wire.failed && magic == NA_EMUL_WIRE_MAGIC &&
+            version == NA_EMUL_WIRE_VERSION &&
+            frame_p->type >= NA_EMUL_WIRE_GET &&
+            frame_p->type <= NA_EMUL_WIRE_ANSWER && fits
+        ? NA_SUCCESS
+        : NA_PROTOCOL_ERROR;
+}
+
+HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_EMUL_WIRE_HANDLE_SIZE;
+}
+
+HG_PRIVATE void na_emul_mem_serialize(
+    const struct na_mem_handle *mem, void *buf)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
+
+    hg_wire_put16(&wire, NA_EMUL_HANDLE_MAGIC);
+    hg_wire_put8(&wire, NA_EMUL_HANDLE_VERSION);
+    hg_wire_put8(&wire, (uint8_t) mem->flags);
+    hg_wire_put32(&wire, 0);
+    hg_wire_put64(&wire, mem->key);
+    hg_wire_put64(&wire, mem->size);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+HG_PRIVATE na_return_t na_emul_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
+{
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) buf_size);
+    uint16_t magic = hg_wire_get16(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    uint8_t flags = hg_wire_get8(&wire);
+    uint32_t zero = hg_wire_get32(&wire);
+    uint64_t key = hg_wire_get64(&wire);
+    uint64_t size = hg_wire_get64(&wire);
+
+    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE || magic != NA_EMUL_HANDLE_MAGIC ||
+        version != NA_EMUL_HANDLE_VERSION || flags == 0 ||
+        (flags & ~NA_MEM_READWRITE) != 0 || zero != 0 ||
+        key == 0) /* no registration has it */
+        return NA_PROTOCOL_ERROR;
+    mem->flags = flags;
+    mem->key = key;
+    mem->size = size;
+    return NA_SUCCESS;
+}
+
+/* ---- Transfers ---- */
+
+struct na_emul {
+    struct na_class *na_class;
+    size_t frame_size;   /* constant: data of a frame, at most */
+    uint64_t window;     /* constant: unanswered bytes to a peer */
+    bool sums;           /* operations started here have sums */
+    struct hg_map regs;  /* registered memory, by its key */
+    struct hg_map xfers; /* by their ids */
+    struct na_link ready;
+    struct na_link stalled;
+    struct na_link touched; /* withdrawn memory, of which the transport itself
+                               still moves pieces */
+    uint64_t look_at;       /* when to poll though nothing wakes progress */
+    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
+};
+
+struct na_emul_xfer {
+    struct na_link link; /* ready, stalled or parked */
+    struct na_emul *emul;
+    struct na_addr *addr;    /* with a reference */
+    struct na_mem_core *mem; /* target: with a reference; NULL: released */
+    struct na_op *op;        /* initiator; NULL: completed */
+    uint64_t id;             /* key of emul->xfers */
+    uint64_t asked;          /* target: the id that it answers */
+    struct na_cursor cursor; /* at what is sent next */
+    na_offset_t offset;      /* in the target's memory */
+    na_size_t length;
+    na_size_t sent;        /* bytes that requests, or answers, were about */
+    na_size_t answered;    /* initiator: of those */
+    uint32_t requests;     /* initiator: without an answer. Target: 1, until the
+                               last answer has left */
+    _Atomic uint32_t pins; /* frames that use the memory */
+    na_return_t status;
+    bool origin;
+    bool sends; /* data */
+    bool sums;
+    bool ended;
+    bool abandoned; /* its connection is being ended */
+};
+
+static struct na_emul_peer *na_emul_peer_of(const struct na_addr *addr)
+{
+    return &na_addr_core_of(addr)->emul;
+}
 
 static const char *na_emul_name(const struct na_addr *addr)
 {
@@ -7638,6 +7134,340 @@ static void na_emul_leave(struct na_emul *emul)
     hg_leave(na_emul_lock(emul));
     if (work)
         emul->na_class->core->wake(emul->na_class);
+}
+
+/* The next transfer, which may be freed before the one after it is asked for;
+ * *cursor is 0 at first. NULL at the end. */
+static struct na_emul_xfer *na_emul_next(
+    const struct na_emul *emul, size_t *cursor)
+{
+    uint64_t key;
+
+    return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
+}
+
+/* A transfer that is on no list. NULL: out of memory. */
+static struct na_emul_xfer *na_emul_xfer_new(
+    struct na_emul *emul, struct na_addr *addr, bool origin)
+{
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_mem_calloc(1, sizeof(*xfer));
+
+    if (xfer == NULL)
+        return NULL;
+    if (hg_map_add(&emul->xfers, xfer, &xfer->id) != HG_SUCCESS) {
+        hg_mem_free(xfer);
+        return NULL;
+    }
+    hg_list_init(&xfer->link);
+    xfer->emul = emul;
+    xfer->addr = addr;
+    xfer->origin = origin;
+    na_addr_ref(addr);
+    return xfer;
+}
+
+/* Drop a reference of registered memory. With the last one of what was
+ * withdrawn the handle and its buffer are freed. */
+static void na_emul_unref_mem(struct na_mem_core *mem)
+{
+    struct na_addr *user = mem->user;
+    void *buf = mem->buf;
+
+    assert(mem->refs > 0);
+    if (--mem->refs > 0 || user == NULL)
+        return;
+    atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
+    na_rma_delete(&mem->pub);
+    hg_mem_free(buf);
+    na_addr_unref(user);
+}
+
+/* Release what an ended transfer does not need any more. */
+static void na_emul_check(struct na_emul_xfer *xfer)
+{
+    if (!xfer->ended || atomic_load(&xfer->pins) > 0)
+        return;
+    if (xfer->mem != NULL)
+        na_emul_unref_mem(xfer->mem);
+    if (xfer->op != NULL)
+        xfer->emul->na_class->core->complete(xfer->op, xfer->status);
+    xfer->mem = NULL;
+    xfer->op = NULL;
+    if (xfer->requests > 0)
+        return;
+    assert(hg_list_is_empty(&xfer->link));
+    (void) hg_map_remove(&xfer->emul->xfers, xfer->id);
+    na_addr_unref(xfer->addr);
+    hg_mem_free(xfer);
+}
+
+/* The transport is done with a frame of a transfer. Any thread, any lock held:
+ * what ends by that is found by na_emul_collect. */
+static void na_emul_unpin(void *arg)
+{
+    struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
+    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+
+    assert(atomic_load(&xfer->pins) > 0);
+    if (atomic_fetch_sub(&xfer->pins, 1) == 1)
+        atomic_store(&emul->unpinned, true);
+}
+
+/* Release the memory of ended transfers that lost their last pin; their
+ * number. */
+static unsigned na_emul_collect(struct na_emul *emul)
+{
+    struct na_emul_xfer *xfer;
+    size_t before = emul->xfers.count;
+    size_t cursor = 0;
+
+    if (!atomic_load(&emul->unpinned))
+        return 0;
+    atomic_store(&emul->unpinned, false);
+    while ((xfer = na_emul_next(emul, &cursor)) != NULL)
+        na_emul_check(xfer);
+    return (unsigned) (before - emul->xfers.count);
+}
+
+static bool na_emul_has_frame(const struct na_emul_xfer *xfer)
+{
+    if (!xfer->origin)
+        return xfer->requests > 0;
+    return !xfer->ended && (xfer->sent < xfer->length || xfer->requests == 0);
+}
+
+/* Put a transfer that has a frame to send on the ready list. */
+static void na_emul_kick(struct na_emul_xfer *xfer)
+{
+    if (na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link))
+        hg_list_push(&xfer->emul->ready, &xfer->link);
+}
+
+/* The transfer's result; the first one counts. It may be gone when this
+ * returns. */
+static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
+{
+    if (xfer->ended)
+        return;
+    xfer->ended = true;
+    xfer->status = status;
+    if (xfer->origin)
+        hg_list_remove(&xfer->link);
+    na_emul_kick(xfer);
+    na_emul_check(xfer);
+}
+
+/* So many requests of an initiator, of `size` bytes in all, are not on their
+ * way any more. */
+static void na_emul_settle(
+    struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
+{
+    struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
+    struct na_link *link;
+
+    assert(xfer->requests >= requests && xfer->sent - xfer->answered >= size);
+    assert(peer->requests >= requests && peer->outstanding >= size);
+    xfer->requests -= requests;
+    xfer->answered += size;
+    peer->requests -= requests;
+    peer->outstanding -= size;
+    while ((link = hg_list_pop(&peer->parked)) != NULL)
+        na_emul_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+}
+
+/* A target's transfer has nothing to answer any more. */
+static void na_emul_answered(struct na_emul_xfer *xfer)
+{
+    na_emul_peer_of(xfer->addr)->answers -= xfer->requests;
+    xfer->requests = 0;
+}
+
+/* End with `ret`, or be ended already; nothing is sent, and no answer awaited
+ * any more. */
+static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
+{
+    if (xfer->origin)
+        na_emul_settle(xfer, xfer->requests, xfer->sent - xfer->answered);
+    else
+        na_emul_answered(xfer);
+    hg_list_remove(&xfer->link);
+    if (xfer->ended)
+        na_emul_check(xfer);
+    else
+        na_emul_end(xfer, ret);
+}
+
+/* ---- Sending ---- */
+
+/* A frame that is being made. */
+struct na_emul_plan {
+    struct na_emul_wire wire;
+    const void *data;
+    na_size_t size;
+    struct na_cursor cursor;    /* behind the data */
+    void (*release)(void *arg); /* for the transport */
+    void *arg;
+};
+
+/* Bytes that the next frame of data is about, at most. One request gets as much
+ * as may be on its way. */
+static na_size_t na_emul_piece(const struct na_emul_xfer *xfer)
+{
+    na_size_t size = xfer->emul->frame_size;
+
+    if (xfer->origin && !xfer->sends)
+        size = xfer->emul->window - na_emul_peer_of(xfer->addr)->outstanding;
+    return size < xfer->length - xfer->sent ? size : xfer->length - xfer->sent;
+}
+
+/* Whether its next frame may be sent. */
+static bool na_emul_may_send(const struct na_emul_xfer *xfer)
+{
+    const struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
+    na_size_t size = xfer->length - xfer->sent;
+
+    if (size > xfer->emul->frame_size)
+        size = xfer->emul->frame_size;
+    return !xfer->origin ||
+        (peer->requests < NA_EMUL_REQUESTS_MAX &&
+            peer->outstanding + size <= xfer->emul->window);
+}
+
+/* Put up to `size` bytes of data into the plan. A run that is long, or all
+ * there is to send, is sent from where it lies; short ones are copied together.
+ * NA_NOMEM. */
+static na_return_t na_emul_load(
+    struct na_emul_xfer *xfer, struct na_emul_plan *plan, na_size_t size)
+{
+    const struct na_core *core = xfer->emul->na_class->core;
+    na_size_t run;
+
+    (void) na_cursor_run(&plan->cursor, UINT64_MAX, &run);
+    if (run >= NA_EMUL_PIECE || run >= xfer->length - xfer->sent) {
+        atomic_fetch_add(&xfer->pins, 1);
+        plan->arg = xfer;
+        plan->release = na_emul_unpin;
+        plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
+        na_cursor_advance(&plan->cursor, plan->size);
+    } else {
+        if (size > NA_EMUL_GATHER_MAX)
+            size = NA_EMUL_GATHER_MAX;
+        plan->arg = hg_mem_alloc((size_t) size);
+        if (plan->arg == NULL)
+            return NA_NOMEM;
+        plan->data = plan->arg;
+        plan->size =
+            na_cursor_gather(&plan->cursor, plan->arg, size, NA_EMUL_PIECE);
+        core->count(
+            xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
+    }
+    assert(plan->size > 0);
+    if (xfer->sums)
+        plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
+    core->count(xfer->emul->na_class, "rma_frames", 1);
+    core->count(xfer->emul->na_class, "rma_bytes_sent", plan->size);
+    return NA_SUCCESS;
+}
+
+/* Make the next frame. NA_NOMEM. */
+static na_return_t na_emul_make(
+    struct na_emul_xfer *xfer, struct na_emul_plan *plan)
+{
+    struct na_emul_wire *wire = &plan->wire;
+    na_return_t ret = NA_SUCCESS;
+
+    memset(plan, 0, sizeof(*plan));
+    plan->release = hg_mem_free; /* without data it has nothing to do */
+    plan->cursor = xfer->cursor;
+    wire->offset = xfer->offset + xfer->sent;
+    wire->length = na_emul_piece(xfer);
+    if (xfer->sends && !xfer->ended && wire->length > 0) {
+        ret = na_emul_load(xfer, plan, wire->length);
+        wire->length = plan->size;
+    } else if (xfer->ended) { /* one answer for all that is left */
+        wire->length = xfer->length - xfer->sent;
+    }
+    wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
+    if (xfer->origin) {
+        wire->type = xfer->sends ? NA_EMUL_WIRE_PUT : NA_EMUL_WIRE_GET;
+        wire->id = xfer->id;
+        wire->key = xfer->op->remote->key;
+    } else {
+        wire->type = NA_EMUL_WIRE_ANSWER;
+        wire->id = xfer->asked;
+        wire->status = (uint16_t) xfer->status;
+        if (xfer->sent + wire->length < xfer->length)
+            wire->flags |= NA_EMUL_WIRE_MORE;
+    }
+    return ret;
+}
+
+/* The transport took the frame. */
+static void na_emul_sent(
+    struct na_emul_xfer *xfer, const struct na_emul_plan *plan)
+{
+    struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
+
+    if (!na_emul_has_frame(xfer))
+        return; /* the connection ended meanwhile */
+    xfer->cursor = plan->cursor;
+    xfer->sent += plan->wire.length;
+    if (xfer->origin) {
+        xfer->requests++;
+        peer->requests++;
+        peer->outstanding += plan->wire.length;
+    } else if ((plan->wire.flags & NA_EMUL_WIRE_MORE) == 0) {
+        na_emul_answered(xfer);
+        na_emul_end(xfer, NA_SUCCESS);
+    }
+    na_emul_kick(xfer);
+}
+
+/* The transport did not take the frame, for `ret`. Without memory for the data
+ * of an answer the request is refused. False: to be tried again. */
+static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
+{
+    if (ret == NA_NOMEM && !xfer->origin)
+        na_emul_end(xfer, ret);
+    else if (ret != NA_AGAIN)
+        na_emul_drop(xfer, ret);
+    if (!na_emul_has_frame(xfer) || !hg_list_is_empty(&xfer->link))
+        return true;
+    hg_list_push(&xfer->emul->stalled, &xfer->link);
+    return false;
+}
+
+/* Send the next frame of a transfer that is on no list. Whether anything
+ * changed. The transfer may be gone when this returns. */
+static bool na_emul_send(struct na_emul_xfer *xfer)
+{
+    const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
+    unsigned char header[NA_EMUL_WIRE_SIZE];
+    struct na_emul_plan plan;
+    bool changed = true;
+    na_return_t ret;
+
+    assert(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    if (!na_emul_may_send(xfer)) {
+        hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
+        return false;
+    }
+    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    ret = na_emul_make(xfer, &plan);
+    na_emul_wire_encode(&plan.wire, header);
+    if (ret == NA_SUCCESS)
+        ret = ops->frame_send(xfer->addr, header, sizeof(header), plan.data,
+            (size_t) plan.size, plan.release, plan.arg);
+    if (ret == NA_SUCCESS) {
+        na_emul_sent(xfer, &plan);
+    } else {
+        plan.release(plan.arg);
+        changed = na_emul_unsent(xfer, ret);
+    }
+    atomic_fetch_sub(&xfer->pins, 1);
+    na_emul_check(xfer);
+    return changed;
 }
 
 /* ---- Life ---- */
@@ -7669,18 +7499,7 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
     hg_map_init(&emul->xfers);
-    hg_list_init(&emul->spare);
     return emul;
-}
-
-/* The next transfer, which may be freed before the one after it is asked for;
- * *cursor is 0 at first. NULL at the end. */
-static struct na_emul_xfer *na_emul_next(
-    const struct na_emul *emul, size_t *cursor)
-{
-    uint64_t key;
-
-    return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
 }
 
 /* Free withdrawn memory of which the transport moves no pieces any more; with
@@ -7696,7 +7515,7 @@ static void na_emul_untouch(struct na_emul *emul, bool closed)
         link = link->next;
         if (closed || !na_class_ops(emul->na_class)->mem_retract(&mem->pub)) {
             hg_list_remove(&mem->link);
-            na_emul_xfer_unref_mem(mem);
+            na_emul_unref_mem(mem);
         }
     }
 }
@@ -7708,11 +7527,8 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 
     na_emul_untouch(emul, true);
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
-        na_emul_xfer_drop(xfer, NA_CANCELED);
+        na_emul_drop(xfer, NA_CANCELED);
     assert(emul->xfers.count == 0);
-    while (!hg_list_is_empty(&emul->spare))
-        hg_mem_free(HG_CONTAINER_OF(
-            hg_list_pop(&emul->spare), struct na_emul_xfer, link));
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_mem_free(emul);
@@ -7746,7 +7562,7 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
 /* A peer keeps frames of a transfer: end its connection, once. */
 static void na_emul_abandon(struct na_emul_xfer *xfer)
 {
-    struct na_addr *addr = xfer->peer->addr;
+    struct na_addr *addr = xfer->addr;
 
     xfer->abandoned = true;
     if (!na_addr_is_dead(addr))
@@ -7775,16 +7591,16 @@ static bool na_emul_end_some(struct na_emul *emul,
         if (!na_emul_uses(xfer, context, mem))
             continue;
         atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
-        na_emul_xfer_fail(xfer, status);
+        na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned) {
             na_emul_abandon(xfer);
             cursor = 0; /* any other transfer may be gone */
         }
-        na_emul_xfer_unpin(xfer);
+        na_emul_unpin(xfer);
         used = used || held;
     }
-    (void) na_emul_xfer_collect(emul);
+    (void) na_emul_collect(emul);
     return used;
 }
 
@@ -7845,7 +7661,7 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
     if (mem->refs > 1)
         na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
     assert(mem->refs == 1);
-    na_emul_xfer_unref_mem(mem);
+    na_emul_unref_mem(mem);
     na_emul_leave(emul);
     handle->key = 0;
 }
@@ -7878,7 +7694,7 @@ HG_PRIVATE bool na_emul_withdraw(
     na_emul_forget(emul, mem);
     while (mem->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->mem == mem)
-            na_emul_xfer_fail(xfer, NA_NOENTRY);
+            na_emul_end(xfer, NA_NOENTRY);
     }
     used = touched || mem->refs > 1;
     if (used) {
@@ -7892,7 +7708,7 @@ HG_PRIVATE bool na_emul_withdraw(
         core->count(handle->na_class, "rma_touched", 1);
         core->wake(handle->na_class); /* a sleeper does not know until when */
     } else {
-        na_emul_xfer_unref_mem(mem);
+        na_emul_unref_mem(mem);
     }
     na_emul_leave(emul);
     if (!used)
@@ -7903,48 +7719,6 @@ HG_PRIVATE bool na_emul_withdraw(
 HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 {
     return atomic_load(&na_addr_core_of(user)->lingering);
-}
-
-HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return NA_EMUL_WIRE_HANDLE_SIZE;
-}
-
-HG_PRIVATE void na_emul_mem_serialize(
-    const struct na_mem_handle *mem, void *buf)
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
-
-    hg_wire_put16(&wire, NA_EMUL_HANDLE_MAGIC);
-    hg_wire_put8(&wire, NA_EMUL_HANDLE_VERSION);
-    hg_wire_put8(&wire, (uint8_t) mem->flags);
-    hg_wire_put32(&wire, 0);
-    hg_wire_put64(&wire, mem->key);
-    hg_wire_put64(&wire, mem->size);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE na_return_t na_emul_mem_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
-{
-    struct hg_wire wire = hg_wire_reader(buf, (size_t) buf_size);
-    uint16_t magic = hg_wire_get16(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint32_t zero = hg_wire_get32(&wire);
-    uint64_t key = hg_wire_get64(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-
-    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE || magic != NA_EMUL_HANDLE_MAGIC ||
-        version != NA_EMUL_HANDLE_VERSION || flags == 0 ||
-        (flags & ~NA_MEM_READWRITE) != 0 || zero != 0 ||
-        key == 0) /* no registration has it */
-        return NA_PROTOCOL_ERROR;
-    mem->flags = flags;
-    mem->key = key;
-    mem->size = size;
-    return NA_SUCCESS;
 }
 
 /* ---- Operations ---- */
@@ -7961,7 +7735,7 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     ret = na_addr_state(op->addr);
     if (ret != NA_SUCCESS)
         goto leave;
-    xfer = na_emul_xfer_new(emul, op->addr, true, sends, op->size, 0);
+    xfer = na_emul_xfer_new(emul, op->addr, true);
     if (xfer == NULL) {
         hg_log_error("rma", "no memory for a transfer");
         ret = NA_NOMEM;
@@ -7970,9 +7744,12 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     assert(op->local_offset <= op->local->size &&
         op->size <= op->local->size - op->local_offset);
     xfer->op = op;
+    xfer->offset = op->remote_offset;
+    xfer->length = op->size;
+    xfer->sends = sends;
     xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
-    (void) na_emul_xfer_send(xfer);
+    (void) na_emul_send(xfer);
 
 leave:
     na_emul_leave(emul);
@@ -7999,7 +7776,7 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     hg_enter(na_emul_lock(emul));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
-            na_emul_xfer_fail(xfer, NA_CANCELED);
+            na_emul_end(xfer, NA_CANCELED);
             ret = NA_SUCCESS;
             break;
         }
@@ -8044,169 +7821,64 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
     hg_enter(na_emul_lock(emul));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
-        if (xfer->peer->addr == addr)
-            na_emul_xfer_drop(xfer, ret);
+        if (xfer->addr == addr)
+            na_emul_drop(xfer, ret);
     }
     na_emul_leave(emul);
 }
 
 /* ---- What arrives: each function returns what to count, or NULL ---- */
 
-/* Whether the data of a frame is what its sender saw, as far as it is known. */
-static bool na_emul_is_whole(const struct na_emul_xfer *xfer,
-    const struct na_emul_wire *wire, const void *data, size_t size)
+/* Where `size` bytes of memory at an offset lie, if they lie together; else
+ * NULL. The range is checked already. */
+static char *na_emul_spot(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t size)
 {
-    uint64_t sum;
+    struct na_cursor cursor;
+    na_size_t run = 0;
+    char *spot;
 
-    if (!xfer->sums)
-        return true;
-    sum = hg_crc64_update(0, data, size);
-    if (sum == wire->sum)
-        return true;
-    hg_log_warning("rma",
-        "%zu bytes from %s changed on the way: CRC64 %016" PRIx64
-        " instead of %016" PRIx64,
-        size, na_emul_name(xfer->peer->addr), sum, wire->sum);
-    return false;
+    if (size == 0)
+        return NULL;
+    na_cursor_init(&cursor, mem, offset);
+    spot = na_cursor_run(&cursor, size, &run);
+    return run == size ? spot : NULL;
 }
 
-/* Copy data that is in sequence and in range to where it belongs, unless the
- * transport received it there, as na_emul_frame_place told it. */
-static void na_emul_store(
-    struct na_emul_xfer *xfer, const void *data, size_t size)
+/* Copy data to where it belongs, unless the transport received it there.
+ * NA_CHECKSUM_ERROR: it is not what its sender saw. */
+static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const struct na_mem_handle *mem,
+    na_offset_t offset, const void *data)
 {
-    na_size_t run;
+    struct na_cursor cursor;
+    uint64_t sum = wire->sum;
 
-    if (xfer->placed > xfer->moved &&
-        na_cursor_run(&xfer->cursor, size, &run) == data) {
-        assert(run == size);
-        na_cursor_advance(&xfer->cursor, run);
-    } else {
-        na_cursor_scatter(&xfer->cursor, data, size);
-    }
-    xfer->moved += size;
-}
-
-static const char *na_emul_receive(struct na_emul_xfer *xfer,
-    const struct na_emul_wire *wire, const void *data, size_t size)
-{
-    bool want_ack = (wire->flags & NA_EMUL_WIRE_WANT_ACK) != 0;
-    uint8_t ack = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
-    uint8_t last = want_ack ? ack : 0;
-
-    assert(!xfer->sends && size <= xfer->length - xfer->moved);
-    if (!na_emul_is_whole(xfer, wire, data, size)) {
-        na_emul_xfer_fail(xfer, NA_CHECKSUM_ERROR);
-        return "rma_damaged";
-    }
-    if (size > 0)
-        na_emul_store(xfer, data, size);
-    if (xfer->moved == xfer->length) {
-        na_emul_xfer_end(
-            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_WIRE_DONE);
-    } else if (want_ack) {
-        xfer->control = ack;
-        na_emul_xfer_kick(xfer);
-    }
-    return NULL;
-}
-
-/* The peer broke the protocol: the transfer ends, and the peer is told. */
-static const char *na_emul_violation(struct na_emul_xfer *xfer)
-{
-    if (xfer->origin)
+    if (xfer->sums)
+        sum = hg_crc64_update(0, data, (size_t) wire->length);
+    if (sum != wire->sum) {
         hg_log_warning("rma",
-            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
-            na_emul_name(xfer->peer->addr), xfer->length);
-    na_emul_xfer_fail(xfer, NA_PROTOCOL_ERROR);
-    return "rma_malformed";
-}
-
-static const char *na_emul_data_arrived(struct na_emul_xfer *xfer,
-    const struct na_emul_wire *wire, const void *data, size_t size)
-{
-    bool sum = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-
-    if (xfer->sends || size == 0 || wire->offset != xfer->moved ||
-        size > xfer->length - xfer->moved || sum != xfer->sums)
-        return na_emul_violation(xfer);
-    return na_emul_receive(xfer, wire, data, size);
-}
-
-static const char *na_emul_ack_arrived(
-    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
-{
-    if (!xfer->sends || !na_emul_xfer_is_windowed(xfer) ||
-        wire->offset > xfer->moved || wire->offset < xfer->acked)
-        return na_emul_violation(xfer);
-    na_emul_xfer_acknowledge(xfer, wire->offset);
-    if (!xfer->origin && xfer->acked == xfer->length)
-        na_emul_xfer_end(xfer, NA_SUCCESS, 0);
-    return NULL;
-}
-
-/* The target's result of an operation. */
-static const char *na_emul_done_arrived(
-    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
-{
-    switch (wire->status) {
-    case NA_SUCCESS:
-        if (xfer->moved < xfer->length)
-            return na_emul_violation(xfer);
-        break;
-    case NA_PERMISSION:
-    case NA_NOENTRY:
-    case NA_AGAIN:
-    case NA_NOMEM:
-    case NA_OVERFLOW:
-    case NA_PROTOCOL_ERROR:
-    case NA_CHECKSUM_ERROR:
-        hg_log_debug(
-            "rma", "refused by the peer: %s", NA_Error_to_string(wire->status));
-        break;
-    default: return na_emul_violation(xfer);
+            "%" PRIu64 " bytes from %s changed on the way: CRC64 %016" PRIx64
+            " instead of %016" PRIx64,
+            wire->length, na_emul_name(xfer->addr), sum, wire->sum);
+        return NA_CHECKSUM_ERROR;
     }
-    na_emul_xfer_end(xfer, wire->status, 0);
-    return NULL;
-}
-
-/* Refuse a request that gets no transfer. If the refusal cannot be sent now,
- * the connection ends. */
-static const char *na_emul_refuse(
-    struct na_addr *addr, uint64_t id, na_return_t ret)
-{
-    unsigned char header[NA_EMUL_WIRE_SIZE];
-    struct na_emul_wire wire;
-
-    memset(&wire, 0, sizeof(wire));
-    wire.type = NA_EMUL_WIRE_DONE;
-    wire.id = id;
-    wire.status = (uint16_t) ret;
-    na_emul_wire_encode(&wire, header);
-    if (na_class_ops(addr->na_class)
-            ->frame_send(addr, header, sizeof(header), NULL, 0, hg_mem_free,
-                NULL) == NA_SUCCESS)
-        return "rma_refused";
-    hg_log_warning("rma",
-        "closing the connection to %s: a transfer of its cannot be refused "
-        "(%s) now",
-        na_emul_name(addr), NA_Error_to_string(ret));
-    na_addr_abandon(addr);
-    return "rma_dropped";
+    if (wire->length > 0 && na_emul_spot(mem, offset, wire->length) != data) {
+        na_cursor_init(&cursor, mem, offset);
+        na_cursor_scatter(&cursor, data, wire->length);
+    }
+    return NA_SUCCESS;
 }
 
 /* Whether a request may be served, and from which memory. */
 static na_return_t na_emul_judge(const struct na_emul *emul,
-    const struct na_emul_wire *wire, size_t size, struct na_mem_core **mem_p)
+    const struct na_emul_wire *wire, struct na_mem_core **mem_p)
 {
     struct na_mem_core *mem =
         (struct na_mem_core *) hg_map_get(&emul->regs, wire->key);
-    unsigned long needs = wire->type == NA_EMUL_WIRE_GET_REQ
-        ? NA_MEM_READ_ONLY
-        : NA_MEM_WRITE_ONLY;
+    unsigned long needs =
+        wire->type == NA_EMUL_WIRE_GET ? NA_MEM_READ_ONLY : NA_MEM_WRITE_ONLY;
 
-    if (wire->window < NA_EMUL_FRAME_MIN || size > wire->length)
-        return NA_PROTOCOL_ERROR;
     if (mem == NULL)
         return NA_NOENTRY;
     if ((mem->pub.flags & needs) == 0)
@@ -8218,82 +7890,135 @@ static na_return_t na_emul_judge(const struct na_emul *emul,
     return NA_SUCCESS;
 }
 
-static const char *na_emul_requested(struct na_emul *emul,
-    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
-    size_t size)
+/* A request that cannot even be refused: the connection ends. */
+static const char *na_emul_abandon_asker(struct na_addr *addr)
 {
-    struct na_emul_peer *peer = na_emul_xfer_peer(source);
-    bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
-    struct na_mem_core *mem = NULL;
-    struct na_emul_xfer *xfer;
+    hg_log_warning("rma",
+        "closing the connection to %s: a request of its cannot be answered, "
+        "for want of memory or because %d wait",
+        na_emul_name(addr), NA_EMUL_ANSWERS_MAX);
+    na_addr_abandon(addr);
+    return "rma_dropped";
+}
+
+static const char *na_emul_requested(struct na_emul *emul,
+    struct na_addr *source, const struct na_emul_wire *wire, const void *data)
+{
+    struct na_emul_peer *peer = na_emul_peer_of(source);
+    struct na_emul_xfer *xfer = NULL;
+    struct na_mem_core *mem;
     na_return_t ret;
 
     if (na_addr_state(source) != NA_SUCCESS)
         return "rma_stale"; /* it died on the way here */
-    if (na_emul_xfer_find(emul, source, false, wire->id) != NULL)
-        return "rma_malformed";
-    if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
-        return na_emul_refuse(source, wire->id, NA_AGAIN);
-    xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
+    if (peer->answers < NA_EMUL_ANSWERS_MAX)
+        xfer = na_emul_xfer_new(emul, source, false);
     if (xfer == NULL)
-        return na_emul_refuse(source, wire->id, NA_NOMEM);
-    ret = na_emul_judge(emul, wire, size, &mem);
-    if (ret != NA_SUCCESS) {
-        hg_log_debug(
-            "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
-        na_emul_xfer_fail(xfer, ret);
-        return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
-    }
-    xfer->mem = mem;
-    mem->refs++;
-    na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
+        return na_emul_abandon_asker(source);
+    peer->answers++;
+    xfer->requests = 1;
+    xfer->asked = wire->id;
+    xfer->offset = wire->offset;
+    xfer->length = wire->length;
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    if (wire->window < xfer->peer->window)
-        xfer->peer->window = wire->window;
-    if (!sends)
-        return na_emul_receive(xfer, wire, data, size);
-    if (wire->length == 0)
-        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_WIRE_DONE);
-    else
-        na_emul_xfer_kick(xfer);
-    return NULL;
+    ret = na_emul_judge(emul, wire, &mem);
+    if (ret == NA_SUCCESS && wire->type == NA_EMUL_WIRE_GET) {
+        xfer->sends = true;
+        xfer->mem = mem;
+        mem->refs++;
+        na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
+        na_emul_kick(xfer);
+        return NULL;
+    }
+    if (ret == NA_SUCCESS)
+        ret = na_emul_store(xfer, wire, &mem->pub, wire->offset, data);
+    na_emul_end(xfer, ret);
+    if (ret == NA_SUCCESS)
+        return NULL;
+    hg_log_debug(
+        "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
+    return ret == NA_CHECKSUM_ERROR ? "rma_damaged" : "rma_refused";
 }
 
-/* The transfer that a frame is about; NULL: there is none, or the peer guesses
- * its id. */
+/* The transfer that an answer is about; NULL: there is none, or the peer
+ * guesses its id. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
     const struct na_addr *source, const struct na_emul_wire *wire)
 {
-    struct na_emul_xfer *xfer = na_emul_xfer_find(
-        emul, source, wire->type >= NA_EMUL_WIRE_GET_DATA, wire->id);
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_map_get(&emul->xfers, wire->id);
 
-    return xfer != NULL && na_emul_xfer_is_known(xfer) ? xfer : NULL;
+    return xfer != NULL && xfer->origin && xfer->addr == source &&
+            xfer->requests > 0
+        ? xfer
+        : NULL;
 }
 
-static const char *na_emul_judge_frame(struct na_emul *emul,
-    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
-    size_t size)
+/* Whether an answer has data that was asked for. */
+static bool na_emul_is_asked(
+    const struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
 {
-    struct na_emul_xfer *xfer;
+    return !xfer->sends && wire->status == NA_SUCCESS &&
+        wire->offset >= xfer->offset &&
+        wire->offset - xfer->offset <= xfer->sent &&
+        wire->length <= xfer->sent - (wire->offset - xfer->offset);
+}
 
-    if (wire->type == NA_EMUL_WIRE_GET_REQ ||
-        wire->type == NA_EMUL_WIRE_PUT_REQ)
-        return na_emul_requested(emul, source, wire, data, size);
-    xfer = na_emul_find(emul, source, wire);
+/* Whether a correct peer may answer so. */
+static bool na_emul_is_answer(const struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, size_t size)
+{
+    na_size_t left = xfer->sent - xfer->answered;
+    bool more = (wire->flags & NA_EMUL_WIRE_MORE) != 0;
+    bool sum = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
+
+    if (wire->length > left ||
+        (!more && xfer->requests == 1 && wire->length < left))
+        return false;
+    switch (wire->status) {
+    case NA_SUCCESS:
+        if (xfer->sends)
+            return size == 0;
+        return size == wire->length && na_emul_is_asked(xfer, wire) &&
+            (sum == xfer->sums || size == 0);
+    case NA_PERMISSION:
+    case NA_NOENTRY:
+    case NA_NOMEM:
+    case NA_OVERFLOW:
+    case NA_CHECKSUM_ERROR: return size == 0 && !more;
+    default: return false;
+    }
+}
+
+static const char *na_emul_result(struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire,
+    const void *data, size_t size)
+{
+    struct na_emul_xfer *xfer = na_emul_find(emul, source, wire);
+    na_return_t ret = wire->status;
+
     if (xfer == NULL)
         return "rma_stale";
-    switch (wire->type) {
-    case NA_EMUL_WIRE_GET_DATA:
-    case NA_EMUL_WIRE_PUT_DATA:
-        return na_emul_data_arrived(xfer, wire, data, size);
-    case NA_EMUL_WIRE_GET_ACK:
-    case NA_EMUL_WIRE_PUT_ACK: return na_emul_ack_arrived(xfer, wire);
-    case NA_EMUL_WIRE_DONE: return na_emul_done_arrived(xfer, wire);
-    default: break;
+    if (!na_emul_is_answer(xfer, wire, size)) {
+        hg_log_warning("rma",
+            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
+            na_emul_name(source), xfer->length);
+        na_emul_drop(xfer, NA_PROTOCOL_ERROR);
+        return "rma_malformed";
     }
-    assert(wire->type == NA_EMUL_WIRE_ABORT);
-    na_emul_xfer_end(xfer, NA_CANCELED, 0);
-    return NULL;
+    if (!xfer->ended && size > 0)
+        ret = na_emul_store(xfer, wire, xfer->op->local,
+            xfer->op->local_offset + (wire->offset - xfer->offset), data);
+    na_emul_settle(
+        xfer, (wire->flags & NA_EMUL_WIRE_MORE) == 0 ? 1 : 0, wire->length);
+    if (xfer->ended)
+        na_emul_check(xfer);
+    else if (ret != NA_SUCCESS ||
+        (xfer->requests == 0 && xfer->sent == xfer->length))
+        na_emul_end(xfer, ret);
+    else
+        na_emul_kick(xfer);
+    return ret == NA_CHECKSUM_ERROR && size > 0 ? "rma_damaged" : NULL;
 }
 
 HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
@@ -8307,7 +8032,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     assert(emul != NULL && source->na_class == na_class);
     hg_enter(na_emul_lock(emul));
     if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
-        wrong = na_emul_judge_frame(emul, source, &wire, data, size);
+        wrong = wire.type == NA_EMUL_WIRE_ANSWER
+            ? na_emul_result(emul, source, &wire, data, size)
+            : na_emul_requested(emul, source, &wire, data);
     hg_leave(na_emul_lock(emul));
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
@@ -8318,40 +8045,40 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     void **place_p)
 {
     struct na_emul *emul = na_class_emul(na_class);
-    struct na_emul_xfer *xfer;
+    struct na_emul_xfer *xfer = NULL;
+    struct na_mem_core *mem = NULL;
     struct na_emul_wire wire;
-    na_size_t run;
-    char *memory;
+    char *spot = NULL;
 
     if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
-        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS ||
-        (wire.type != NA_EMUL_WIRE_GET_DATA &&
-            wire.type != NA_EMUL_WIRE_PUT_DATA))
+        na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
         return NULL;
-    xfer = na_emul_find(emul, source, &wire);
-    if (xfer == NULL || xfer->sends)
-        return NULL;
-    if (xfer->placed <= xfer->moved) {
-        xfer->placed = xfer->moved;
-        xfer->ahead = xfer->cursor;
+    if (wire.type == NA_EMUL_WIRE_ANSWER) {
+        xfer = na_emul_find(emul, source, &wire);
+        if (xfer != NULL && !xfer->ended && na_emul_is_asked(xfer, &wire))
+            spot = na_emul_spot(xfer->op->local,
+                xfer->op->local_offset + (wire.offset - xfer->offset), size);
+    } else if (na_emul_judge(emul, &wire, &mem) == NA_SUCCESS) {
+        spot = na_emul_spot(&mem->pub, wire.offset, size);
+        if (spot != NULL)
+            xfer = na_emul_xfer_new(emul, source, false);
     }
-    if (wire.offset != xfer->placed || size > xfer->length - xfer->placed)
+    if (spot == NULL || xfer == NULL)
         return NULL;
-    assert(xfer->placed < xfer->length);
-    memory = na_cursor_run(&xfer->ahead, size, &run);
-    if (run < size)
-        return NULL;
-    na_cursor_advance(&xfer->ahead, run);
-    xfer->placed += run;
+    if (mem != NULL) { /* a transfer that only keeps the memory */
+        xfer->mem = mem;
+        mem->refs++;
+        xfer->ended = true;
+    }
     atomic_fetch_add(&xfer->pins, 1);
     *place_p = xfer;
-    return memory;
+    return spot;
 }
 
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place)
 {
     (void) na_class;
-    na_emul_xfer_unpin(place);
+    na_emul_unpin(place);
 }
 
 /* ---- Progress ---- */
@@ -8370,11 +8097,11 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
     emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);
-    n = na_emul_xfer_collect(emul);
+    n = na_emul_collect(emul);
     na_emul_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
     while (n < NA_EMUL_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
-        if (na_emul_xfer_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link)))
+        if (na_emul_send(HG_CONTAINER_OF(link, struct na_emul_xfer, link)))
             n++;
     }
     return n;

@@ -259,8 +259,8 @@ struct na_init_info {
                                   lives as long as its process */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB.
                                   Over MPI at most 16 MiB */
-    size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
-                                  8 frames */
+    size_t rma_window;         /* emulated RMA: bytes on their way to and
+                                  from a peer; 8 frames */
     na_bool_t force_rma_emulation; /* also where the transport has RMA */
     const char *curve_secret_key;  /* keys, in files */
     const char *curve_server_key;

@@ -6,41 +6,50 @@
  * A transport that leaves put and get empty and offers frame_send gets them
  * from here. The initiator names a registration by a random 64-bit key, an
  * offset and a length. The target checks key, bounds and permission while it
- * makes progress. It then sends the data from the registered memory, or
- * receives it there, in frames under a window. Nothing that a peer sends is
- * used as a pointer, a size or an index before it is checked.
+ * makes progress. Nothing that a peer sends is used as a pointer, a size or an
+ * index before it is checked.
  *
  *     get:  initiator            target     put:  initiator            target
- *           GET_REQ --------------->              PUT_REQ + data -------->
- *              <------------- GET_DATA            PUT_DATA -------------->
- *              <------------- GET_DATA               <------------ PUT_ACK
- *           GET_ACK -------------->               PUT_DATA -------------->
- *              <------------- GET_DATA               <--------------- DONE
- *           GET_ACK -------------->
+ *           GET ------------------->              PUT + data ----------->
+ *           GET ------------------->              PUT + data ----------->
+ *              <------ ANSWER + data                  <---------- ANSWER
+ *              <------ ANSWER + data              PUT + data ----------->
+ *           GET ------------------->                  <---------- ANSWER
+ *              <------ ANSWER + data                  <---------- ANSWER
  *
- * A refusal is a DONE with the reason. An initiator that gives up sends
- * ABORT. Frames arrive in the order they were sent, so the data of a transfer
- * is expected in sequence; anything else breaks the protocol. xfer.h has the
- * life of a transfer.
+ * An operation is a series of requests, each of which names its piece of the
+ * memory and is answered by itself, in any order: the target knows of no
+ * operation. The initiator alone limits what is on its way, by requests and by
+ * bytes (rma_window) to each peer, in both directions. When an operation is
+ * canceled it sends no more requests; their answers are awaited, because they
+ * count until then, but end nothing any more.
  *
- * What it asks of a transport: frames between two addresses keep their order;
- * the answer to a frame is sent to its source, and arrives from the address
- * that the question was sent to; frame_send may return NA_AGAIN, and the
- * transport wakes progress when it takes frames again.
+ * A transfer, at the initiator, belongs to an operation; at the target, it
+ * answers one request.
+ *
+ *     moving --end--> ended --no pin--> memory released --answered--> freed
+ *
+ * na_emul_end gives a transfer its result, and no more data is sent. A frame in
+ * the transport's hands pins the memory of its transfer. When the last pin of
+ * an ended transfer is gone, the operation completes and the registration is
+ * released. The transfer is freed when all answers came, or its own has left.
+ *
+ * What it asks of a transport: the answer to a frame is sent to its source, and
+ * arrives from the address that the question was sent to; frame_send may return
+ * NA_AGAIN, and the transport wakes progress when it takes frames again.
  *
  * Locking: the lock of the class guards everything. It is held around the slots
  * of the transport, core->complete, and the copy or checksum of a frame, which
- * is at most rma_frame_size. Application memory that is deregistered is waited
- * for with the lock free; a peer that does not read its frames within a second
- * loses its connection. The library's own memory is withdrawn instead: nobody
- * waits, and the last transfer that uses it frees it.
+ * is at most rma_frame_size. Pins are atomic: the transport gives frames back
+ * in any thread, with any lock held. Application memory that is deregistered is
+ * waited for with the lock free; a peer that does not read its frames within a
+ * second loses its connection. The library's own memory is withdrawn instead:
+ * nobody waits, and the last transfer that uses it frees it.
  */
 #ifndef HG_GEN_EMUL_EMUL_H
 #define HG_GEN_EMUL_EMUL_H
 
-#include "base/os.h"
-
-struct na_emul;
+#include "na/core.h"
 
 /* State of one class, whose transport has frame_send; frame size and window
  * come from na_class->info. NULL: out of memory (logged). */

@@ -40,6 +40,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
         goto no_memory;
     na_addr_take_name(core, addr, spelled);
     addr->window = UINT64_MAX;
+    hg_list_init(&addr->emul.parked);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
@@ -172,7 +173,6 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
     hg_mem_free(addr_core->name);
-    hg_mem_free(addr_core->emul_peer);
     hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }

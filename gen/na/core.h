@@ -34,7 +34,6 @@
 #include "na/queue.h"
 
 struct na_emul;
-struct na_emul_peer;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -71,6 +70,14 @@ struct na_op_core {
     _Alignas(max_align_t) struct na_op pub;
 };
 
+/* What the emulation of RMA counts for an address. */
+struct na_emul_peer {
+    struct na_link parked; /* transfers that wait for answers to others */
+    uint64_t outstanding;  /* bytes of requests to the peer without an answer */
+    uint32_t requests;     /* their number */
+    uint32_t answers;      /* the peer's requests that have none */
+};
+
 struct na_addr_core {
     struct na_link link; /* class's list */
     _Atomic uint32_t refs;
@@ -85,8 +92,8 @@ struct na_addr_core {
     char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    struct na_emul_peer *emul_peer; /* the emulation's; NULL: nothing moved */
-    uint64_t used[NA_CORE_USES];    /* by a layer above, which knows */
+    struct na_emul_peer emul;
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     uint64_t window;       /* bytes of its calls that the peer takes at a time,
                               as answers show; UINT64_MAX: unknown */
     uint64_t queued_bytes; /* what its kept messages count for */

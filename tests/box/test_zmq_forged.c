@@ -9,62 +9,44 @@
 
 #include "support/fuzz.h"
 
-enum { /* types; 1 to 5 go to who serves, 6 to 8 to who asked */
-    GET_REQ = 1,
-    PUT_REQ,
-    PUT_DATA,
-    GET_ACK,
-    ABORT,
-    GET_DATA,
-    PUT_ACK,
-    DONE,
-    TYPE_END
-};
+enum { GET = 1, PUT, ANSWER, TYPE_END }; /* types */
+
+enum { MORE = 1 }; /* a flag of ANSWER */
 
 enum {
     FORGED_MEMORY = 64 << 10,
     FORGED_GUARD = 4096,
-    FORGED_LENGTH = 32 << 10, /* of a transfer: it waits for the window */
+    FORGED_LENGTH = 32 << 10, /* of a transfer */
+    FORGED_DATA = 4096,       /* of a put */
     FORGED_ALL = FORGED_MEMORY + 2 * FORGED_GUARD
 };
 
 struct forged {
     unsigned type;
+    unsigned flags;
     uint64_t id;
-    uint64_t key;    /* of requests */
-    uint64_t offset; /* or position, or received */
+    uint64_t key; /* of requests */
+    uint64_t offset;
     uint64_t length;
-    uint64_t window;
     unsigned status;
 };
-
-static bool forged_is_request(unsigned type)
-{
-    return type == GET_REQ || type == PUT_REQ;
-}
-
-static bool forged_takes_data(unsigned type)
-{
-    return type == PUT_REQ || type == PUT_DATA || type == GET_DATA;
-}
 
 /* A frame as the transport's message; its size. */
 static size_t forged_make(unsigned char *bytes, const struct forged *frame)
 {
     size_t size = stranger_header(bytes, KIND_FRAME);
 
-    memcpy(bytes + size, "hR\1", 3);
+    memcpy(bytes + size, "hR\2", 3);
     bytes[size + 3] = (unsigned char) frame->type;
-    bytes[size + 4] = 1; /* acknowledge it */
+    bytes[size + 4] = (unsigned char) frame->flags;
     bytes[size + 5] = 0;
     stranger_put(bytes + size + 6, 2, frame->status);
     stranger_put(bytes + size + 8, 8, frame->id);
     stranger_put(bytes + size + 16, 8, frame->key);
     stranger_put(bytes + size + 24, 8, frame->offset);
     stranger_put(bytes + size + 32, 8, frame->length);
-    stranger_put(bytes + size + 40, 8, frame->window);
-    stranger_put(bytes + size + 48, 8, 0);
-    return size + 56;
+    stranger_put(bytes + size + 40, 8, 0);
+    return size + 48;
 }
 
 static void forged_send(
@@ -158,7 +140,7 @@ static void forged_close(struct forged_target *target)
     besieged_close(&target->server);
 }
 
-/* A frame of the type that is right by itself, of a transfer that is not. */
+/* A frame of the type that is right by itself; the id is a new one. */
 static struct forged forged_frame(struct forged_target *target, unsigned type)
 {
     struct forged frame = {0};
@@ -166,8 +148,7 @@ static struct forged forged_frame(struct forged_target *target, unsigned type)
     frame.type = type;
     frame.id = target->next_id++;
     frame.key = target->key;
-    frame.length = FORGED_LENGTH;
-    frame.window = 4096;
+    frame.length = type == PUT ? FORGED_DATA : FORGED_LENGTH;
     return frame;
 }
 
@@ -189,7 +170,7 @@ static void forged_break_header(struct forged_target *target, unsigned type)
     bytes[14]++; /* the version */
     stranger_send(&target->stranger, bytes, size, false);
     bytes[14]--;
-    if (!forged_takes_data(type)) {
+    if (type == GET) {
         stranger_send(&target->stranger, bytes, size, true);
         stranger_send(&target->stranger, bytes, size, false);
         count++;
@@ -200,10 +181,11 @@ static void forged_break_header(struct forged_target *target, unsigned type)
     forged_expect(target, "headers", count); /* the last is no frame */
 }
 
-/* A request with something wrong is refused; it is one of six. */
+/* A request with something wrong is refused. */
 static void forged_break_request(struct forged_target *target, unsigned type)
 {
     struct forged frame = forged_frame(target, type);
+    size_t data = type == PUT ? FORGED_DATA : 0;
     unsigned i;
 
     for (i = 0; i < 6; i++) {
@@ -213,67 +195,27 @@ static void forged_break_request(struct forged_target *target, unsigned type)
         switch (i) {
         case 0: wrong.key ^= UINT64_C(1) << 40; break;
         case 1: wrong.offset = FORGED_MEMORY + 1; break;
-        case 2: wrong.length = FORGED_MEMORY + 1; break;
+        case 2: wrong.offset = FORGED_MEMORY - FORGED_DATA + 1; break;
         case 3: wrong.offset = UINT64_MAX - 4095; break; /* wraps */
-        case 4: wrong.length = UINT64_MAX; break;
-        default: wrong.window = 0; break;
+        case 4: wrong.length = FORGED_MEMORY + 1; break;
+        default: wrong.length = UINT64_MAX; break;
         }
-        forged_send(&target->stranger, &wrong, type == PUT_REQ ? 64 : 0);
+        forged_send(&target->stranger, &wrong, data);
     }
     target->next_id += i;
     forged_expect(target, "requests", i);
-    if (type == PUT_REQ) { /* more data than the request is about */
+    if (type == PUT) { /* more and less data than the request is about */
         frame = forged_frame(target, type);
-        frame.length = 32;
-        forged_send(&target->stranger, &frame, 64);
-        forged_expect(target, "a request with too much", 1);
-    }
-    frame = forged_frame(target, type); /* an id that is in use */
-    forged_send(&target->stranger, &frame, type == PUT_REQ ? 64 : 0);
-    forged_send(&target->stranger, &frame, type == PUT_REQ ? 64 : 0);
-    forged_expect(target, "a number in use", 1);
-    frame.type = ABORT;
-    forged_send(&target->stranger, &frame, 0);
-}
-
-/* In the middle of a transfer that is right so far. */
-static void forged_break_transfer(struct forged_target *target, unsigned type)
-{
-    unsigned i;
-
-    for (i = 0; i < 3; i++) {
-        struct forged frame =
-            forged_frame(target, type == GET_ACK ? GET_REQ : PUT_REQ);
-
-        forged_send(&target->stranger, &frame, type == GET_ACK ? 0 : 4096);
-        frame.type = type;
-        switch (i) {
-        case 0: frame.offset = FORGED_LENGTH + 1; break; /* past all of it */
-        case 1: frame.offset = UINT64_MAX; break;
-        default: /* what belongs to the other direction */
-            frame.offset = 4096;
-            frame.type = type == GET_ACK ? PUT_DATA : GET_ACK;
-            break;
-        }
-        forged_send(
-            &target->stranger, &frame, frame.type == PUT_DATA ? 4096 : 0);
-    }
-    if (type == PUT_DATA) { /* too much, and nothing */
-        struct forged frame = forged_frame(target, PUT_REQ);
-
-        frame.length = 8192;
-        forged_send(&target->stranger, &frame, 4096);
-        frame.type = type;
-        frame.offset = 4096;
-        forged_send(&target->stranger, &frame, 4097);
-        frame = forged_frame(target, PUT_REQ);
-        forged_send(&target->stranger, &frame, 4096);
-        frame.type = type;
-        frame.offset = 4096;
+        forged_send(&target->stranger, &frame, FORGED_DATA + 1);
+        forged_send(&target->stranger, &frame, FORGED_DATA - 1);
         forged_send(&target->stranger, &frame, 0);
-        i += 2;
+        forged_expect(target, "puts of another size", 3);
     }
-    forged_expect(target, "transfers", i);
+    /* A number may be in use: the target does not look at it. */
+    frame = forged_frame(target, type);
+    forged_send(&target->stranger, &frame, data);
+    forged_send(&target->stranger, &frame, data);
+    forged_expect(target, "requests that are right", 0);
 }
 
 /* ---- Wrong by chance ---- */
@@ -295,7 +237,7 @@ static void forged_by_chance(struct forged_target *target, unsigned rounds)
             struct forged frame = forged_frame(target, i + 1);
 
             ids[i] = frame.id;
-            forged_send(stranger, &frame, i * 4096);
+            forged_send(stranger, &frame, i * FORGED_DATA);
         }
         for (type = 0; type <= TYPE_END; type++) {
             uint64_t how = stranger_random(stranger);
@@ -333,7 +275,7 @@ static void forged_attack_memory(const char *string)
     forged_open(&target, string);
     for (type = 1; type < TYPE_END; type++) {
         forged_break_header(&target, type);
-        if (forged_is_request(type)) {
+        if (type != ANSWER) {
             forged_break_request(&target, type);
         } else { /* about a transfer that there is not */
             struct forged frame = forged_frame(&target, type);
@@ -341,8 +283,6 @@ static void forged_attack_memory(const char *string)
             forged_send(&target.stranger, &frame, 0);
             forged_expect(&target, "a frame of no transfer", 1);
         }
-        if (type == GET_ACK || type == PUT_DATA)
-            forged_break_transfer(&target, type);
         besieged_serve(&target.server);
     }
     for (type = 0; type <= 255; type += type == 0 ? TYPE_END : 1) {
@@ -415,8 +355,7 @@ static void forged_start(
     do {
         memset(bytes, 0, sizeof(bytes));
         (void) stranger_hear(&target->stranger, bytes, sizeof(bytes));
-    } while (memcmp(bytes, "hz\1\6", 4) != 0 ||
-        bytes[15] != (put ? PUT_REQ : GET_REQ));
+    } while (memcmp(bytes, "hz\1\6", 4) != 0 || bytes[15] != (put ? PUT : GET));
     op->id = stranger_get(bytes + 20, 8);
 }
 
@@ -437,7 +376,8 @@ static void forged_answer(struct forged_target *target, struct forged_op *op,
 /* Somebody else, who has guessed the number of an operation. */
 static void forged_guess(struct forged_target *target, struct forged_op *op)
 {
-    struct forged frame = {.type = DONE, .status = NA_NOENTRY};
+    struct forged frame = {
+        .type = ANSWER, .status = NA_NOENTRY, .length = FORGED_LENGTH};
     struct stranger other;
 
     stranger_init(&other, besieged_turn, &target->server);
@@ -461,7 +401,8 @@ static void forged_answer_by_chance(
     unsigned round, i;
 
     for (round = 0; round < rounds; round++) {
-        struct forged end = {.type = DONE, .status = NA_NOENTRY};
+        struct forged end = {
+            .type = ANSWER, .status = NA_NOENTRY, .length = FORGED_LENGTH};
         bool put = round % 2 != 0;
 
         forged_start(target, op, put);
@@ -471,9 +412,12 @@ static void forged_answer_by_chance(
             unsigned char bytes[128];
             size_t size;
 
-            frame.type = GET_DATA + (unsigned) (how % 3);
-            frame.status = (unsigned) (how / 4 % 40);
+            frame.type = ANSWER;
+            frame.flags = (unsigned) (how % 2);
+            frame.status =
+                how / 2 % 2 == 0 ? NA_SUCCESS : (unsigned) (how / 4 % 40);
             frame.offset = how / 256 % 2 * 4096;
+            frame.length = put ? how / 2048 % FORGED_LENGTH : how / 2048 % 8200;
             size = forged_make(bytes, &frame);
             if (how / 512 % 2 == 0)
                 size = 12 +
@@ -500,15 +444,16 @@ HG_TEST(answers_that_lie_about_memory_end_the_operation)
         size_t data;
         bool put;
     } wrong[] = {
-        {{.type = GET_DATA, .offset = 1}, 64, false},
-        {{.type = GET_DATA, .offset = 0}, 0, false},
-        {{.type = GET_DATA, .offset = UINT64_MAX}, 64, false},
-        {{.type = GET_DATA, .offset = 0}, 64, true},
-        {{.type = PUT_ACK, .offset = 64}, 0, false},
-        {{.type = PUT_ACK, .offset = FORGED_LENGTH + 1}, 0, true},
-        {{.type = DONE, .status = 0}, 0, false},
-        {{.type = DONE, .status = 9999}, 0, false},
-        {{.type = DONE, .status = 9999}, 0, true},
+        {{ANSWER, MORE, .offset = FORGED_LENGTH, .length = 64}, 64, false},
+        {{ANSWER, MORE, .offset = UINT64_MAX, .length = 64}, 64, false},
+        {{ANSWER, MORE, .length = 64}, 0, false},
+        {{ANSWER, MORE, .length = 64}, 64, true},
+        {{ANSWER, 0, .length = 64}, 64, false},
+        {{ANSWER, 0, .length = FORGED_LENGTH + 1}, 0, true},
+        {{ANSWER, 0, .length = FORGED_LENGTH, .status = 0}, 0, false},
+        {{ANSWER, 0, .length = FORGED_LENGTH, .status = 9999}, 0, false},
+        {{ANSWER, 0, .length = FORGED_LENGTH, .status = 9999}, 0, true},
+        {{ANSWER, 0, .length = 0, .status = NA_NOENTRY}, 0, true},
     };
     struct forged_target target;
     struct forged_op op;

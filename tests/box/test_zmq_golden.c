@@ -48,7 +48,7 @@ static void speaker_close(struct speaker *speaker)
     static const char *const names[] = {"hello", "hello_named", "hello_later",
         "welcome", "confirm", "refuse", "refuse_later", "message",
         "message_expected", "message_rpc", "frame", "frame_data",
-        "frame_data_part", "frame_done", "handle", "probe", "bye", "bye_ack"};
+        "frame_data_part", "handle", "probe", "bye", "bye_ack"};
     size_t size;
     size_t i;
 
@@ -197,7 +197,6 @@ static void speaker_serve_get(struct speaker *speaker, na_addr_t from)
     speaker_expect(speaker, "frame", 1, id_at, id);
     speaker_say(speaker, "frame_data", AT_ID, id[0], true);
     speaker_say_part(speaker, "frame_data_part");
-    speaker_say(speaker, "frame_done", AT_ID, id[0], false);
     HG_CHECK_OK(conform_wait(end, &get));
     bytes = golden_get(speaker->golden, "frame_data_part", &size);
     HG_CHECK_EQ_U64(size, sizeof(room));

@@ -66,6 +66,7 @@ struct emul_pair {
     bool reclaims;         /* who waits is given frames that arrived */
     bool closed;           /* no frame may be sent any more */
     bool places;           /* data is received where it belongs */
+    bool abandoned;        /* a side ended the connection */
     unsigned placed;       /* frames of which that was so */
 };
 
@@ -349,6 +350,11 @@ static uint64_t emul_counter(const struct emul_side *side, const char *name)
     return 0;
 }
 
+static void emul_addr_abandon(struct na_addr *addr)
+{
+    emul_side_of(addr->na_class)->pair->abandoned = true;
+}
+
 static void emul_addr_release(struct na_addr *addr)
 {
     (void) addr;
@@ -387,6 +393,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     ops->name = "pipe";
     ops->frame_send = emul_frame_send;
     ops->addr_release = emul_addr_release;
+    ops->addr_abandon = emul_addr_abandon;
     ops->reclaim = emul_reclaim;
     ops->mem_register = na_emul_mem_register;
     ops->mem_deregister = na_emul_mem_deregister;
