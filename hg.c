@@ -20888,6 +20888,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 #define HG_GEN_HG_HANDLE_H
 
 /* #include "base/list.h" */
+/* #include "base/lock.h" */
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
 /* #include "bulk/transfer.h" */
@@ -21019,7 +21020,8 @@ struct hg_handle {
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
-    _Atomic bool executed;         /* target: a thread runs its handler */
+    /* Target: the thread that runs its handler, as in a monitor; NULL. */
+    _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
     uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
@@ -21152,6 +21154,17 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 /* Calls to us that are there, answered or not; the lock is held. */
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
+
+/* Whether nobody but this thread has it, which runs its handler and has the one
+ * reference of the application's: its steps need not be atomic. */
+static inline bool hg_handle_is_mine(const struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
+        &hg_monitor_entered &&
+        atomic_load_explicit(&handle->refs, memory_order_acquire) ==
+        HG_HANDLE_GIVEN + 1 &&
+        handle->cancel.callback == NULL;
+}
 
 /* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
@@ -21704,6 +21717,10 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
     uint64_t after;
 
+    if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
+        atomic_store_explicit(&handle->refs, 1, memory_order_release);
+        return true;
+    }
     do {
         if (before < HG_HANDLE_GIVEN)
             return false;
@@ -25162,8 +25179,11 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &arrived, HG_HANDLE_ANSWERED))
+    if (HG_LIKELY(hg_handle_is_mine(handle) && handle->state == arrived))
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_ANSWERED, memory_order_release);
+    else if (!atomic_compare_exchange_strong(
+                 &handle->state, &arrived, HG_HANDLE_ANSWERED))
         return false;
     if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
@@ -25261,8 +25281,8 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
     if (done == NULL)
         return NULL;
-    atomic_store_explicit(
-        &hg_handle_of(done)->executed, true, memory_order_relaxed);
+    atomic_store_explicit(&hg_handle_of(done)->executed, &hg_monitor_entered,
+        memory_order_relaxed);
     return hg_handle_of(done);
 }
 
@@ -25274,7 +25294,7 @@ HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
         return;
     }
     hg_serve_execute(handle);
-    atomic_store_explicit(&handle->executed, false, memory_order_relaxed);
+    atomic_store_explicit(&handle->executed, NULL, memory_order_relaxed);
     hg_handle_unref(handle);
 }
 
@@ -25285,7 +25305,8 @@ HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context)
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
-        !atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed))
+        atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed) ==
+            NULL)
         link = link->next;
     return link != &context->targets;
 }

@@ -365,6 +365,10 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
     uint64_t after;
 
+    if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
+        atomic_store_explicit(&handle->refs, 1, memory_order_release);
+        return true;
+    }
     do {
         if (before < HG_HANDLE_GIVEN)
             return false;

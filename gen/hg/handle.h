@@ -34,6 +34,7 @@
 #define HG_GEN_HG_HANDLE_H
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "bulk/transfer.h"
@@ -165,7 +166,8 @@ struct hg_handle {
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
-    _Atomic bool executed;         /* target: a thread runs its handler */
+    /* Target: the thread that runs its handler, as in a monitor; NULL. */
+    _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
     uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
@@ -298,6 +300,17 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 /* Calls to us that are there, answered or not; the lock is held. */
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
+
+/* Whether nobody but this thread has it, which runs its handler and has the one
+ * reference of the application's: its steps need not be atomic. */
+static inline bool hg_handle_is_mine(const struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
+        &hg_monitor_entered &&
+        atomic_load_explicit(&handle->refs, memory_order_acquire) ==
+        HG_HANDLE_GIVEN + 1 &&
+        handle->cancel.callback == NULL;
+}
 
 /* Whether the transport may still look at a message of an earlier call. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)

@@ -194,8 +194,11 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &arrived, HG_HANDLE_ANSWERED))
+    if (HG_LIKELY(hg_handle_is_mine(handle) && handle->state == arrived))
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_ANSWERED, memory_order_release);
+    else if (!atomic_compare_exchange_strong(
+                 &handle->state, &arrived, HG_HANDLE_ANSWERED))
         return false;
     if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
@@ -293,8 +296,8 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
     if (done == NULL)
         return NULL;
-    atomic_store_explicit(
-        &hg_handle_of(done)->executed, true, memory_order_relaxed);
+    atomic_store_explicit(&hg_handle_of(done)->executed, &hg_monitor_entered,
+        memory_order_relaxed);
     return hg_handle_of(done);
 }
 
@@ -306,7 +309,7 @@ HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
         return;
     }
     hg_serve_execute(handle);
-    atomic_store_explicit(&handle->executed, false, memory_order_relaxed);
+    atomic_store_explicit(&handle->executed, NULL, memory_order_relaxed);
     hg_handle_unref(handle);
 }
 
@@ -317,7 +320,8 @@ HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context)
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
-        !atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed))
+        atomic_load(&HG_CONTAINER_OF(link, struct hg_handle, link)->executed) ==
+            NULL)
         link = link->next;
     return link != &context->targets;
 }
