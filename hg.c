@@ -3446,15 +3446,11 @@ struct na_op_core {
     void *arg;
     na_return_t ret;
     struct na_context_core *home; /* whose it is; pub.context is the part's */
-    /* A lookup in a class of several parts: how many attempts began, the
-     * operation of the last, and whether to begin no more. */
-    unsigned turn;
-    na_op_id_t attempt;
-    bool canceled;
     struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
-    char *name;                  /* lookup: copied */
+    char *name; /* lookup: as the application wrote it, a copy, and behind
+                   that what the part looks up */
     _Alignas(max_align_t) struct na_op pub;
 };
 
@@ -4719,6 +4715,9 @@ static void na_op_run(struct na_completion *done)
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
+    if (op->pub.type == NA_CB_LOOKUP && op->ret == NA_SUCCESS &&
+        na_class_core_of(op->home->pub.na_class)->next != NULL)
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
@@ -4778,7 +4777,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
-    op->attempt = NA_OP_ID_NULL;
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:
@@ -9054,14 +9052,8 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
     default:
-        if (op->attempt != NA_OP_ID_NULL) {
-            op->canceled = true;
-            (void) na_context_cancel(context, op->attempt); /* it has none */
-            ret = NA_SUCCESS;
-        } else {
-            ret = na_class_ops(op->pub.context->na_class)
-                      ->cancel(&op->pub, na_op_id_of(&op->pub));
-        }
+        ret = na_class_ops(op->pub.context->na_class)
+                  ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
 leave:
     na_context_leave(core);
@@ -15147,22 +15139,15 @@ static bool na_plugins_has_rma(const struct na_plugin *plugin)
         plugin->mem_deserialize != NULL;
 }
 
-static bool na_plugins_finds_peers(const struct na_plugin *plugin)
-{
-    return plugin->addr_lookup != NULL ||
-        (plugin->size > offsetof(struct na_plugin, addr_resolve) &&
-            plugin->addr_resolve != NULL);
-}
-
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     unsigned i;
 
     if (plugin == NULL || plugin->abi != NA_PLUGIN_ABI ||
-        plugin->size < offsetof(struct na_plugin, poll_fd) ||
+        plugin->size < offsetof(struct na_plugin, list_devices) ||
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
-        !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
+        plugin->addr_resolve == NULL || plugin->msg_send == NULL ||
         plugin->poll == NULL || !na_plugins_has_rma(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
@@ -15464,9 +15449,9 @@ HG_EXPORT void HG_Cleanup(void)
  *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
  *
  * A class of several transports is a chain of parts (na/core.h). A lookup
- * chooses the part, and from then on the address is that part's: sm where the
- * peer is on this node and may be met, else the first of the peer's transports
- * that the class has. A lookup that connects tries the next one if that fails.
+ * chooses the part, once, and from then on the address is that part's: sm where
+ * the peer is on this node and listens there, else the first of the peer's
+ * transports that the class has. No other is tried if that one fails.
  *
  * Nothing has to be announced to find out whether a peer is on this node. A
  * part sm:// without a name listens under a name derived from the address of
@@ -15501,13 +15486,10 @@ HG_PRIVATE void na_mux_auto_sm(
  * nothing follows from that, as others on this node may have the same. */
 HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
 
-/* The n-th attempt to reach a peer whose addresses are `list`: first each
- * address by sm, then each by its own transport. *part_p is the part that
- * makes it and `name` what it looks up; NULL: the attempt is skipped. False:
- * there are no more attempts. */
-HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
-    const char *list, unsigned n, struct na_class **part_p,
-    char name[NA_MAX_ADDR_LEN]);
+/* The part that is to reach a peer whose addresses are `list`, and in `name`
+ * what it looks up. NULL: none of them is for this class. */
+HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
+    const char *list, char name[NA_MAX_ADDR_LEN]);
 
 #endif
 
@@ -15623,57 +15605,34 @@ static bool na_mux_may_be(const char *address)
     return strstr(address, "ipc://") == NULL || na_mux_place(address, place);
 }
 
-/* The only attempt of a class of one transport: the first address that is for
- * it. */
-static bool na_mux_attempt_alone(const struct na_class *na_class,
-    const char *list, struct na_class **part_p, char name[NA_MAX_ADDR_LEN])
+HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
+    const char *list, char name[NA_MAX_ADDR_LEN])
 {
-    const char *at = list;
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class *sm =
+        core->next != NULL ? na_mux_part(na_class, "sm://") : NULL;
+    char address[NA_MAX_ADDR_LEN];
+    struct na_class *part;
     struct na_uri uri;
+    const char *at = list;
 
-    *part_p = NULL;
-    while (*part_p == NULL && na_uri_next(&at, name))
-        *part_p = na_mux_part(na_class, name);
-    if (*part_p != NULL)
-        return true;
+    while (sm != NULL && na_uri_next(&at, address)) {
+        part = na_mux_part(na_class, address);
+        if (na_mux_is_near(sm, part == sm, address, name))
+            return sm;
+    }
+    for (at = list; na_uri_next(&at, name);) {
+        part = na_mux_part(na_class, name);
+        if (part != NULL && (*at == '\0' || na_mux_may_be(name)))
+            return part;
+    }
     /* The transport says what is wrong with another protocol of its own. */
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
-    if (na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
-        na_plugins_speaks(na_class_ops(na_class), &uri))
-        *part_p = &na_class_core_of(na_class)->pub;
-    return true;
-}
-
-HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
-    const char *list, unsigned n, struct na_class **part_p,
-    char name[NA_MAX_ADDR_LEN])
-{
-    struct na_class *sm;
-    char address[NA_MAX_ADDR_LEN];
-    const char *at = list;
-    unsigned length = 0;
-    unsigned i;
-
-    if (na_class_core_of(na_class)->next == NULL)
-        return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
-    while (na_uri_next(&at, address))
-        length++;
-    if (n >= 2 * length)
-        return false;
-    for (at = list, i = 0; i <= n % length; i++)
-        (void) na_uri_next(&at, address);
-    sm = na_mux_part(na_class, "sm://");
-    *part_p = na_mux_part(na_class, address);
-    if (n < length) {
-        if (sm == NULL || !na_mux_is_near(sm, *part_p == sm, address, name))
-            sm = NULL;
-        *part_p = sm;
-        return true;
-    }
-    memcpy(name, address, sizeof(address));
-    if (n + 1 < 2 * length && !na_mux_may_be(address))
-        *part_p = NULL;
-    return true;
+    if (core->next == NULL &&
+        na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
+        na_plugins_speaks(&core->ops, &uri))
+        return &core->pub;
+    return NULL;
 }
 
 /* ==== gen/na/lookup.h ==== */
@@ -15687,9 +15646,7 @@ HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
  * The string is checked to be of the class's transport; the rest is the
  * transport's. A lookup connects; it may wait, in a context of its own. A name
  * that is resolved is connected by the first use of its address. In a class of
- * several transports a lookup that fails is followed by the next attempt
- * (mux/mux.h), unless it was canceled; a name is resolved by the first part
- * that may reach the peer.
+ * several transports mux/mux.h chooses the part that does either.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
@@ -15703,8 +15660,8 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 
 /* The address that a name stands for, with a reference, without connecting.
  * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
- * NA_NODEV if it is no address of the class's transport, NA_OPNOTSUPPORT if the
- * transport can only connect. Failures are counted as "bad_names". */
+ * NA_NODEV if it is no address of the class's transport. Failures are counted
+ * as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
@@ -15749,64 +15706,14 @@ static na_return_t na_lookup_refuse(
     return NA_PROTONOSUPPORT;
 }
 
-static na_return_t na_lookup_attempted(const struct na_cb_info *info);
-
-/* Start the next attempt of a lookup; what the last one ended with, if there
- * are no more. In a class of several parts an attempt is an operation of its
- * own. The name that it looks up lies behind op->name. */
-static na_return_t na_lookup_attempt(struct na_op_core *op, na_return_t last)
-{
-    struct na_class *na_class = op->home->pub.na_class;
-    char *name = op->name + strlen(op->name) + 1;
-    struct na_op_core *attempt = op;
-    struct na_class *part;
-
-    while (na_mux_attempt(na_class, op->name, op->turn, &part, name)) {
-        op->turn++;
-        if (part == NULL)
-            continue;
-        if (na_class_core_of(na_class)->next != NULL)
-            attempt = na_op_get(&op->home->pub, NA_CB_LOOKUP, NA_LANE_INTERNAL,
-                na_lookup_attempted, op, &op->attempt);
-        if (attempt == NULL)
-            return NA_NOMEM;
-        na_op_aim(attempt, part);
-        attempt->pub.name = name;
-        last = na_class_ops(part)->addr_lookup(&attempt->pub);
-        if (last == NA_SUCCESS)
-            break;
-        if (attempt != op)
-            na_op_put(attempt);
-    }
-    return last;
-}
-
-/* An attempt of a lookup that may need several ended. */
-static na_return_t na_lookup_attempted(const struct na_cb_info *info)
-{
-    struct na_op_core *op = (struct na_op_core *) info->arg;
-    na_return_t ret = info->ret;
-
-    if (ret == NA_SUCCESS) {
-        op->pub.result_addr = info->info.lookup.addr;
-        (void) na_addr_set_label(op->pub.result_addr, op->name);
-    } else if (op->canceled) {
-        ret = NA_CANCELED;
-    } else if (ret != NA_CANCELED) {
-        ret = na_lookup_attempt(op, ret);
-        if (ret == NA_SUCCESS)
-            return NA_SUCCESS;
-    }
-    na_op_complete(&op->pub, ret);
-    return NA_SUCCESS;
-}
-
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_class *part;
     struct na_op_core *op;
+    char *wanted;
     na_return_t ret = na_lookup_check(name, NA_FALSE);
 
     if (ret != NA_SUCCESS)
@@ -15820,16 +15727,20 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
         ret = NA_NOMEM;
         goto put_op;
     }
+    wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
-    op->turn = 0;
-    op->canceled = false;
     hg_enter(core->lock);
-    ret = na_lookup_attempt(op, NA_PROTONOSUPPORT);
+    part = na_mux_choose(&core->pub, name, wanted);
+    if (part != NULL) {
+        na_op_aim(op, part);
+        op->pub.name = wanted;
+        ret = na_class_ops(part)->addr_lookup(&op->pub);
+    }
     hg_leave(core->lock);
+    if (part == NULL)
+        ret = na_lookup_refuse(&core->pub, name, NA_FALSE);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    if (ret == NA_PROTONOSUPPORT)
-        (void) na_lookup_refuse(&core->pub, name, NA_FALSE);
 
 put_op:
     na_op_put(op);
@@ -15922,35 +15833,16 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     return ret;
 }
 
-/* For a transport that can only connect. */
-static na_return_t na_lookup_connect(
-    struct na_class *na_class, const char *name, struct na_addr **addr_p)
-{
-    na_return_t ret =
-        na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    na_addr_ref(*addr_p); /* it is not the application's */
-    return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
-}
-
-/* Resolve by the first part that may reach the peer. */
+/* Resolve by the part that is to reach the peer. */
 static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
     char wanted[NA_MAX_ADDR_LEN];
-    struct na_class *part = NULL;
+    struct na_class *part = na_mux_choose(na_class, name, wanted);
     na_return_t ret;
-    unsigned n;
 
-    for (n = 0; part == NULL; n++) {
-        if (!na_mux_attempt(na_class, name, n, &part, wanted))
-            return na_lookup_refuse(na_class, name, from_peer);
-    }
-    if (na_class_ops(part)->addr_resolve == NULL)
-        return from_peer ? NA_OPNOTSUPPORT
-                         : na_lookup_connect(na_class, name, addr_p);
+    if (part == NULL)
+        return na_lookup_refuse(na_class, name, from_peer);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
     if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);

@@ -389,7 +389,8 @@ HG_EXPORT void HG_Set_log_func(
  * class listens on all of them, its address string names them all, and classes
  * of any one of them can look that up. A class of several that looks a peer up
  * goes by sm where the peer is on this node, is a class of several as well, and
- * may be met; else by the first of the peer's addresses that it speaks. sm://
+ * listens there; else by the first of the peer's addresses that it speaks. It
+ * does not try another when that one fails. sm://
  * without a name need not be told: it is found by each of the other addresses
  * as NA_Addr_self writes them, and is not in the string. Two addresses of one
  * peer by different protocols do not compare as equal.
@@ -4199,8 +4200,7 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
  *   - core->... functions are called without a lock that a slot takes: the
  *     core may call any slot from inside them.
  *
- * The required slots are open, close, msg_send, poll, and addr_lookup or
- * addr_resolve.
+ * The required slots are open, close, msg_send, poll and addr_resolve.
  * Modelled on the requirements of the Nemesis Network Module API.
  */
 #if defined(HG_NA_PLUGIN_API)
@@ -4489,7 +4489,7 @@ struct na_plugin {
      * name give one address, as long as that is referenced and alive.
      * With `from_peer` the name came from a peer: this must not block, so no
      * name server is asked, and log lines are warnings. Codes as of
-     * addr_lookup. Default: addr_lookup, which is waited for. */
+     * addr_lookup. */
     na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
         na_bool_t from_peer, struct na_addr **addr_p);
 

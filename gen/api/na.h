@@ -78,7 +78,8 @@
  * class listens on all of them, its address string names them all, and classes
  * of any one of them can look that up. A class of several that looks a peer up
  * goes by sm where the peer is on this node, is a class of several as well, and
- * may be met; else by the first of the peer's addresses that it speaks. sm://
+ * listens there; else by the first of the peer's addresses that it speaks. It
+ * does not try another when that one fails. sm://
  * without a name need not be told: it is found by each of the other addresses
  * as NA_Addr_self writes them, and is not in the string. Two addresses of one
  * peer by different protocols do not compare as equal.

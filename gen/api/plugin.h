@@ -27,8 +27,7 @@
  *   - core->... functions are called without a lock that a slot takes: the
  *     core may call any slot from inside them.
  *
- * The required slots are open, close, msg_send, poll, and addr_lookup or
- * addr_resolve.
+ * The required slots are open, close, msg_send, poll and addr_resolve.
  * Modelled on the requirements of the Nemesis Network Module API.
  */
 #if defined(HG_NA_PLUGIN_API)
@@ -317,7 +316,7 @@ struct na_plugin {
      * name give one address, as long as that is referenced and alive.
      * With `from_peer` the name came from a peer: this must not block, so no
      * name server is asked, and log lines are warnings. Codes as of
-     * addr_lookup. Default: addr_lookup, which is waited for. */
+     * addr_lookup. */
     na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
         na_bool_t from_peer, struct na_addr **addr_p);
 

@@ -106,55 +106,32 @@ static bool na_mux_may_be(const char *address)
     return strstr(address, "ipc://") == NULL || na_mux_place(address, place);
 }
 
-/* The only attempt of a class of one transport: the first address that is for
- * it. */
-static bool na_mux_attempt_alone(const struct na_class *na_class,
-    const char *list, struct na_class **part_p, char name[NA_MAX_ADDR_LEN])
+HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
+    const char *list, char name[NA_MAX_ADDR_LEN])
 {
-    const char *at = list;
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class *sm =
+        core->next != NULL ? na_mux_part(na_class, "sm://") : NULL;
+    char address[NA_MAX_ADDR_LEN];
+    struct na_class *part;
     struct na_uri uri;
+    const char *at = list;
 
-    *part_p = NULL;
-    while (*part_p == NULL && na_uri_next(&at, name))
-        *part_p = na_mux_part(na_class, name);
-    if (*part_p != NULL)
-        return true;
+    while (sm != NULL && na_uri_next(&at, address)) {
+        part = na_mux_part(na_class, address);
+        if (na_mux_is_near(sm, part == sm, address, name))
+            return sm;
+    }
+    for (at = list; na_uri_next(&at, name);) {
+        part = na_mux_part(na_class, name);
+        if (part != NULL && (*at == '\0' || na_mux_may_be(name)))
+            return part;
+    }
     /* The transport says what is wrong with another protocol of its own. */
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
-    if (na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
-        na_plugins_speaks(na_class_ops(na_class), &uri))
-        *part_p = &na_class_core_of(na_class)->pub;
-    return true;
-}
-
-HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
-    const char *list, unsigned n, struct na_class **part_p,
-    char name[NA_MAX_ADDR_LEN])
-{
-    struct na_class *sm;
-    char address[NA_MAX_ADDR_LEN];
-    const char *at = list;
-    unsigned length = 0;
-    unsigned i;
-
-    if (na_class_core_of(na_class)->next == NULL)
-        return n == 0 && na_mux_attempt_alone(na_class, list, part_p, name);
-    while (na_uri_next(&at, address))
-        length++;
-    if (n >= 2 * length)
-        return false;
-    for (at = list, i = 0; i <= n % length; i++)
-        (void) na_uri_next(&at, address);
-    sm = na_mux_part(na_class, "sm://");
-    *part_p = na_mux_part(na_class, address);
-    if (n < length) {
-        if (sm == NULL || !na_mux_is_near(sm, *part_p == sm, address, name))
-            sm = NULL;
-        *part_p = sm;
-        return true;
-    }
-    memcpy(name, address, sizeof(address));
-    if (n + 1 < 2 * length && !na_mux_may_be(address))
-        *part_p = NULL;
-    return true;
+    if (core->next == NULL &&
+        na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
+        na_plugins_speaks(&core->ops, &uri))
+        return &core->pub;
+    return NULL;
 }

@@ -5,9 +5,9 @@
  *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
  *
  * A class of several transports is a chain of parts (na/core.h). A lookup
- * chooses the part, and from then on the address is that part's: sm where the
- * peer is on this node and may be met, else the first of the peer's transports
- * that the class has. A lookup that connects tries the next one if that fails.
+ * chooses the part, once, and from then on the address is that part's: sm where
+ * the peer is on this node and listens there, else the first of the peer's
+ * transports that the class has. No other is tried if that one fails.
  *
  * Nothing has to be announced to find out whether a peer is on this node. A
  * part sm:// without a name listens under a name derived from the address of
@@ -42,12 +42,9 @@ HG_PRIVATE void na_mux_auto_sm(
  * nothing follows from that, as others on this node may have the same. */
 HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
 
-/* The n-th attempt to reach a peer whose addresses are `list`: first each
- * address by sm, then each by its own transport. *part_p is the part that
- * makes it and `name` what it looks up; NULL: the attempt is skipped. False:
- * there are no more attempts. */
-HG_PRIVATE bool na_mux_attempt(const struct na_class *na_class,
-    const char *list, unsigned n, struct na_class **part_p,
-    char name[NA_MAX_ADDR_LEN]);
+/* The part that is to reach a peer whose addresses are `list`, and in `name`
+ * what it looks up. NULL: none of them is for this class. */
+HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
+    const char *list, char name[NA_MAX_ADDR_LEN]);
 
 #endif

@@ -307,14 +307,8 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
     default:
-        if (op->attempt != NA_OP_ID_NULL) {
-            op->canceled = true;
-            (void) na_context_cancel(context, op->attempt); /* it has none */
-            ret = NA_SUCCESS;
-        } else {
-            ret = na_class_ops(op->pub.context->na_class)
-                      ->cancel(&op->pub, na_op_id_of(&op->pub));
-        }
+        ret = na_class_ops(op->pub.context->na_class)
+                  ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
 leave:
     na_context_leave(core);

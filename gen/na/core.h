@@ -58,15 +58,11 @@ struct na_op_core {
     void *arg;
     na_return_t ret;
     struct na_context_core *home; /* whose it is; pub.context is the part's */
-    /* A lookup in a class of several parts: how many attempts began, the
-     * operation of the last, and whether to begin no more. */
-    unsigned turn;
-    na_op_id_t attempt;
-    bool canceled;
     struct na_op_core *next_free;
     struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
     struct na_segment *segments; /* a longer copy, or NULL */
-    char *name;                  /* lookup: copied */
+    char *name; /* lookup: as the application wrote it, a copy, and behind
+                   that what the part looks up */
     _Alignas(max_align_t) struct na_op pub;
 };
 

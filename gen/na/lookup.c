@@ -33,64 +33,14 @@ static na_return_t na_lookup_refuse(
     return NA_PROTONOSUPPORT;
 }
 
-static na_return_t na_lookup_attempted(const struct na_cb_info *info);
-
-/* Start the next attempt of a lookup; what the last one ended with, if there
- * are no more. In a class of several parts an attempt is an operation of its
- * own. The name that it looks up lies behind op->name. */
-static na_return_t na_lookup_attempt(struct na_op_core *op, na_return_t last)
-{
-    struct na_class *na_class = op->home->pub.na_class;
-    char *name = op->name + strlen(op->name) + 1;
-    struct na_op_core *attempt = op;
-    struct na_class *part;
-
-    while (na_mux_attempt(na_class, op->name, op->turn, &part, name)) {
-        op->turn++;
-        if (part == NULL)
-            continue;
-        if (na_class_core_of(na_class)->next != NULL)
-            attempt = na_op_get(&op->home->pub, NA_CB_LOOKUP, NA_LANE_INTERNAL,
-                na_lookup_attempted, op, &op->attempt);
-        if (attempt == NULL)
-            return NA_NOMEM;
-        na_op_aim(attempt, part);
-        attempt->pub.name = name;
-        last = na_class_ops(part)->addr_lookup(&attempt->pub);
-        if (last == NA_SUCCESS)
-            break;
-        if (attempt != op)
-            na_op_put(attempt);
-    }
-    return last;
-}
-
-/* An attempt of a lookup that may need several ended. */
-static na_return_t na_lookup_attempted(const struct na_cb_info *info)
-{
-    struct na_op_core *op = (struct na_op_core *) info->arg;
-    na_return_t ret = info->ret;
-
-    if (ret == NA_SUCCESS) {
-        op->pub.result_addr = info->info.lookup.addr;
-        (void) na_addr_set_label(op->pub.result_addr, op->name);
-    } else if (op->canceled) {
-        ret = NA_CANCELED;
-    } else if (ret != NA_CANCELED) {
-        ret = na_lookup_attempt(op, ret);
-        if (ret == NA_SUCCESS)
-            return NA_SUCCESS;
-    }
-    na_op_complete(&op->pub, ret);
-    return NA_SUCCESS;
-}
-
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_class *part;
     struct na_op_core *op;
+    char *wanted;
     na_return_t ret = na_lookup_check(name, NA_FALSE);
 
     if (ret != NA_SUCCESS)
@@ -104,16 +54,20 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
         ret = NA_NOMEM;
         goto put_op;
     }
+    wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
-    op->turn = 0;
-    op->canceled = false;
     hg_enter(core->lock);
-    ret = na_lookup_attempt(op, NA_PROTONOSUPPORT);
+    part = na_mux_choose(&core->pub, name, wanted);
+    if (part != NULL) {
+        na_op_aim(op, part);
+        op->pub.name = wanted;
+        ret = na_class_ops(part)->addr_lookup(&op->pub);
+    }
     hg_leave(core->lock);
+    if (part == NULL)
+        ret = na_lookup_refuse(&core->pub, name, NA_FALSE);
     if (ret == NA_SUCCESS)
         return NA_SUCCESS;
-    if (ret == NA_PROTONOSUPPORT)
-        (void) na_lookup_refuse(&core->pub, name, NA_FALSE);
 
 put_op:
     na_op_put(op);
@@ -206,35 +160,16 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     return ret;
 }
 
-/* For a transport that can only connect. */
-static na_return_t na_lookup_connect(
-    struct na_class *na_class, const char *name, struct na_addr **addr_p)
-{
-    na_return_t ret =
-        na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    na_addr_ref(*addr_p); /* it is not the application's */
-    return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
-}
-
-/* Resolve by the first part that may reach the peer. */
+/* Resolve by the part that is to reach the peer. */
 static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
     char wanted[NA_MAX_ADDR_LEN];
-    struct na_class *part = NULL;
+    struct na_class *part = na_mux_choose(na_class, name, wanted);
     na_return_t ret;
-    unsigned n;
 
-    for (n = 0; part == NULL; n++) {
-        if (!na_mux_attempt(na_class, name, n, &part, wanted))
-            return na_lookup_refuse(na_class, name, from_peer);
-    }
-    if (na_class_ops(part)->addr_resolve == NULL)
-        return from_peer ? NA_OPNOTSUPPORT
-                         : na_lookup_connect(na_class, name, addr_p);
+    if (part == NULL)
+        return na_lookup_refuse(na_class, name, from_peer);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
     if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);

@@ -5,9 +5,7 @@
  * The string is checked to be of the class's transport; the rest is the
  * transport's. A lookup connects; it may wait, in a context of its own. A name
  * that is resolved is connected by the first use of its address. In a class of
- * several transports a lookup that fails is followed by the next attempt
- * (mux/mux.h), unless it was canceled; a name is resolved by the first part
- * that may reach the peer.
+ * several transports mux/mux.h chooses the part that does either.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
@@ -21,8 +19,8 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 
 /* The address that a name stands for, with a reference, without connecting.
  * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
- * NA_NODEV if it is no address of the class's transport, NA_OPNOTSUPPORT if the
- * transport can only connect. Failures are counted as "bad_names". */
+ * NA_NODEV if it is no address of the class's transport. Failures are counted
+ * as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 

@@ -91,6 +91,9 @@ static void na_op_run(struct na_completion *done)
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
+    if (op->pub.type == NA_CB_LOOKUP && op->ret == NA_SUCCESS &&
+        na_class_core_of(op->home->pub.na_class)->next != NULL)
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
@@ -150,7 +153,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.remote = NULL;
     op->pub.result_addr = NULL;
     op->pub.result_size = 0;
-    op->attempt = NA_OP_ID_NULL;
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:

@@ -209,22 +209,15 @@ static bool na_plugins_has_rma(const struct na_plugin *plugin)
         plugin->mem_deserialize != NULL;
 }
 
-static bool na_plugins_finds_peers(const struct na_plugin *plugin)
-{
-    return plugin->addr_lookup != NULL ||
-        (plugin->size > offsetof(struct na_plugin, addr_resolve) &&
-            plugin->addr_resolve != NULL);
-}
-
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     unsigned i;
 
     if (plugin == NULL || plugin->abi != NA_PLUGIN_ABI ||
-        plugin->size < offsetof(struct na_plugin, poll_fd) ||
+        plugin->size < offsetof(struct na_plugin, list_devices) ||
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
-        !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
+        plugin->addr_resolve == NULL || plugin->msg_send == NULL ||
         plugin->poll == NULL || !na_plugins_has_rma(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "

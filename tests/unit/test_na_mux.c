@@ -538,258 +538,38 @@ HG_TEST(mux_does_without_a_name_that_is_taken)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-struct mux_lookup {
-    unsigned ends;
-    na_return_t ret;
-    na_addr_t addr;
-};
-
-static na_return_t mux_found(const struct na_cb_info *info)
+/* What a class chooses for a list of addresses. */
+static void mux_check_choice(
+    na_class_t *na_class, const char *list, na_class_t *part, const char *name)
 {
-    struct mux_lookup *lookup = (struct mux_lookup *) info->arg;
+    char chosen[NA_MAX_ADDR_LEN];
 
-    lookup->ends++;
-    lookup->ret = info->ret;
-    if (info->ret == NA_SUCCESS)
-        lookup->addr = info->info.lookup.addr;
-    return NA_SUCCESS;
+    HG_CHECK(na_mux_choose(na_class, list, chosen) == part);
+    if (part != NULL)
+        HG_CHECK_EQ_STR(chosen, name);
 }
 
-/* A lookup whose time at a silent listener of sm is over tries the network. */
-HG_TEST(mux_tries_the_network_after_sm)
+/* sm where somebody listens under the name that follows from an address, else
+ * the first address that has a transport here. */
+HG_TEST(mux_chooses_sm_for_who_listens_on_this_node)
 {
-    struct mux_lookup lookup = {0, NA_SUCCESS, NULL};
     const char *address = mux_own_address();
-    na_class_t *silent, *peer, *na_class;
-    char name[NA_MAX_ADDR_LEN];
-    struct na_sm_class *sm;
-    struct na_sm_addr *addr;
-    na_context_t *context;
+    char list[NA_MAX_ADDR_LEN], sm[NA_MAX_ADDR_LEN];
+    na_class_t *na_class, *peer;
 
     loop_register();
     na_class = NA_Initialize("loop://b;sm://", NA_FALSE);
-    HG_CHECK(na_class != NULL);
-    context = NA_Context_create(na_class);
-    HG_CHECK(context != NULL);
-    HG_CHECK(na_mux_derive(address, name));
-    silent = NA_Initialize(name, NA_TRUE);
-    peer = NA_Initialize(address, NA_TRUE);
-    HG_CHECK(silent != NULL && peer != NULL);
-    HG_CHECK_OK(NA_Addr_lookup(
-        na_class, context, mux_found, &lookup, address, NA_OP_ID_IGNORE));
-    (void) NA_Progress(na_class, context, 0);
-    sm = na_sm_of(mux_part(na_class, 1));
-    HG_CHECK(!hg_list_is_empty(&sm->dialling));
-    addr = HG_CONTAINER_OF(sm->dialling.next, struct na_sm_addr, turn);
-    /* As if lookup_ms had passed. */
-    hg_test_expect_log("cannot be reached: what listens there gives no answer");
-    addr->deadline = 0;
-    sm->tick = 0;
-    sm->look = true;
-    while (lookup.ends == 0) {
-        (void) NA_Progress(na_class, context, 0);
-        (void) NA_Trigger(context, 0, 1, NULL);
-    }
-    HG_CHECK_OK(lookup.ret);
-    HG_CHECK(lookup.addr->na_class == na_class); /* the first part */
-    HG_CHECK_OK(NA_Addr_free(na_class, lookup.addr));
-    HG_CHECK_OK(NA_Context_destroy(na_class, context));
-    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK(na_class != NULL && na_mux_derive(address, sm));
+    (void) snprintf(list, sizeof(list), "zmq+nosuch://x;%s;sm://n", address);
+    mux_check_choice(na_class, list, na_class, address);
+    mux_check_choice(na_class, "sm://n", mux_part(na_class, 1), "sm://n");
+    mux_check_choice(na_class, "zmq+nosuch://x;nor+this://", NULL, NULL);
+    peer = NA_Initialize(sm, NA_TRUE);
+    HG_CHECK(peer != NULL);
+    mux_check_choice(na_class, list, mux_part(na_class, 1), sm);
     HG_CHECK_OK(NA_Finalize(peer));
-    HG_CHECK_OK(NA_Finalize(silent));
-}
-
-/* A transport that can only connect: a name that a peer gave must not block
- * progress. */
-HG_TEST(lookup_of_a_peer_s_name_does_not_connect)
-{
-    const char *address = mux_own_address();
-    na_class_t *na_class, *peer;
-    struct na_addr *addr = NULL;
-
-    loop_register();
-    na_class = NA_Initialize("loop://b", NA_FALSE);
-    peer = NA_Initialize(address, NA_TRUE);
-    HG_CHECK(na_class != NULL && peer != NULL);
-    na_class_core_of(na_class)->ops.addr_resolve = NULL;
-    HG_CHECK_RET(
-        na_lookup_resolve(na_class, address, NA_TRUE, &addr), NA_OPNOTSUPPORT);
-    HG_CHECK_OK(na_lookup_resolve(na_class, address, NA_FALSE, &addr));
-    na_addr_unref(addr);
+    mux_check_choice(na_class, list, na_class, address);
     HG_CHECK_OK(NA_Finalize(na_class));
-    HG_CHECK_OK(NA_Finalize(peer));
-}
-
-/* ---- Lookups that are canceled ---- */
-
-/* What a part's addr_lookup does, and then its cancel. */
-enum mux_turn { MUX_WAITS, MUX_ENDS, MUX_REFUSES };
-
-static struct {
-    na_class_t *na_class;
-    na_context_t *context;
-    na_op_id_t lookup;
-    struct na_op *turn[2]; /* that is under way */
-    unsigned begun[2];
-    enum mux_turn fate[2];
-    int cancel_in;   /* the beginning of that part's turn; -1: none */
-    bool ends_first; /* a turn, before it can be canceled */
-    unsigned ends;
-    na_return_t ret;
-} mux_now;
-
-static unsigned mux_index(const struct na_class *part)
-{
-    return part != mux_now.na_class;
-}
-
-static void mux_end_turn(unsigned part, na_return_t ret)
-{
-    struct na_op *op = mux_now.turn[part];
-
-    mux_now.turn[part] = NULL;
-    op->context->na_class->core->complete(op, ret);
-}
-
-static na_return_t mux_begin_turn(struct na_op *op)
-{
-    unsigned part = mux_index(op->context->na_class);
-
-    mux_now.begun[part]++;
-    if (mux_now.fate[part] == MUX_REFUSES)
-        return NA_NODEV;
-    mux_now.turn[part] = op;
-    if (mux_now.cancel_in == (int) part)
-        HG_CHECK_OK(
-            NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
-    if (mux_now.fate[part] == MUX_ENDS && mux_now.turn[part] != NULL)
-        mux_end_turn(part, NA_HOSTUNREACH);
-    return NA_SUCCESS;
-}
-
-static na_return_t mux_cancel_turn(struct na_op *op, uint64_t op_id)
-{
-    unsigned part = mux_index(op->context->na_class);
-
-    if (mux_now.turn[part] != op || na_op_id_of(op) != op_id)
-        return NA_NOENTRY;
-    mux_end_turn(part, mux_now.ends_first ? NA_HOSTUNREACH : NA_CANCELED);
-    return mux_now.ends_first ? NA_NOENTRY : NA_SUCCESS;
-}
-
-static na_return_t mux_looked_up(const struct na_cb_info *info)
-{
-    mux_now.ends++;
-    mux_now.ret = info->ret;
-    return NA_SUCCESS;
-}
-
-/* A class whose parts' lookups are ours. */
-static void mux_open_turns(enum mux_turn first, enum mux_turn second)
-{
-    unsigned i;
-
-    memset(&mux_now, 0, sizeof(mux_now));
-    mux_now.fate[0] = first;
-    mux_now.fate[1] = second;
-    mux_now.cancel_in = -1;
-    mux_now.na_class = NA_Initialize(mux_string, NA_TRUE);
-    HG_CHECK(mux_now.na_class != NULL);
-    mux_now.context = NA_Context_create(mux_now.na_class);
-    HG_CHECK(mux_now.context != NULL);
-    for (i = 0; i < 2; i++) {
-        struct na_plugin *ops =
-            &na_class_core_of(mux_part(mux_now.na_class, i))->ops;
-
-        ops->addr_lookup = mux_begin_turn;
-        ops->cancel = mux_cancel_turn;
-    }
-}
-
-static na_return_t mux_look_up(void)
-{
-    return NA_Addr_lookup(mux_now.na_class, mux_now.context, mux_looked_up,
-        NULL, "self://nobody;sm://nobody-is-here", &mux_now.lookup);
-}
-
-/* What follows the end of a turn. */
-static void mux_turn_ended(void)
-{
-    HG_CHECK(mux_now.ends == 0);
-    (void) NA_Progress(mux_now.na_class, mux_now.context, 0);
-}
-
-/* The lookup has ended once, and so; it can be canceled no more. */
-static void mux_close_turns(na_return_t ret)
-{
-    mux_turn_ended();
-    HG_CHECK_RET(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup),
-        NA_NOENTRY);
-    HG_CHECK_OK(NA_Trigger(mux_now.context, 0, 1, NULL));
-    HG_CHECK_EQ_INT(mux_now.ends, 1);
-    HG_CHECK_RET(mux_now.ret, ret);
-    HG_CHECK_RET(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup),
-        NA_NOENTRY);
-    HG_CHECK_RET(NA_Trigger(mux_now.context, 0, 1, NULL), NA_TIMEOUT);
-    HG_CHECK(mux_now.turn[0] == NULL && mux_now.turn[1] == NULL);
-    HG_CHECK_OK(NA_Context_destroy(mux_now.na_class, mux_now.context));
-    HG_CHECK_OK(NA_Finalize(mux_now.na_class));
-}
-
-HG_TEST(mux_lookup_is_canceled_in_its_turn)
-{
-    mux_open_turns(MUX_WAITS, MUX_WAITS);
-    HG_CHECK_OK(mux_look_up());
-    mux_end_turn(0, NA_HOSTUNREACH);
-    mux_turn_ended();
-    HG_CHECK_EQ_INT(mux_now.begun[1], 1);
-    HG_CHECK_OK(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
-    mux_close_turns(NA_CANCELED);
-}
-
-/* A turn ends while it is being canceled: no other begins. */
-HG_TEST(mux_lookup_is_canceled_between_turns)
-{
-    mux_open_turns(MUX_WAITS, MUX_WAITS);
-    HG_CHECK_OK(mux_look_up());
-    mux_now.ends_first = true;
-    HG_CHECK_OK(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
-    HG_CHECK_EQ_INT(mux_now.begun[1], 0);
-    mux_close_turns(NA_CANCELED);
-}
-
-/* Nor is a turn forgotten that began when it was canceled. */
-HG_TEST(mux_lookup_is_canceled_as_a_turn_begins)
-{
-    mux_open_turns(MUX_WAITS, MUX_WAITS);
-    mux_now.cancel_in = 1;
-    HG_CHECK_OK(mux_look_up());
-    mux_end_turn(0, NA_HOSTUNREACH);
-    mux_turn_ended();
-    mux_close_turns(NA_CANCELED);
-    mux_open_turns(MUX_WAITS, MUX_ENDS);
-    mux_now.cancel_in = 1;
-    HG_CHECK_OK(mux_look_up());
-    mux_end_turn(0, NA_HOSTUNREACH);
-    mux_turn_ended();
-    mux_close_turns(NA_CANCELED);
-}
-
-/* Turns may end, or fail, as they begin. */
-HG_TEST(mux_lookup_takes_turns_that_end_at_once)
-{
-    mux_open_turns(MUX_ENDS, MUX_WAITS);
-    HG_CHECK_OK(mux_look_up());
-    mux_turn_ended();
-    mux_end_turn(1, NA_PERMISSION);
-    mux_close_turns(NA_PERMISSION);
-    mux_open_turns(MUX_WAITS, MUX_REFUSES);
-    HG_CHECK_OK(mux_look_up());
-    mux_end_turn(0, NA_PERMISSION);
-    mux_close_turns(NA_NODEV);
-    mux_open_turns(MUX_ENDS, MUX_REFUSES);
-    HG_CHECK_OK(mux_look_up());
-    mux_close_turns(NA_NODEV);
 }
 
 #endif
