@@ -10002,8 +10002,9 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 
 /* ==== page ==== */
 
-#define NA_SM_PEERS 8192u  /* of a class, at a time */
-#define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
+#define NA_SM_PEERS 8192u       /* of a class, at a time */
+#define NA_SM_SLOTS 32766u      /* registrations of a class: 2 MiB, when used */
+#define NA_SM_SLOT_WITHDRAWN 1u /* a mark: of memory that is still copied */
 
 struct na_sm_slot {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
@@ -10067,11 +10068,11 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
 
 /* ---- Slots ---- */
 
-/* The mark of a key, among the registrations of one incarnation; not 0. */
+/* The mark of a key, among the registrations of one incarnation; above 1. */
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
 
-/* Fill a free slot. To free it, its mark is set to 0; it may be filled again
- * once nobody who acts on what it told is left. */
+/* Fill a free slot. To free it, its mark is set to 0 once nobody who acts on
+ * what it told is left. */
 HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark);
 
@@ -10339,7 +10340,7 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
     v[2] ^= 0xff;
     na_sm_page_stir(v, 4);
     mark = v[0] ^ v[1] ^ v[2] ^ v[3];
-    return mark != 0 ? mark : 1;
+    return mark > NA_SM_SLOT_WITHDRAWN ? mark : NA_SM_SLOT_WITHDRAWN + 1;
 }
 
 HG_PRIVATE void na_sm_slot_fill(
@@ -10671,17 +10672,7 @@ HG_PRIVATE int na_sm_arena_fd(
  *     or
  *       <------------ REFUSE: why
  *
- * All packets have one shape, little-endian:
- *
- *     0       4         6      7      8             16       20       24
- *     +-------+---------+------+------+-------------+--------+--------+
- *     | magic | version | kind | what | incarnation | slot   | reason |
- *     +-------+---------+------+------+-------------+--------+--------+
- *     24           32        34
- *     +------------+---------+---------+
- *     | reserved   | length  | name    |
- *     +------------+---------+---------+
- *
+ * All packets have one shape, struct na_sm_packet but for its last member.
  * `what` tells the descriptors that come with the packet, a bit for each of
  * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
  * `name`, of HELLO, is the dialler's own address, also of one that does not
@@ -10733,13 +10724,14 @@ enum na_sm_fd {
 };
 
 struct na_sm_packet {
+    uint32_t magic;
     uint16_t version;
     uint8_t kind;
     uint8_t what; /* set by na_sm_packet_send: the descriptors */
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
-    char name[NA_MAX_ADDR_LEN];
+    char name[NA_MAX_ADDR_LEN]; /* and zeros */
     /* -1: none. Received, they are the packet's until na_sm_packet_close. */
     int fds[NA_SM_FD_MAX];
 };
@@ -10822,8 +10814,8 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: malformed; NA_OVERFLOW: this process has no descriptor
- * left. A packet of another version has nothing but that. */
+ * NA_PROTOCOL_ERROR: malformed, or of another version, which it has then;
+ * NA_OVERFLOW: this process has no descriptor left. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
 
 /* Take a descriptor of a packet, which is the caller's then; or -1. */
@@ -10848,7 +10840,6 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
-/* #include "base/wire.h" */
 
 /* ---- Bells ---- */
 
@@ -10882,8 +10873,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
 #define NA_SM_BACKLOG 4096
-#define NA_SM_PACKET_HEAD 34u
-#define NA_SM_PACKET_MAX (NA_SM_PACKET_HEAD + NA_MAX_ADDR_LEN)
+#define NA_SM_PACKET_SIZE offsetof(struct na_sm_packet, fds)
 
 /* ---- Who may ---- */
 
@@ -11102,18 +11092,6 @@ static void na_sm_unlock_folder(int fd)
     (void) close(fd);
 }
 
-/* Why a name cannot be bound. */
-static const char *na_sm_obstacle(const struct na_sm_name *name, int error)
-{
-    struct stat there;
-
-    if (error != EADDRINUSE || !name->is_path ||
-        lstat(name->where.sun_path, &there) != 0 || S_ISSOCK(there.st_mode))
-        return strerror(error);
-    return S_ISDIR(there.st_mode) ? "a folder is there"
-                                  : "a file is there that is no socket";
-}
-
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -11128,7 +11106,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
         error = errno;
     }
     hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
-        na_sm_obstacle(name, error));
+        strerror(error));
     return error == EADDRINUSE ? NA_ADDRINUSE
         : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;
@@ -11181,9 +11159,8 @@ HG_PRIVATE void na_sm_unlisten(
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0)
         return NA_SUCCESS;
-    }
     if (errno == EAGAIN)
         return NA_BUSY;
     return errno == EACCES || errno == EPERM ? NA_ACCESS : NA_HOSTUNREACH;
@@ -11191,56 +11168,24 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 
 /* ---- Packets ---- */
 
-static size_t na_sm_packet_encode(
-    const struct na_sm_packet *packet, unsigned char bytes[NA_SM_PACKET_MAX])
+/* Check what was received: `size` bytes, and 0 behind them. */
+static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
 {
-    size_t length = strlen(packet->name);
-
-    assert(length < NA_MAX_ADDR_LEN);
-    memset(bytes, 0, NA_SM_PACKET_HEAD);
-    hg_wire_store32(bytes, NA_SM_MAGIC);
-    hg_wire_store16(bytes + 4, packet->version);
-    bytes[6] = packet->kind;
-    bytes[7] = packet->what;
-    hg_wire_store64(bytes + 8, packet->incarnation);
-    hg_wire_store32(bytes + 16, packet->slot);
-    hg_wire_store32(bytes + 20, packet->reason);
-    hg_wire_store16(bytes + 32, (uint16_t) length);
-    memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
-    return NA_SM_PACKET_HEAD + length;
-}
-
-static na_return_t na_sm_packet_decode(
-    const unsigned char *bytes, size_t size, struct na_sm_packet *packet)
-{
-    size_t length;
+    size_t length = strnlen(packet->name, sizeof(packet->name));
+    bool good = packet->magic == NA_SM_MAGIC &&
+        packet->version == NA_SM_VERSION && size == NA_SM_PACKET_SIZE &&
+        length < sizeof(packet->name) && packet->slot < NA_SM_PEERS &&
+        packet->incarnation != 0;
     size_t i;
 
-    if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
-        return NA_PROTOCOL_ERROR;
-    packet->version = hg_wire_load16(bytes + 4);
-    packet->kind = bytes[6];
-    if (packet->version != NA_SM_VERSION)
+    for (i = 0; i < length; i++)
+        good = good && packet->name[i] >= 0x20 && packet->name[i] < 0x7f;
+    if (good)
         return NA_SUCCESS;
-    if (size < NA_SM_PACKET_HEAD)
-        return NA_PROTOCOL_ERROR;
-    packet->what = bytes[7];
-    packet->incarnation = hg_wire_load64(bytes + 8);
-    packet->slot = hg_wire_load32(bytes + 16);
-    packet->reason = hg_wire_load32(bytes + 20);
-    length = hg_wire_load16(bytes + 32);
-    if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
-        return NA_PROTOCOL_ERROR;
-    for (i = 0; i < length; i++) {
-        if (bytes[NA_SM_PACKET_HEAD + i] < 0x20 ||
-            bytes[NA_SM_PACKET_HEAD + i] >= 0x7f)
-            return NA_PROTOCOL_ERROR;
-    }
-    memcpy(packet->name, bytes + NA_SM_PACKET_HEAD, length);
-    packet->name[length] = '\0';
-    return packet->slot < NA_SM_PEERS && packet->incarnation != 0
-        ? NA_SUCCESS
-        : NA_PROTOCOL_ERROR;
+    packet->kind = NA_SM_NOTHING;
+    if (packet->magic != NA_SM_MAGIC)
+        packet->version = 0;
+    return NA_PROTOCOL_ERROR;
 }
 
 /* Room for a control message with descriptors, aligned as it must be. */
@@ -11255,6 +11200,7 @@ HG_PRIVATE void na_sm_packet_init(
     unsigned i;
 
     memset(packet, 0, sizeof(*packet));
+    packet->magic = NA_SM_MAGIC;
     packet->version = NA_SM_VERSION;
     packet->kind = (uint8_t) kind;
     for (i = 0; i < NA_SM_FD_MAX; i++)
@@ -11265,11 +11211,10 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet)
 {
     struct na_sm_packet copy = *packet;
-    unsigned char bytes[NA_SM_PACKET_MAX];
+    struct iovec part = {&copy, NA_SM_PACKET_SIZE};
     union na_sm_packet_control control;
     int fds[NA_SM_FD_MAX];
     size_t size = 0;
-    struct iovec part;
     struct msghdr message;
     ssize_t sent;
     unsigned i;
@@ -11283,8 +11228,6 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     }
     memset(&message, 0, sizeof(message));
     memset(&control, 0, sizeof(control));
-    part.iov_base = bytes;
-    part.iov_len = na_sm_packet_encode(&copy, bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     if (size > 0) {
@@ -11306,55 +11249,19 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* The descriptors of a message, and how many. The kernel delivers all of them
- * in one control message, drops those that do not fit, and adds no other
- * control message because the socket has no option that asks for one. */
-static unsigned na_sm_packet_fds(struct msghdr *message, int fds[NA_SM_FD_MAX])
-{
-    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    size_t size;
-
-    if (header == NULL)
-        return 0;
-    size = header->cmsg_len - CMSG_LEN(0);
-    assert(
-        header->cmsg_type == SCM_RIGHTS && size <= NA_SM_FD_MAX * sizeof(int));
-    memcpy(fds, CMSG_DATA(header), size);
-    return (unsigned) (size / sizeof(int));
-}
-
-/* Put descriptors where `what` says they belong. */
-static na_return_t na_sm_packet_sort(
-    struct na_sm_packet *packet, const int fds[NA_SM_FD_MAX], unsigned count)
-{
-    unsigned i, n = 0;
-
-    if (count != (unsigned) __builtin_popcount(packet->what) ||
-        packet->what >> NA_SM_FD_MAX != 0)
-        return NA_PROTOCOL_ERROR;
-    for (i = 0; i < NA_SM_FD_MAX; i++) {
-        if ((packet->what >> i & 1) != 0)
-            packet->fds[i] = fds[n++];
-    }
-    return NA_SUCCESS;
-}
-
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
 {
-    unsigned char bytes[NA_SM_PACKET_MAX];
+    struct iovec part = {packet_p, NA_SM_PACKET_SIZE};
     union na_sm_packet_control control;
+    const struct cmsghdr *header;
     int fds[NA_SM_FD_MAX];
-    struct iovec part;
     struct msghdr message;
-    unsigned resets = 0, count;
+    unsigned resets = 0, count = 0, n = 0, i;
     ssize_t got;
     na_return_t ret;
 
     na_sm_packet_init(packet_p, NA_SM_NOTHING);
-    packet_p->version = 0;
     memset(&message, 0, sizeof(message));
-    part.iov_base = bytes;
-    part.iov_len = sizeof(bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = &control;
@@ -11367,20 +11274,28 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    count = na_sm_packet_fds(&message, fds);
-    ret = got == 0 ? NA_DISCONNECT
-                   : na_sm_packet_decode(bytes, (size_t) got, packet_p);
-    /* Fewer than there was room for: the process had none left. */
+    /* The kernel delivers all descriptors in one control message, drops those
+     * that do not fit, and adds no other: no option asks for one. */
+    header = CMSG_FIRSTHDR(&message);
+    if (header != NULL) {
+        count = (unsigned) ((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        assert(count <= NA_SM_FD_MAX);
+        memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+    }
+    ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
         count < NA_SM_FD_MAX)
-        ret = NA_OVERFLOW;
-    else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+        ret = NA_OVERFLOW; /* the process had none left */
+    else if (ret == NA_SUCCESS &&
+        ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+            packet_p->what >> NA_SM_FD_MAX != 0 ||
+            count != (unsigned) __builtin_popcount(packet_p->what)))
         ret = NA_PROTOCOL_ERROR;
-    else if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
-        ret = na_sm_packet_sort(packet_p, fds, count);
-    if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
-        return NA_SUCCESS;
-    while (count > 0)
+    for (i = 0; i < NA_SM_FD_MAX && ret == NA_SUCCESS; i++) {
+        if ((packet_p->what >> i & 1) != 0)
+            packet_p->fds[i] = fds[n++];
+    }
+    while (ret != NA_SUCCESS && count > 0)
         (void) close(fds[--count]);
     return ret;
 }
@@ -11589,8 +11504,7 @@ struct na_sm_class {
     bool more;        /* a visit may have left records behind */
     /* Of rma.c. */
     enum na_sm_rma_mode rma_mode;
-    uint64_t *mems_used;      /* bits of the public page's slots */
-    uint32_t mems_at;         /* where to look for a free one */
+    uint32_t mems_at;         /* where to look for a free slot */
     struct na_link transfers; /* puts and gets that wait for their turn */
     struct na_op *moving;     /* the one that has it, or NULL */
     bool moving_canceled;
@@ -12309,14 +12223,11 @@ static void na_sm_door_found(struct na_sm_addr *addr)
 static na_return_t na_sm_door_reason(
     const struct na_sm_addr *addr, uint32_t reason)
 {
-    switch (reason) {
-    case NA_PERMISSION:
-    case NA_PROTOCOL_ERROR: break;
-    case NA_AGAIN:
-    case NA_NOMEM:
-    case NA_IO_ERROR: reason = NA_AGAIN; break;
-    default: reason = NA_HOSTUNREACH; break;
-    }
+    if (reason == NA_NOMEM || reason == NA_IO_ERROR)
+        reason = NA_AGAIN;
+    else if (reason != NA_PERMISSION && reason != NA_PROTOCOL_ERROR &&
+        reason != NA_AGAIN)
+        reason = NA_HOSTUNREACH;
     hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
         reason == NA_AGAIN ? "it has no room, or no descriptors, left"
                            : NA_Error_to_string((na_return_t) reason));
@@ -12370,8 +12281,6 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
     unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
     int bell = packet->fds[NA_SM_FD_BELL];
 
-    if (packet->version != NA_SM_VERSION)
-        return NA_PROTOCOL_ERROR;
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
     if (!addr->dialled)
@@ -13134,7 +13043,7 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
  *     then on, as long as the connection lasts; one line is logged. With
  *     HG_SM_RMA=vm this is NA_PERMISSION instead.
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
- * (PR_SET_PTRACER), where Yama lets only ancestors do that.
+ * (PR_SET_PTRACER): Yama may let only ancestors do that.
  *
  * Hazard words: memory that is withdrawn is not touched any more. Before each
  * piece the initiator writes the key into a hazard word of the pair, then looks
@@ -13192,10 +13101,9 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
     return (struct na_sm_mem *) (uintptr_t) mem;
 }
 
-/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
- * logged: HG_SM_RMA is none of the words it may be; NA_NOMEM, logged. */
+/* Begin with a class. NA_INVALID_ARG, logged: HG_SM_RMA is none of the words it
+ * may be. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
 /* The slots of struct na_plugin with such names. */
 HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *mem);
@@ -13211,8 +13119,9 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
-/* Wait until no piece of an operation of `context` is under way. */
-HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
+/* The slot context_destroy: wait until no piece of an operation of `context` is
+ * under way. */
+HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context);
 
 /* Have the operation that runs end with NA_CANCELED after its piece, unless
  * that is the last; false: it is another. */
@@ -13244,7 +13153,6 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 /* #include "emul/emul.h" */
 /* #include "na/rma.h" */
 
-#define NA_SM_RMA_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
@@ -13263,29 +13171,6 @@ struct na_sm_touch {
 
 /* ---- Life ---- */
 
-/* Whether the file of Yama says that a process may let others in. */
-static bool na_sm_rma_may_open(const char *path)
-{
-    char text[4];
-
-    return na_sm_read_text(path, text, sizeof(text)) &&
-        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
-}
-
-/* Let the processes of our user read our memory, where only those may whom a
- * process lets in. */
-static void na_sm_rma_open_up(void)
-{
-    static _Atomic bool done;
-
-    if (!na_sm_rma_may_open(NA_SM_RMA_YAMA) || atomic_exchange(&done, true))
-        return;
-    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
-        hg_log_info("sm",
-            "all processes of this user may read this one's memory now "
-            "(PR_SET_PTRACER), because of HG_SM_RMA=vm");
-}
-
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
     struct na_class_core *core = na_class_core_of(&self->base);
@@ -13294,7 +13179,11 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_mode = NA_SM_RMA_AUTO;
     if (mode != NULL && strcmp(mode, "vm") == 0) {
         self->rma_mode = NA_SM_RMA_VM;
-        na_sm_rma_open_up();
+        /* An error: the system has no Yama. */
+        if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+            hg_log_info("sm",
+                "all processes of this user may read this one's memory "
+                "(PR_SET_PTRACER), because of HG_SM_RMA=vm");
     } else if (mode != NULL && strcmp(mode, "copy") == 0) {
         self->rma_mode = NA_SM_RMA_COPY;
     } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0 &&
@@ -13306,20 +13195,7 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_calls = na_class_counter(core, "sm_rma_calls");
     self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
     hg_list_init(&self->transfers);
-    self->mems_used = (uint64_t *) hg_mem_calloc(
-        (NA_SM_SLOTS + 63) / 64, sizeof(*self->mems_used));
-    if (self->mems_used != NULL)
-        return NA_SUCCESS;
-    hg_log_error("sm", "no memory for a class");
-    return NA_NOMEM;
-}
-
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
-{
-    assert(self->mems_used == NULL ||
-        (hg_list_is_empty(&self->transfers) && self->moving == NULL));
-    hg_mem_free(self->mems_used);
-    self->mems_used = NULL;
+    return NA_SUCCESS;
 }
 
 /* ---- Registrations ---- */
@@ -13327,22 +13203,15 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
 /* A free slot, or NA_SM_SLOTS. */
 static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
 {
-    uint32_t words = (NA_SM_SLOTS + 63) / 64;
     uint32_t i;
 
-    for (i = 0; i < words; i++) {
-        uint32_t w = (self->mems_at + i) % words;
-        uint64_t space = ~self->mems_used[w];
-        uint32_t slot;
+    for (i = 0; i < NA_SM_SLOTS; i++) {
+        uint32_t slot = (self->mems_at + i) % NA_SM_SLOTS;
 
-        if (space == 0)
-            continue;
-        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
-        if (slot >= NA_SM_SLOTS)
-            continue;
-        self->mems_used[w] |= UINT64_C(1) << (slot % 64);
-        self->mems_at = w;
-        return slot;
+        if (atomic_load(&self->public_page->slots[slot].mark) == 0) {
+            self->mems_at = slot + 1;
+            return slot;
+        }
     }
     return NA_SM_SLOTS;
 }
@@ -13401,10 +13270,12 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
     na_sm_enter(self);
-    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+    atomic_store(
+        &self->public_page->slots[mem->slot].mark, NA_SM_SLOT_WITHDRAWN);
     copied = na_sm_mem_user(self, base->key) != NULL;
     if (!copied) {
-        self->mems_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+        atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+        self->mems_at = mem->slot;
         mem->slot = NA_SM_SLOTS;
     }
     na_sm_leave(self);
@@ -13526,14 +13397,12 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
     return NA_OPNOTSUPPORT;
 }
 
-/* A call failed: another way is to be taken, for the peer or for this memory
- * only. */
+/* A call failed: another way is taken, for this memory or for the peer. */
 static na_return_t na_sm_rma_failed(struct na_sm_addr *addr, int error)
 {
-    if (error == EPERM || error == ENOSYS ||
-        (error == ESRCH && addr->vm != NA_SM_VM_WORKS))
-        return na_sm_rma_deny(addr, strerror(error));
-    return NA_OPNOTSUPPORT;
+    return error == EFAULT || error == ENOMEM
+        ? NA_OPNOTSUPPORT
+        : na_sm_rma_deny(addr, strerror(error));
 }
 
 /* Read `size` bytes and, behind them, the witness; a partial read fails. Both
@@ -13545,9 +13414,8 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
     struct na_sm_addr *addr = touch->addr;
     uint64_t place = atomic_load(&addr->peer_public->witness);
     uint64_t word = 0;
-    na_return_t ret;
+    bool works = addr->vm == NA_SM_VM_WORKS;
     ssize_t moved;
-    bool works;
     int error;
 
     local[local_count].iov_base = &word;
@@ -13565,9 +13433,8 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    works = addr->vm == NA_SM_VM_WORKS;
-    ret = na_sm_rma_deny(addr, "its number is another process's");
-    return works ? NA_DISCONNECT : ret;
+    (void) na_sm_rma_deny(addr, "its number is another process's");
+    return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
 /* Write *size bytes; sets how many it did. */
@@ -13600,10 +13467,7 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
     struct iovec local[1], remote[1];
     na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
 
-    if (ret == NA_SUCCESS)
-        touch->addr->vm = NA_SM_VM_WORKS;
-    else
-        (void) na_sm_rma_deny(touch->addr, "it is not as it says");
+    touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
 }
 
@@ -13989,10 +13853,9 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* ---- Ends from outside ---- */
 
-/* End those of a list with NA_CANCELED that have that context, or that local
- * memory. */
-static void na_sm_rma_cancel(struct na_link *list,
-    const struct na_context *context, const struct na_mem_handle *mem)
+/* End puts and gets of a list that have that local memory. */
+static void na_sm_rma_cancel(
+    struct na_link *list, const struct na_mem_handle *mem)
 {
     struct na_link *link, *next;
 
@@ -14001,41 +13864,39 @@ static void na_sm_rma_cancel(struct na_link *list,
 
         next = link->next;
         if ((op->type == NA_CB_PUT || op->type == NA_CB_GET) &&
-            (op->context == context || op->local == mem)) {
+            op->local == mem) {
             na_sm_op_remove(op);
             na_op_complete(op, NA_CANCELED);
         }
     }
 }
 
-/* End what waits of them, and wait for the piece under way, after which it ends
- * so, too. Either may be NULL. */
-static void na_sm_rma_end(struct na_sm_class *self,
-    const struct na_context *context, const struct na_mem_handle *mem)
+HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
 {
+    struct na_sm_class *self = na_sm_of(mem->na_class);
     struct na_link *link;
 
     na_sm_enter(self);
-    while (self->moving != NULL &&
-        (self->moving->context == context || self->moving->local == mem)) {
+    while (self->moving != NULL && self->moving->local == mem) {
         self->moving_canceled = true;
         na_sm_nap(self);
     }
-    na_sm_rma_cancel(&self->transfers, context, mem);
+    na_sm_rma_cancel(&self->transfers, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
-        na_sm_rma_cancel(&HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends,
-            context, mem);
+        na_sm_rma_cancel(
+            &HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends, mem);
     na_sm_leave(self);
 }
 
-HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
+/* Whatever waited was canceled before. */
+HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 {
-    na_sm_rma_end(na_sm_of(mem->na_class), NULL, mem);
-}
+    struct na_sm_class *self = na_sm_of(context->na_class);
 
-HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
-{
-    na_sm_rma_end(na_sm_of(context->na_class), context, NULL);
+    na_sm_enter(self);
+    while (self->moving != NULL && self->moving->context == context)
+        na_sm_nap(self);
+    na_sm_leave(self);
 }
 
 #endif
@@ -14288,7 +14149,6 @@ static void na_sm_shut(struct na_sm_class *self)
     hg_unlock(&na_sm_live_lock);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
-    na_sm_rma_fini(self);
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
@@ -14753,11 +14613,6 @@ static void na_sm_wait_end(struct na_context *base)
     hg_leave(na_sm_lock(self));
 }
 
-static void na_sm_context_destroy(struct na_context *context)
-{
-    na_sm_rma_context_gone(context);
-}
-
 static const char *const na_sm_protocols[] = {"sm", NULL};
 
 static const struct na_plugin na_sm_plugin = {
@@ -14774,7 +14629,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_size = sizeof(struct na_sm_mem),
     .open = na_sm_open,
     .close = na_sm_close,
-    .context_destroy = na_sm_context_destroy,
+    .context_destroy = na_sm_rma_context_gone,
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/wire.h"
 
 /* ---- Bells ---- */
 
@@ -40,8 +39,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
 #define NA_SM_BACKLOG 4096
-#define NA_SM_PACKET_HEAD 34u
-#define NA_SM_PACKET_MAX (NA_SM_PACKET_HEAD + NA_MAX_ADDR_LEN)
+#define NA_SM_PACKET_SIZE offsetof(struct na_sm_packet, fds)
 
 /* ---- Who may ---- */
 
@@ -260,18 +258,6 @@ static void na_sm_unlock_folder(int fd)
     (void) close(fd);
 }
 
-/* Why a name cannot be bound. */
-static const char *na_sm_obstacle(const struct na_sm_name *name, int error)
-{
-    struct stat there;
-
-    if (error != EADDRINUSE || !name->is_path ||
-        lstat(name->where.sun_path, &there) != 0 || S_ISSOCK(there.st_mode))
-        return strerror(error);
-    return S_ISDIR(there.st_mode) ? "a folder is there"
-                                  : "a file is there that is no socket";
-}
-
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -286,7 +272,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
         error = errno;
     }
     hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
-        na_sm_obstacle(name, error));
+        strerror(error));
     return error == EADDRINUSE ? NA_ADDRINUSE
         : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;
@@ -339,9 +325,8 @@ HG_PRIVATE void na_sm_unlisten(
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0)
         return NA_SUCCESS;
-    }
     if (errno == EAGAIN)
         return NA_BUSY;
     return errno == EACCES || errno == EPERM ? NA_ACCESS : NA_HOSTUNREACH;
@@ -349,56 +334,24 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 
 /* ---- Packets ---- */
 
-static size_t na_sm_packet_encode(
-    const struct na_sm_packet *packet, unsigned char bytes[NA_SM_PACKET_MAX])
+/* Check what was received: `size` bytes, and 0 behind them. */
+static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
 {
-    size_t length = strlen(packet->name);
-
-    assert(length < NA_MAX_ADDR_LEN);
-    memset(bytes, 0, NA_SM_PACKET_HEAD);
-    hg_wire_store32(bytes, NA_SM_MAGIC);
-    hg_wire_store16(bytes + 4, packet->version);
-    bytes[6] = packet->kind;
-    bytes[7] = packet->what;
-    hg_wire_store64(bytes + 8, packet->incarnation);
-    hg_wire_store32(bytes + 16, packet->slot);
-    hg_wire_store32(bytes + 20, packet->reason);
-    hg_wire_store16(bytes + 32, (uint16_t) length);
-    memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
-    return NA_SM_PACKET_HEAD + length;
-}
-
-static na_return_t na_sm_packet_decode(
-    const unsigned char *bytes, size_t size, struct na_sm_packet *packet)
-{
-    size_t length;
+    size_t length = strnlen(packet->name, sizeof(packet->name));
+    bool good = packet->magic == NA_SM_MAGIC &&
+        packet->version == NA_SM_VERSION && size == NA_SM_PACKET_SIZE &&
+        length < sizeof(packet->name) && packet->slot < NA_SM_PEERS &&
+        packet->incarnation != 0;
     size_t i;
 
-    if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
-        return NA_PROTOCOL_ERROR;
-    packet->version = hg_wire_load16(bytes + 4);
-    packet->kind = bytes[6];
-    if (packet->version != NA_SM_VERSION)
+    for (i = 0; i < length; i++)
+        good = good && packet->name[i] >= 0x20 && packet->name[i] < 0x7f;
+    if (good)
         return NA_SUCCESS;
-    if (size < NA_SM_PACKET_HEAD)
-        return NA_PROTOCOL_ERROR;
-    packet->what = bytes[7];
-    packet->incarnation = hg_wire_load64(bytes + 8);
-    packet->slot = hg_wire_load32(bytes + 16);
-    packet->reason = hg_wire_load32(bytes + 20);
-    length = hg_wire_load16(bytes + 32);
-    if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
-        return NA_PROTOCOL_ERROR;
-    for (i = 0; i < length; i++) {
-        if (bytes[NA_SM_PACKET_HEAD + i] < 0x20 ||
-            bytes[NA_SM_PACKET_HEAD + i] >= 0x7f)
-            return NA_PROTOCOL_ERROR;
-    }
-    memcpy(packet->name, bytes + NA_SM_PACKET_HEAD, length);
-    packet->name[length] = '\0';
-    return packet->slot < NA_SM_PEERS && packet->incarnation != 0
-        ? NA_SUCCESS
-        : NA_PROTOCOL_ERROR;
+    packet->kind = NA_SM_NOTHING;
+    if (packet->magic != NA_SM_MAGIC)
+        packet->version = 0;
+    return NA_PROTOCOL_ERROR;
 }
 
 /* Room for a control message with descriptors, aligned as it must be. */
@@ -413,6 +366,7 @@ HG_PRIVATE void na_sm_packet_init(
     unsigned i;
 
     memset(packet, 0, sizeof(*packet));
+    packet->magic = NA_SM_MAGIC;
     packet->version = NA_SM_VERSION;
     packet->kind = (uint8_t) kind;
     for (i = 0; i < NA_SM_FD_MAX; i++)
@@ -423,11 +377,10 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet)
 {
     struct na_sm_packet copy = *packet;
-    unsigned char bytes[NA_SM_PACKET_MAX];
+    struct iovec part = {&copy, NA_SM_PACKET_SIZE};
     union na_sm_packet_control control;
     int fds[NA_SM_FD_MAX];
     size_t size = 0;
-    struct iovec part;
     struct msghdr message;
     ssize_t sent;
     unsigned i;
@@ -441,8 +394,6 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     }
     memset(&message, 0, sizeof(message));
     memset(&control, 0, sizeof(control));
-    part.iov_base = bytes;
-    part.iov_len = na_sm_packet_encode(&copy, bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     if (size > 0) {
@@ -464,55 +415,19 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* The descriptors of a message, and how many. The kernel delivers all of them
- * in one control message, drops those that do not fit, and adds no other
- * control message because the socket has no option that asks for one. */
-static unsigned na_sm_packet_fds(struct msghdr *message, int fds[NA_SM_FD_MAX])
-{
-    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    size_t size;
-
-    if (header == NULL)
-        return 0;
-    size = header->cmsg_len - CMSG_LEN(0);
-    assert(
-        header->cmsg_type == SCM_RIGHTS && size <= NA_SM_FD_MAX * sizeof(int));
-    memcpy(fds, CMSG_DATA(header), size);
-    return (unsigned) (size / sizeof(int));
-}
-
-/* Put descriptors where `what` says they belong. */
-static na_return_t na_sm_packet_sort(
-    struct na_sm_packet *packet, const int fds[NA_SM_FD_MAX], unsigned count)
-{
-    unsigned i, n = 0;
-
-    if (count != (unsigned) __builtin_popcount(packet->what) ||
-        packet->what >> NA_SM_FD_MAX != 0)
-        return NA_PROTOCOL_ERROR;
-    for (i = 0; i < NA_SM_FD_MAX; i++) {
-        if ((packet->what >> i & 1) != 0)
-            packet->fds[i] = fds[n++];
-    }
-    return NA_SUCCESS;
-}
-
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
 {
-    unsigned char bytes[NA_SM_PACKET_MAX];
+    struct iovec part = {packet_p, NA_SM_PACKET_SIZE};
     union na_sm_packet_control control;
+    const struct cmsghdr *header;
     int fds[NA_SM_FD_MAX];
-    struct iovec part;
     struct msghdr message;
-    unsigned resets = 0, count;
+    unsigned resets = 0, count = 0, n = 0, i;
     ssize_t got;
     na_return_t ret;
 
     na_sm_packet_init(packet_p, NA_SM_NOTHING);
-    packet_p->version = 0;
     memset(&message, 0, sizeof(message));
-    part.iov_base = bytes;
-    part.iov_len = sizeof(bytes);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = &control;
@@ -525,20 +440,28 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
-    count = na_sm_packet_fds(&message, fds);
-    ret = got == 0 ? NA_DISCONNECT
-                   : na_sm_packet_decode(bytes, (size_t) got, packet_p);
-    /* Fewer than there was room for: the process had none left. */
+    /* The kernel delivers all descriptors in one control message, drops those
+     * that do not fit, and adds no other: no option asks for one. */
+    header = CMSG_FIRSTHDR(&message);
+    if (header != NULL) {
+        count = (unsigned) ((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        assert(count <= NA_SM_FD_MAX);
+        memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+    }
+    ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
         count < NA_SM_FD_MAX)
-        ret = NA_OVERFLOW;
-    else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+        ret = NA_OVERFLOW; /* the process had none left */
+    else if (ret == NA_SUCCESS &&
+        ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+            packet_p->what >> NA_SM_FD_MAX != 0 ||
+            count != (unsigned) __builtin_popcount(packet_p->what)))
         ret = NA_PROTOCOL_ERROR;
-    else if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
-        ret = na_sm_packet_sort(packet_p, fds, count);
-    if (ret == NA_SUCCESS && packet_p->version == NA_SM_VERSION)
-        return NA_SUCCESS;
-    while (count > 0)
+    for (i = 0; i < NA_SM_FD_MAX && ret == NA_SUCCESS; i++) {
+        if ((packet_p->what >> i & 1) != 0)
+            packet_p->fds[i] = fds[n++];
+    }
+    while (ret != NA_SUCCESS && count > 0)
         (void) close(fds[--count]);
     return ret;
 }

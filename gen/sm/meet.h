@@ -36,17 +36,7 @@
  *     or
  *       <------------ REFUSE: why
  *
- * All packets have one shape, little-endian:
- *
- *     0       4         6      7      8             16       20       24
- *     +-------+---------+------+------+-------------+--------+--------+
- *     | magic | version | kind | what | incarnation | slot   | reason |
- *     +-------+---------+------+------+-------------+--------+--------+
- *     24           32        34
- *     +------------+---------+---------+
- *     | reserved   | length  | name    |
- *     +------------+---------+---------+
- *
+ * All packets have one shape, struct na_sm_packet but for its last member.
  * `what` tells the descriptors that come with the packet, a bit for each of
  * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
  * `name`, of HELLO, is the dialler's own address, also of one that does not
@@ -98,13 +88,14 @@ enum na_sm_fd {
 };
 
 struct na_sm_packet {
+    uint32_t magic;
     uint16_t version;
     uint8_t kind;
     uint8_t what; /* set by na_sm_packet_send: the descriptors */
     uint64_t incarnation;
     uint32_t slot;
     uint32_t reason;
-    char name[NA_MAX_ADDR_LEN];
+    char name[NA_MAX_ADDR_LEN]; /* and zeros */
     /* -1: none. Received, they are the packet's until na_sm_packet_close. */
     int fds[NA_SM_FD_MAX];
 };
@@ -187,8 +178,8 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: malformed; NA_OVERFLOW: this process has no descriptor
- * left. A packet of another version has nothing but that. */
+ * NA_PROTOCOL_ERROR: malformed, or of another version, which it has then;
+ * NA_OVERFLOW: this process has no descriptor left. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
 
 /* Take a descriptor of a packet, which is the caller's then; or -1. */

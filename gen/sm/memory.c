@@ -172,7 +172,7 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
     v[2] ^= 0xff;
     na_sm_page_stir(v, 4);
     mark = v[0] ^ v[1] ^ v[2] ^ v[3];
-    return mark != 0 ? mark : 1;
+    return mark > NA_SM_SLOT_WITHDRAWN ? mark : NA_SM_SLOT_WITHDRAWN + 1;
 }
 
 HG_PRIVATE void na_sm_slot_fill(

@@ -74,8 +74,9 @@
 
 /* ==== page ==== */
 
-#define NA_SM_PEERS 8192u  /* of a class, at a time */
-#define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
+#define NA_SM_PEERS 8192u       /* of a class, at a time */
+#define NA_SM_SLOTS 32766u      /* registrations of a class: 2 MiB, when used */
+#define NA_SM_SLOT_WITHDRAWN 1u /* a mark: of memory that is still copied */
 
 struct na_sm_slot {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
@@ -139,11 +140,11 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
 
 /* ---- Slots ---- */
 
-/* The mark of a key, among the registrations of one incarnation; not 0. */
+/* The mark of a key, among the registrations of one incarnation; above 1. */
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
 
-/* Fill a free slot. To free it, its mark is set to 0; it may be filled again
- * once nobody who acts on what it told is left. */
+/* Fill a free slot. To free it, its mark is set to 0 once nobody who acts on
+ * what it told is left. */
 HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark);
 

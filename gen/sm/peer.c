@@ -570,14 +570,11 @@ static void na_sm_door_found(struct na_sm_addr *addr)
 static na_return_t na_sm_door_reason(
     const struct na_sm_addr *addr, uint32_t reason)
 {
-    switch (reason) {
-    case NA_PERMISSION:
-    case NA_PROTOCOL_ERROR: break;
-    case NA_AGAIN:
-    case NA_NOMEM:
-    case NA_IO_ERROR: reason = NA_AGAIN; break;
-    default: reason = NA_HOSTUNREACH; break;
-    }
+    if (reason == NA_NOMEM || reason == NA_IO_ERROR)
+        reason = NA_AGAIN;
+    else if (reason != NA_PERMISSION && reason != NA_PROTOCOL_ERROR &&
+        reason != NA_AGAIN)
+        reason = NA_HOSTUNREACH;
     hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
         reason == NA_AGAIN ? "it has no room, or no descriptors, left"
                            : NA_Error_to_string((na_return_t) reason));
@@ -631,8 +628,6 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
     unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
     int bell = packet->fds[NA_SM_FD_BELL];
 
-    if (packet->version != NA_SM_VERSION)
-        return NA_PROTOCOL_ERROR;
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
     if (!addr->dialled)

@@ -175,8 +175,7 @@ struct na_sm_class {
     bool more;        /* a visit may have left records behind */
     /* Of rma.c. */
     enum na_sm_rma_mode rma_mode;
-    uint64_t *mems_used;      /* bits of the public page's slots */
-    uint32_t mems_at;         /* where to look for a free one */
+    uint32_t mems_at;         /* where to look for a free slot */
     struct na_link transfers; /* puts and gets that wait for their turn */
     struct na_op *moving;     /* the one that has it, or NULL */
     bool moving_canceled;

@@ -12,7 +12,6 @@
 #include "emul/emul.h"
 #include "na/rma.h"
 
-#define NA_SM_RMA_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
@@ -31,29 +30,6 @@ struct na_sm_touch {
 
 /* ---- Life ---- */
 
-/* Whether the file of Yama says that a process may let others in. */
-static bool na_sm_rma_may_open(const char *path)
-{
-    char text[4];
-
-    return na_sm_read_text(path, text, sizeof(text)) &&
-        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
-}
-
-/* Let the processes of our user read our memory, where only those may whom a
- * process lets in. */
-static void na_sm_rma_open_up(void)
-{
-    static _Atomic bool done;
-
-    if (!na_sm_rma_may_open(NA_SM_RMA_YAMA) || atomic_exchange(&done, true))
-        return;
-    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
-        hg_log_info("sm",
-            "all processes of this user may read this one's memory now "
-            "(PR_SET_PTRACER), because of HG_SM_RMA=vm");
-}
-
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
     struct na_class_core *core = na_class_core_of(&self->base);
@@ -62,7 +38,11 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_mode = NA_SM_RMA_AUTO;
     if (mode != NULL && strcmp(mode, "vm") == 0) {
         self->rma_mode = NA_SM_RMA_VM;
-        na_sm_rma_open_up();
+        /* An error: the system has no Yama. */
+        if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+            hg_log_info("sm",
+                "all processes of this user may read this one's memory "
+                "(PR_SET_PTRACER), because of HG_SM_RMA=vm");
     } else if (mode != NULL && strcmp(mode, "copy") == 0) {
         self->rma_mode = NA_SM_RMA_COPY;
     } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0 &&
@@ -74,20 +54,7 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_calls = na_class_counter(core, "sm_rma_calls");
     self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
     hg_list_init(&self->transfers);
-    self->mems_used = (uint64_t *) hg_mem_calloc(
-        (NA_SM_SLOTS + 63) / 64, sizeof(*self->mems_used));
-    if (self->mems_used != NULL)
-        return NA_SUCCESS;
-    hg_log_error("sm", "no memory for a class");
-    return NA_NOMEM;
-}
-
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
-{
-    assert(self->mems_used == NULL ||
-        (hg_list_is_empty(&self->transfers) && self->moving == NULL));
-    hg_mem_free(self->mems_used);
-    self->mems_used = NULL;
+    return NA_SUCCESS;
 }
 
 /* ---- Registrations ---- */
@@ -95,22 +62,15 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
 /* A free slot, or NA_SM_SLOTS. */
 static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
 {
-    uint32_t words = (NA_SM_SLOTS + 63) / 64;
     uint32_t i;
 
-    for (i = 0; i < words; i++) {
-        uint32_t w = (self->mems_at + i) % words;
-        uint64_t space = ~self->mems_used[w];
-        uint32_t slot;
+    for (i = 0; i < NA_SM_SLOTS; i++) {
+        uint32_t slot = (self->mems_at + i) % NA_SM_SLOTS;
 
-        if (space == 0)
-            continue;
-        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
-        if (slot >= NA_SM_SLOTS)
-            continue;
-        self->mems_used[w] |= UINT64_C(1) << (slot % 64);
-        self->mems_at = w;
-        return slot;
+        if (atomic_load(&self->public_page->slots[slot].mark) == 0) {
+            self->mems_at = slot + 1;
+            return slot;
+        }
     }
     return NA_SM_SLOTS;
 }
@@ -169,10 +129,12 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
     na_sm_enter(self);
-    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+    atomic_store(
+        &self->public_page->slots[mem->slot].mark, NA_SM_SLOT_WITHDRAWN);
     copied = na_sm_mem_user(self, base->key) != NULL;
     if (!copied) {
-        self->mems_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+        atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+        self->mems_at = mem->slot;
         mem->slot = NA_SM_SLOTS;
     }
     na_sm_leave(self);
@@ -294,14 +256,12 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
     return NA_OPNOTSUPPORT;
 }
 
-/* A call failed: another way is to be taken, for the peer or for this memory
- * only. */
+/* A call failed: another way is taken, for this memory or for the peer. */
 static na_return_t na_sm_rma_failed(struct na_sm_addr *addr, int error)
 {
-    if (error == EPERM || error == ENOSYS ||
-        (error == ESRCH && addr->vm != NA_SM_VM_WORKS))
-        return na_sm_rma_deny(addr, strerror(error));
-    return NA_OPNOTSUPPORT;
+    return error == EFAULT || error == ENOMEM
+        ? NA_OPNOTSUPPORT
+        : na_sm_rma_deny(addr, strerror(error));
 }
 
 /* Read `size` bytes and, behind them, the witness; a partial read fails. Both
@@ -313,9 +273,8 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
     struct na_sm_addr *addr = touch->addr;
     uint64_t place = atomic_load(&addr->peer_public->witness);
     uint64_t word = 0;
-    na_return_t ret;
+    bool works = addr->vm == NA_SM_VM_WORKS;
     ssize_t moved;
-    bool works;
     int error;
 
     local[local_count].iov_base = &word;
@@ -333,9 +292,8 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    works = addr->vm == NA_SM_VM_WORKS;
-    ret = na_sm_rma_deny(addr, "its number is another process's");
-    return works ? NA_DISCONNECT : ret;
+    (void) na_sm_rma_deny(addr, "its number is another process's");
+    return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
 /* Write *size bytes; sets how many it did. */
@@ -368,10 +326,7 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
     struct iovec local[1], remote[1];
     na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
 
-    if (ret == NA_SUCCESS)
-        touch->addr->vm = NA_SM_VM_WORKS;
-    else
-        (void) na_sm_rma_deny(touch->addr, "it is not as it says");
+    touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
 }
 
@@ -757,10 +712,9 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* ---- Ends from outside ---- */
 
-/* End those of a list with NA_CANCELED that have that context, or that local
- * memory. */
-static void na_sm_rma_cancel(struct na_link *list,
-    const struct na_context *context, const struct na_mem_handle *mem)
+/* End puts and gets of a list that have that local memory. */
+static void na_sm_rma_cancel(
+    struct na_link *list, const struct na_mem_handle *mem)
 {
     struct na_link *link, *next;
 
@@ -769,41 +723,39 @@ static void na_sm_rma_cancel(struct na_link *list,
 
         next = link->next;
         if ((op->type == NA_CB_PUT || op->type == NA_CB_GET) &&
-            (op->context == context || op->local == mem)) {
+            op->local == mem) {
             na_sm_op_remove(op);
             na_op_complete(op, NA_CANCELED);
         }
     }
 }
 
-/* End what waits of them, and wait for the piece under way, after which it ends
- * so, too. Either may be NULL. */
-static void na_sm_rma_end(struct na_sm_class *self,
-    const struct na_context *context, const struct na_mem_handle *mem)
+HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
 {
+    struct na_sm_class *self = na_sm_of(mem->na_class);
     struct na_link *link;
 
     na_sm_enter(self);
-    while (self->moving != NULL &&
-        (self->moving->context == context || self->moving->local == mem)) {
+    while (self->moving != NULL && self->moving->local == mem) {
         self->moving_canceled = true;
         na_sm_nap(self);
     }
-    na_sm_rma_cancel(&self->transfers, context, mem);
+    na_sm_rma_cancel(&self->transfers, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
-        na_sm_rma_cancel(&HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends,
-            context, mem);
+        na_sm_rma_cancel(
+            &HG_CONTAINER_OF(link, struct na_sm_addr, link)->sends, mem);
     na_sm_leave(self);
 }
 
-HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
+/* Whatever waited was canceled before. */
+HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 {
-    na_sm_rma_end(na_sm_of(mem->na_class), NULL, mem);
-}
+    struct na_sm_class *self = na_sm_of(context->na_class);
 
-HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
-{
-    na_sm_rma_end(na_sm_of(context->na_class), context, NULL);
+    na_sm_enter(self);
+    while (self->moving != NULL && self->moving->context == context)
+        na_sm_nap(self);
+    na_sm_leave(self);
 }
 
 #endif

@@ -29,7 +29,7 @@
  *     then on, as long as the connection lasts; one line is logged. With
  *     HG_SM_RMA=vm this is NA_PERMISSION instead.
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
- * (PR_SET_PTRACER), where Yama lets only ancestors do that.
+ * (PR_SET_PTRACER): Yama may let only ancestors do that.
  *
  * Hazard words: memory that is withdrawn is not touched any more. Before each
  * piece the initiator writes the key into a hazard word of the pair, then looks
@@ -87,10 +87,9 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
     return (struct na_sm_mem *) (uintptr_t) mem;
 }
 
-/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
- * logged: HG_SM_RMA is none of the words it may be; NA_NOMEM, logged. */
+/* Begin with a class. NA_INVALID_ARG, logged: HG_SM_RMA is none of the words it
+ * may be. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
-HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
 /* The slots of struct na_plugin with such names. */
 HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *mem);
@@ -106,8 +105,9 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
-/* Wait until no piece of an operation of `context` is under way. */
-HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
+/* The slot context_destroy: wait until no piece of an operation of `context` is
+ * under way. */
+HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context);
 
 /* Have the operation that runs end with NA_CANCELED after its piece, unless
  * that is the last; false: it is another. */

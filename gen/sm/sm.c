@@ -195,7 +195,6 @@ static void na_sm_shut(struct na_sm_class *self)
     hg_unlock(&na_sm_live_lock);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
-    na_sm_rma_fini(self);
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
@@ -660,11 +659,6 @@ static void na_sm_wait_end(struct na_context *base)
     hg_leave(na_sm_lock(self));
 }
 
-static void na_sm_context_destroy(struct na_context *context)
-{
-    na_sm_rma_context_gone(context);
-}
-
 static const char *const na_sm_protocols[] = {"sm", NULL};
 
 static const struct na_plugin na_sm_plugin = {
@@ -681,7 +675,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_size = sizeof(struct na_sm_mem),
     .open = na_sm_open,
     .close = na_sm_close,
-    .context_destroy = na_sm_context_destroy,
+    .context_destroy = na_sm_rma_context_gone,
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,

@@ -14,7 +14,8 @@
 
 enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE };
 enum { SM_FDS_WELCOME = 3, SM_FDS_HELLO = 7, SM_FDS_BELL = 32 }; /* bits */
-enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 9 };
+enum { SM_PACKET_HEAD = 24, SM_PACKET_SIZE = 280, SM_PACKET_MAX = 400 };
+enum { SM_FDS_MAX = 9 };
 enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
 
 /* The descriptor that is sent in place of the bell. */
@@ -30,7 +31,7 @@ enum sm_bell {
 struct sm_packet {
     unsigned at; /* this byte is `value`, unless it is 0 */
     unsigned char value;
-    int longer;       /* bytes more than the name needs */
+    int longer;       /* bytes more than there should be */
     const char *name; /* NULL: none */
     int more;         /* descriptors more than there should be */
     enum sm_bell bell;
@@ -50,7 +51,7 @@ struct sm_packet {
 /* Sizes of the two pages and of a pair, as they are now. */
 static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 
-/* A packet without a mistake, as the picture in meet.h has it. */
+/* A packet without a mistake, as meet.h has it. */
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {
@@ -62,7 +63,6 @@ static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     bytes[6] = kind;
     for (i = 0; i < 8; i++)
         bytes[8 + i] = (unsigned char) (incarnation >> (8 * i));
-    bytes[26] = 2; /* 128 KiB */
 }
 
 /* The bytes of a packet; their number. */
@@ -70,15 +70,13 @@ static inline size_t sm_bytes(const struct sm_packet *packet,
     unsigned char kind, unsigned char bytes[SM_PACKET_MAX])
 {
     size_t length = packet->name != NULL ? strlen(packet->name) : 0;
-    long size = SM_PACKET_HEAD + (long) length + packet->longer;
+    long size = SM_PACKET_SIZE + packet->longer;
 
     HG_CHECK(size >= 0 && size <= SM_PACKET_MAX);
     memset(bytes, 0, SM_PACKET_MAX);
     sm_head(bytes, kind, packet->incarnation != 0 ? packet->incarnation : 99);
     if (length > 0)
         memcpy(bytes + SM_PACKET_HEAD, packet->name, length);
-    bytes[32] = (unsigned char) length;
-    bytes[33] = (unsigned char) (length >> 8);
     bytes[7] = (unsigned char) (kind == SM_HELLO ? SM_FDS_HELLO
             : kind == SM_WELCOME                 ? SM_FDS_WELCOME
                                                  : 0);

@@ -1,39 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transport sm where Yama lets only ancestors copy to and from a process:
- * a process lets its peers in with HG_SM_RMA=vm alone, once, when it opens a
- * class. The system need not have Yama: this program intercepts the two calls
- * that concern it, open and prctl.
+ * a process lets its peers in with HG_SM_RMA=vm alone, when it opens a class.
+ * The system need not have Yama: this program intercepts prctl.
  */
 #include "sm_ends.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define PTRACER_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 #define PTRACER_SIZE ((size_t) 8192)
 
-static char ptracer_scope[200]; /* what is read in Yama's place */
 static _Atomic unsigned ptracer_calls;
 static _Atomic unsigned ptracer_wrong; /* of those, for others than all */
-
-int open(const char *path, int flags, ...)
-{
-    mode_t mode = 0;
-
-    if ((flags & O_CREAT) != 0) {
-        va_list args;
-
-        va_start(args, flags);
-        mode = (mode_t) va_arg(args, unsigned);
-        va_end(args);
-    }
-    if (strcmp(path, PTRACER_YAMA) == 0)
-        path = ptracer_scope;
-    return (int) syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
 
 int prctl(int option, ...)
 {
@@ -51,17 +31,6 @@ int prctl(int option, ...)
     if (arg[0] != PR_SET_PTRACER_ANY)
         atomic_fetch_add(&ptracer_wrong, 1);
     return 0;
-}
-
-/* A system with Yama, whose ptrace_scope is that. */
-static void ptracer_set(const char *scope)
-{
-    FILE *file;
-
-    (void) snprintf(
-        ptracer_scope, sizeof(ptracer_scope), "%s/ptrace_scope", hg_test_dir());
-    file = fopen(ptracer_scope, "w");
-    HG_CHECK(file != NULL && fputs(scope, file) >= 0 && fclose(file) == 0);
 }
 
 /* `user` finds the owner and gets memory of its. */
@@ -129,27 +98,13 @@ static void ptracer_try(const char *way, unsigned calls)
     }
 }
 
-HG_TEST(peers_are_let_in_once)
+HG_TEST(peers_are_let_in_where_the_user_asks_for_it)
 {
-    ptracer_set("1\n");
-    ptracer_try("vm", 1);
-}
-
-HG_TEST(peers_are_not_let_in_where_they_are_in_already)
-{
-    ptracer_set("0\n");
-    ptracer_try("vm", 0);
-}
-
-HG_TEST(peers_are_not_let_in_where_that_is_of_no_use)
-{
-    ptracer_set("2\n"); /* not by what a process says */
-    ptracer_try("vm", 0);
+    ptracer_try("vm", 2);
 }
 
 HG_TEST(peers_are_not_let_in_unless_the_user_asks_for_it)
 {
-    ptracer_set("1\n");
     ptracer_try("auto", 0);
     ptracer_try("map", 0);
     ptracer_try("copy", 0);

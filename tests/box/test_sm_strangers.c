@@ -399,8 +399,6 @@ static const struct sm_packet strangers_wrong[] = {
     {.at = 6, .value = SM_WELCOME},
     {.at = 8, .value = 0},  /* an incarnation of 0 */
     {.at = 18, .value = 1}, /* a slot past the page */
-    {.at = 32, .value = 9}, /* a name that is not there */
-    {.at = 33, .value = 255},
     {.name = "\x1f"},
     {.name = "ab\x7f"},
     {.name = STRANGERS_LONG "a"}, /* by one byte too long */
@@ -439,7 +437,7 @@ static const struct sm_packet strangers_wrong[] = {
 HG_TEST(a_hello_that_is_wrong_is_refused)
 {
     static const struct sm_packet longest = {.name = STRANGERS_LONG};
-    static const struct sm_packet empty = {.longer = -SM_PACKET_HEAD};
+    static const struct sm_packet empty = {.longer = -SM_PACKET_SIZE};
     struct sm_packet good = {.at = 0}, own = {.at = 0};
     size_t count = sizeof(strangers_wrong) / sizeof(strangers_wrong[0]) -
         !sm_has_huge_pages();
@@ -464,7 +462,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
                 hg_test_log_count("of another size, or unsealed"), 1);
         /* REFUSE with a protocol error, and nothing of it stays. */
         HG_CHECK_EQ_INT(answer[20], NA_PROTOCOL_ERROR);
-        HG_CHECK(got == 34 && answer[6] == 3);
+        HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), i + 1);
         sm_settle(&server, fds, maps);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 1);
@@ -473,7 +471,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     memcpy(&own.incarnation, answer + 8, 8);
     strangers_greet(&server, string, &own, answer, &got);
     HG_CHECK_EQ_INT(answer[20], NA_HOSTUNREACH);
-    HG_CHECK(got == 34 && answer[6] == 3);
+    HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
     sm_settle(&server, fds, maps);
     /* A packet of no bytes looks like the end, and has descriptors. */
     strangers_greet(&server, string, &empty, answer, &got);
@@ -481,14 +479,14 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     sm_settle(&server, fds, maps);
     /* Without the mistake the packet is accepted. */
     strangers_greet(&server, string, &good, answer, &got);
-    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
     good.bell = SM_BELL_GOOD;
     strangers_greet(&server, string, &good, answer, &got);
-    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 3);
     strangers_greet(&server, string, &longest, answer, &got);
-    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 4);
     strangers_serve(&server, string);
     sm_settle(&server, fds, maps);
@@ -499,7 +497,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
  * how many descriptors. */
 HG_TEST_ROLE(intruder)
 {
-    unsigned char bytes[64];
+    unsigned char bytes[SM_PACKET_SIZE];
     char answer[64], control[256], count[32];
     struct iovec part = {answer, sizeof(answer)};
     struct msghdr message;
@@ -518,14 +516,15 @@ HG_TEST_ROLE(intruder)
     fds[3] = sm_bell(SM_BELL_GOOD);
     socket.fd = sm_connect(argv[1]);
     socket.events = POLLIN;
-    sm_say(socket.fd, bytes, 34, fds, 4);
+    sm_say(socket.fd, bytes, sizeof(bytes), fds, 4);
     HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_PATIENCE), 1);
     memset(&message, 0, sizeof(message));
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    HG_CHECK_EQ_INT(recvmsg(socket.fd, &message, MSG_CMSG_CLOEXEC), 34);
+    HG_CHECK_EQ_INT(recvmsg(socket.fd, &message, MSG_CMSG_CLOEXEC),
+        sizeof(answer));           /* and more */
     HG_CHECK_EQ_INT(answer[6], 2); /* WELCOME */
     header = CMSG_FIRSTHDR(&message);
     HG_CHECK(header != NULL);
@@ -605,9 +604,10 @@ HG_TEST(random_hellos_harm_nobody)
             bytes[k] = (unsigned char) hg_test_random(&random);
         if (pick & 16) {
             sm_head(bytes, SM_HELLO, pick);
-            bytes[hg_test_random(&random) % 34] ^=
+            bytes[hg_test_random(&random) % SM_PACKET_HEAD] ^=
                 (unsigned char) (1u << (pick >> 8) % 8);
-            size = pick & 32 ? 34 : size;
+            bytes[SM_PACKET_HEAD] = 0; /* no name */
+            size = pick & 32 ? SM_PACKET_SIZE : size;
         }
         for (k = 0; k < count; k++)
             files[k] = open("/dev/zero", O_RDWR | O_CLOEXEC);

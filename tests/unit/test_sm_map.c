@@ -206,31 +206,4 @@ HG_TEST(map_takes_nothing_that_is_no_arena)
     HG_CHECK(map_forge(map_memory(size, GOOD)));
 }
 
-/* What Yama's file may say; without Yama nothing is opened, and nobody is
- * told. */
-HG_TEST(map_opens_up_where_it_may)
-{
-    static const struct {
-        const char *text;
-        bool may;
-    } cases[] = {{"0\n", false}, {"1\n", true}, {"1", true}, {"2\n", false},
-        {"3\n", false}, {"", false}, {"10\n", false}, {"\n", false}};
-    char path[] = "/tmp/hg-yama-XXXXXX";
-    int fd = mkstemp(path);
-    size_t i;
-
-    HG_CHECK(fd >= 0);
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        size_t size = strlen(cases[i].text);
-
-        HG_CHECK(ftruncate(fd, 0) == 0);
-        HG_CHECK(pwrite(fd, cases[i].text, size, 0) == (ssize_t) size);
-        HG_CHECK_EQ_INT(na_sm_rma_may_open(path), cases[i].may);
-    }
-    (void) close(fd);
-    HG_CHECK(unlink(path) == 0);
-    HG_CHECK(!na_sm_rma_may_open(path));
-    na_sm_rma_open_up();
-}
-
 #endif
