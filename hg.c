@@ -2094,11 +2094,13 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
         hg_waker_ring(waker);
 }
 
-/* Sleep, armed, until the waker rings, `fd` (-1: none) is readable or broken,
- * or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT; HG_INTR
- * after a signal; HG_IO_ERROR (logged). */
+#define HG_WAKER_FDS 4 /* most descriptors that a sleeper sleeps on, too */
+
+/* Sleep, armed, until the waker rings, one of the descriptors is readable or
+ * broken, or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT;
+ * HG_INTR after a signal; HG_IO_ERROR (logged). */
 HG_PRIVATE hg_return_t hg_waker_sleep(
-    struct hg_waker *waker, int fd, uint64_t deadline);
+    struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline);
 
 #endif
 
@@ -2337,19 +2339,20 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker)
 }
 
 HG_PRIVATE hg_return_t hg_waker_sleep(
-    struct hg_waker *waker, int fd, uint64_t deadline)
+    struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline)
 {
-    struct pollfd fds[2];
-    nfds_t count = fd >= 0 ? 2 : 1;
+    struct pollfd polled[1 + HG_WAKER_FDS];
+    unsigned i;
 
     assert(atomic_load(&waker->state) >= HG_WAKER_ARMED);
-    fds[0].fd = waker->read_fd;
-    fds[0].events = POLLIN;
-    fds[1].fd = fd;
-    fds[1].events = POLLIN;
+    assert(count <= HG_WAKER_FDS);
+    for (i = 0; i <= count; i++) {
+        polled[i].fd = i == 0 ? waker->read_fd : fds[i - 1];
+        polled[i].events = POLLIN;
+    }
     for (;;) {
         int ms = hg_clock_ms_until(deadline);
-        int rc = poll(fds, count, ms);
+        int rc = poll(polled, count + 1, ms);
 
         if (rc > 0)
             return HG_SUCCESS;
@@ -3366,7 +3369,7 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
         hg_waker_arm(&nap.waker);
         hg_leave(queue->lock);
         assert(hg_monitor_entered == 0);
-        ret = hg_waker_sleep(&nap.waker, -1, deadline);
+        ret = hg_waker_sleep(&nap.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
         hg_list_remove(&nap.link);
         hg_waker_disarm(&nap.waker);
@@ -3423,13 +3426,12 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
 
 struct na_emul;
 
-#define NA_CORE_COUNTERS 64 /* named counters of a class */
-#define NA_CORE_INLINE_SEGMENTS 4
+#define NA_CORE_COUNTERS 64  /* named counters of a class */
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 8
 #define NA_CORE_TAG 64
-#define NA_CORE_PARTS 4 /* transports of a class */
-#define NA_CORE_USES 5  /* what a layer counts for each peer */
+#define NA_CORE_PARTS HG_WAKER_FDS /* transports of a class */
+#define NA_CORE_USES 5             /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -3439,7 +3441,7 @@ enum na_op_state {
 
 struct na_op_core {
     struct na_completion done; /* entry of the context's queue */
-    uint64_t id;               /* generation << 32 | index + 1 */
+    uint64_t id;               /* see op.c                 */
     enum na_op_state state;
     enum na_lane lane;
     na_cb_t callback; /* NULL: nobody wants to hear */
@@ -3447,8 +3449,7 @@ struct na_op_core {
     na_return_t ret;
     struct na_context_core *home; /* whose it is; pub.context is the part's */
     struct na_op_core *next_free;
-    struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
-    struct na_segment *segments; /* a longer copy, or NULL */
+    struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: as the application wrote it, a copy, and behind
                    that what the part looks up */
     _Alignas(max_align_t) struct na_op pub;
@@ -3525,18 +3526,17 @@ struct na_context_core {
     struct na_queue queue;
     struct na_context_core *next; /* that of the next part, which has no queue
                                      and no operations of its own */
-    int parts_fd;            /* joins the parts' descriptors; see poll_fd */
-    bool own;                /* the library's own, not the application's */
-    bool progressing;        /* a thread makes progress on it */
-    unsigned pokes;          /* na_progress_poke */
-    bool poll_armed;         /* the application sleeps on our descriptor */
-    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
-    int timer_fd;            /* joined with that */
-    uint64_t timer_set;      /* when it rings */
-    uint64_t window;         /* how long to spin; see progress.h */
-    unsigned idle;           /* turns that found nothing */
-    bool yielded;            /* another thread ran in the last yield */
-    uint64_t crowded_until;  /* the window is 0 until then */
+    bool own;                     /* the library's own, not the application's */
+    bool progressing;             /* a thread makes progress on it */
+    unsigned pokes;               /* na_progress_poke */
+    bool poll_armed;              /* the application sleeps on our descriptor */
+    int epoll_fd;                 /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;                 /* joined with that */
+    uint64_t timer_set;           /* when it rings */
+    uint64_t window;              /* how long to spin; see progress.h */
+    unsigned idle;                /* turns that found nothing */
+    bool yielded;                 /* another thread ran in the last yield */
+    uint64_t crowded_until;       /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -4631,8 +4631,9 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 
-/* Their numbers begin with 1 and have 24 bits. */
-#define NA_OP_TABLE_MAX 0xffffffu
+/* An identifier is a generation above a number of 24 bits, which begin with 1.
+ * On a small machine the public one has 8 bits of the generation. */
+#define NA_OP_NUMBERS 0xffffffu
 
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
@@ -4659,7 +4660,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
 
-    if (context->op_count >= NA_OP_TABLE_MAX)
+    if (context->op_count >= NA_OP_NUMBERS)
         return NULL;
     if (context->op_count == context->op_capacity) {
         uint32_t capacity =
@@ -4817,7 +4818,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id += UINT64_C(1) << 32; /* identifiers handed out so far are stale */
+    op->id += NA_OP_NUMBERS + 1; /* identifiers handed out so far are stale */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
@@ -4826,22 +4827,18 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg)
 {
-    struct na_segment *copy = op->inline_segments;
-    size_t size = msg->segment_count * sizeof(*copy);
+    size_t size = msg->segment_count * sizeof(*op->segments);
 
-    if (msg->segment_count > NA_CORE_INLINE_SEGMENTS) {
-        op->segments = (struct na_segment *) hg_mem_alloc(size);
-        if (op->segments == NULL) {
-            hg_log_error("msg", "no memory for %" PRIu64 " segments",
-                msg->segment_count);
-            return NA_NOMEM;
-        }
-        copy = op->segments;
+    op->segments = (struct na_segment *) hg_mem_alloc(size + 1);
+    if (op->segments == NULL) {
+        hg_log_error(
+            "msg", "no memory for %" PRIu64 " segments", msg->segment_count);
+        return NA_NOMEM;
     }
     if (size > 0)
-        memcpy(copy, msg->segments, size);
+        memcpy(op->segments, msg->segments, size);
     op->pub.msg = *msg;
-    op->pub.msg.segments = copy;
+    op->pub.msg.segments = op->segments;
     return NA_SUCCESS;
 }
 
@@ -4863,14 +4860,7 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 {
-    uint64_t id = op->id;
-
-#if UINTPTR_MAX > 0xffffffffu
-    return (na_op_id_t) (uintptr_t) id;
-#else
-    /* The number leaves 8 bits of the generation on a small machine. */
-    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & NA_OP_TABLE_MAX));
-#endif
+    return (na_op_id_t) (uintptr_t) op->id;
 }
 
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
@@ -4898,7 +4888,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id)
 {
-    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
+    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_NUMBERS;
     struct na_op_core *op;
 
     assert(hg_is_inside(context->queue.lock));
@@ -8160,20 +8150,14 @@ HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
  * with the lock or without. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
-/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will
- * be told of whatever there is to do, until progress is made; and, asked after
- * that, whether it will be at `when`, or when emulation is due, if that is
- * sooner. False: there is something now. */
-HG_PRIVATE bool na_progress_arm(struct na_context *context);
-HG_PRIVATE bool na_progress_set_alarm(
-    struct na_context *context, uint64_t when);
+/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd is
+ * woken for whatever there is to do, until progress is made, and at `when`, or
+ * when emulation is due, if that is sooner. False: there is something now. The
+ * lock is held. */
+HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when);
 
 /* The application slept on that descriptor, and does not any more. */
 HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
-
-/* One descriptor for several, readable when one is; -1: none was to be had
- * (logged), or the system has nothing of the kind. */
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count);
 
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
@@ -8293,12 +8277,21 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     return idle;
 }
 
-/* The descriptor of all parts; see poll_fd. */
-static int na_progress_fd(struct na_context_core *context)
+/* The descriptors of all parts, at most NA_CORE_PARTS; how many, or -1: one
+ * transport has none. */
+static int na_progress_fds(struct na_context_core *context, int *fds)
 {
-    return context->next != NULL
-        ? context->parts_fd
-        : na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+    int count = 0;
+
+    for (; context != NULL; context = context->next) {
+        int fd = na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+
+        if (fd == NA_POLL_FD_NONE)
+            return -1;
+        if (fd != NA_POLL_FD_IDLE)
+            fds[count++] = fd;
+    }
+    return count;
 }
 
 /* When emulated transfers need a turn, whatever arrives. */
@@ -8384,10 +8377,11 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 {
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = na_progress_fd(context);
+    int fds[NA_CORE_PARTS];
+    int count = na_progress_fds(context, fds);
     uint64_t due = na_progress_due(context);
 
-    context->no_fd = fd == NA_POLL_FD_NONE;
+    context->no_fd = count < 0;
     if (context->no_fd) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
 
@@ -8400,7 +8394,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         !na_progress_is_there(context, aim)) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
-            ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+            ret = hg_waker_sleep(
+                waker, fds, count < 0 ? 0 : (unsigned) count, deadline);
             na_context_enter(context);
         } else {
             /* The work may be another thread's, which needs the lock. */
@@ -8537,43 +8532,37 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
+/* One descriptor for waker, timer and transports. The lock is held. */
+static void na_progress_open_fd(struct na_context_core *context)
 {
     struct epoll_event event;
-    int joined = epoll_create1(EPOLL_CLOEXEC);
-    bool failed = joined < 0;
-    unsigned i;
+    int fds[2 + NA_CORE_PARTS];
+    int count = na_progress_fds(context, fds + 2);
+    int joined;
+    int i;
 
+    if (count < 0)
+        return;
     memset(&event, 0, sizeof(event));
     event.events = EPOLLIN;
-    for (i = 0; i < count && !failed; i++) {
-        event.data.fd = fds[i];
-        failed = epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0;
+    joined = epoll_create1(EPOLL_CLOEXEC);
+    fds[0] = context->queue.waker.read_fd;
+    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    for (i = 0; i < 2 + count; i++) {
+        if (joined < 0 || fds[1] < 0 ||
+            epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0)
+            goto close_fds;
     }
-    if (!failed)
-        return joined;
+    context->epoll_fd = joined;
+    context->timer_fd = fds[1];
+    return;
+
+close_fds:
     (void) hg_log_no_fd("ctx", "what an application polls");
+    if (fds[1] >= 0)
+        (void) close(fds[1]);
     if (joined >= 0)
         (void) close(joined);
-    return -1;
-}
-
-/* One descriptor for waker, timer and transport (-1: needs none); the queue's
- * lock is held. */
-static void na_progress_open_fd(struct na_context_core *context, int fd)
-{
-    int fds[3] = {context->queue.waker.read_fd, -1, fd};
-
-    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (fds[1] < 0) {
-        (void) hg_log_no_fd("ctx", "a timer");
-        return;
-    }
-    context->epoll_fd = na_progress_join_fds(fds, fd < 0 ? 2 : 3);
-    if (context->epoll_fd >= 0)
-        context->timer_fd = fds[1];
-    else
-        (void) close(fds[1]);
 }
 
 /* Let the timer ring at `when`. One that rang is silent again. */
@@ -8587,7 +8576,6 @@ static void na_progress_set_timer(
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
     }
-    hg_enter(context->queue.lock);
     if (context->timer_fd >= 0 && context->timer_set != when) {
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -8596,30 +8584,6 @@ static void na_progress_set_timer(
         (void) rc;
         context->timer_set = when;
     }
-    hg_leave(context->queue.lock);
-}
-
-#else
-
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
-{
-    (void) fds;
-    (void) count;
-    return -1;
-}
-
-/* Nothing stands for a timer here: who has one is polled. */
-static void na_progress_open_fd(struct na_context_core *context, int fd)
-{
-    (void) context;
-    (void) fd;
-}
-
-static void na_progress_set_timer(
-    struct na_context_core *context, uint64_t when)
-{
-    (void) context;
-    (void) when;
 }
 
 #endif
@@ -8633,58 +8597,47 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
         NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
-    fd = na_progress_fd(core);
-    if (fd == NA_POLL_FD_NONE)
-        return -1;
-    hg_enter(core->queue.lock);
+    na_context_enter(core);
+#if HG_ENABLE_EPOLL
     if (core->epoll_fd < 0)
-        na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
+        na_progress_open_fd(core);
+#endif
     fd = core->epoll_fd;
-    hg_leave(core->queue.lock);
+    na_context_leave(core);
     return fd;
 }
 
-HG_PRIVATE bool na_progress_arm(struct na_context *context)
+HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
 {
     struct na_context_core *core = na_context_core_of(context);
-    bool idle;
+    uint64_t due = na_progress_due(core);
 
-    if (na_class_is_forked(context->na_class))
-        return false;
-    na_context_enter(core);
+    assert(hg_is_inside(core->queue.lock));
+    if (due < when)
+        when = due;
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
-    /* Stays armed until the next progress, so that a ring makes the
-     * descriptor readable while the application sleeps on it. */
-    idle = na_progress_may_sleep(core) &&
-        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
-    na_context_leave(core);
-    return idle;
-}
-
-HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
-{
-    uint64_t due = na_progress_due(na_context_core_of(context));
-
-    if (due < when)
-        when = due;
-    if (hg_clock_is_past(when))
-        return false;
-    na_progress_set_timer(na_context_core_of(context), when);
-    return true;
+#if HG_ENABLE_EPOLL
+    na_progress_set_timer(core, when);
+#endif
+    return na_progress_may_sleep(core) &&
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL) &&
+        !hg_clock_is_past(when);
 }
 
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context)
 {
+    bool idle;
+
     if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
         NA_SUCCESS)
         return NA_FALSE;
-    return na_progress_arm(context) &&
-            na_progress_set_alarm(context, HG_CLOCK_NEVER)
-        ? NA_TRUE
-        : NA_FALSE;
+    na_context_enter(na_context_core_of(context));
+    idle = na_progress_arm(context, HG_CLOCK_NEVER);
+    na_context_leave(na_context_core_of(context));
+    return idle ? NA_TRUE : NA_FALSE;
 }
 
 /* ==== gen/na/context.h ==== */
@@ -8814,7 +8767,6 @@ static struct na_context_core *na_context_new(
     }
     context->epoll_fd = -1;
     context->timer_fd = -1;
-    context->parts_fd = NA_POLL_FD_IDLE;
     context->pub.na_class = &part->pub;
     context->pub.id = id;
     context->pub.helper = helper;
@@ -8824,8 +8776,6 @@ static struct na_context_core *na_context_new(
 /* Tell each transport that its context goes. */
 static void na_context_close_parts(struct na_context_core *context)
 {
-    if (context->parts_fd >= 0)
-        (void) close(context->parts_fd);
     for (; context != NULL; context = context->next)
         na_class_ops(context->pub.na_class)->context_destroy(&context->pub);
 }
@@ -8839,27 +8789,6 @@ static void na_context_free(struct na_context_core *context)
         hg_mem_free(context);
         context = next;
     }
-}
-
-/* Join the descriptors of several parts into one. */
-static void na_context_join_fds(struct na_context_core *context)
-{
-    struct na_context_core *part;
-    int fds[NA_CORE_PARTS];
-    unsigned count = 0;
-
-    for (part = context; part != NULL; part = part->next) {
-        int fd = na_class_ops(part->pub.na_class)->poll_fd(&part->pub);
-
-        if (fd == NA_POLL_FD_NONE) {
-            context->parts_fd = NA_POLL_FD_NONE;
-            return;
-        }
-        if (fd >= 0)
-            fds[count++] = fd;
-    }
-    if (count > 0)
-        context->parts_fd = na_progress_join_fds(fds, count);
 }
 
 /* Open the context for the transport of each part. */
@@ -8883,8 +8812,6 @@ static na_return_t na_context_open_parts(struct na_context_core *context)
         *next_p = part;
         next_p = &part->next;
     }
-    if (context->next != NULL)
-        na_context_join_fds(context);
     return NA_SUCCESS;
 }
 
@@ -25973,17 +25900,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
 
 /* ---- Event loops ---- */
 
-/* When to come back for what time alone brings. */
-static uint64_t hg_context_next_timer(struct hg_context *context)
-{
-    uint64_t next;
-
-    hg_enter(context->lock);
-    next = hg_deadline_next(&context->deadline);
-    hg_leave(context->lock);
-    return next;
-}
-
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
     return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
@@ -25991,11 +25907,16 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
+    bool idle;
+
     assert(context->callbacks && !hg_context_is_separate(context));
-    /* Armed first: who sets a timer after we have looked rings. */
-    return !na_progress_arm(context->na_context) ||
-        !na_progress_set_alarm(
-            context->na_context, hg_context_next_timer(context));
+    if (na_class_is_forked(context->na_context->na_class))
+        return true;
+    hg_enter(context->lock);
+    idle = na_progress_arm(
+        context->na_context, hg_deadline_next(&context->deadline));
+    hg_leave(context->lock);
+    return !idle;
 }
 
 /* ---- Counts ---- */

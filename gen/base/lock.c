@@ -229,19 +229,20 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker)
 }
 
 HG_PRIVATE hg_return_t hg_waker_sleep(
-    struct hg_waker *waker, int fd, uint64_t deadline)
+    struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline)
 {
-    struct pollfd fds[2];
-    nfds_t count = fd >= 0 ? 2 : 1;
+    struct pollfd polled[1 + HG_WAKER_FDS];
+    unsigned i;
 
     assert(atomic_load(&waker->state) >= HG_WAKER_ARMED);
-    fds[0].fd = waker->read_fd;
-    fds[0].events = POLLIN;
-    fds[1].fd = fd;
-    fds[1].events = POLLIN;
+    assert(count <= HG_WAKER_FDS);
+    for (i = 0; i <= count; i++) {
+        polled[i].fd = i == 0 ? waker->read_fd : fds[i - 1];
+        polled[i].events = POLLIN;
+    }
     for (;;) {
         int ms = hg_clock_ms_until(deadline);
-        int rc = poll(fds, count, ms);
+        int rc = poll(polled, count + 1, ms);
 
         if (rc > 0)
             return HG_SUCCESS;

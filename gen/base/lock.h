@@ -174,10 +174,12 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
         hg_waker_ring(waker);
 }
 
-/* Sleep, armed, until the waker rings, `fd` (-1: none) is readable or broken,
- * or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT; HG_INTR
- * after a signal; HG_IO_ERROR (logged). */
+#define HG_WAKER_FDS 4 /* most descriptors that a sleeper sleeps on, too */
+
+/* Sleep, armed, until the waker rings, one of the descriptors is readable or
+ * broken, or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT;
+ * HG_INTR after a signal; HG_IO_ERROR (logged). */
 HG_PRIVATE hg_return_t hg_waker_sleep(
-    struct hg_waker *waker, int fd, uint64_t deadline);
+    struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline);
 
 #endif

@@ -235,17 +235,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
 
 /* ---- Event loops ---- */
 
-/* When to come back for what time alone brings. */
-static uint64_t hg_context_next_timer(struct hg_context *context)
-{
-    uint64_t next;
-
-    hg_enter(context->lock);
-    next = hg_deadline_next(&context->deadline);
-    hg_leave(context->lock);
-    return next;
-}
-
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
     return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
@@ -253,11 +242,16 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
+    bool idle;
+
     assert(context->callbacks && !hg_context_is_separate(context));
-    /* Armed first: who sets a timer after we have looked rings. */
-    return !na_progress_arm(context->na_context) ||
-        !na_progress_set_alarm(
-            context->na_context, hg_context_next_timer(context));
+    if (na_class_is_forked(context->na_context->na_class))
+        return true;
+    hg_enter(context->lock);
+    idle = na_progress_arm(
+        context->na_context, hg_deadline_next(&context->deadline));
+    hg_leave(context->lock);
+    return !idle;
 }
 
 /* ---- Counts ---- */

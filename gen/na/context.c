@@ -69,7 +69,6 @@ static struct na_context_core *na_context_new(
     }
     context->epoll_fd = -1;
     context->timer_fd = -1;
-    context->parts_fd = NA_POLL_FD_IDLE;
     context->pub.na_class = &part->pub;
     context->pub.id = id;
     context->pub.helper = helper;
@@ -79,8 +78,6 @@ static struct na_context_core *na_context_new(
 /* Tell each transport that its context goes. */
 static void na_context_close_parts(struct na_context_core *context)
 {
-    if (context->parts_fd >= 0)
-        (void) close(context->parts_fd);
     for (; context != NULL; context = context->next)
         na_class_ops(context->pub.na_class)->context_destroy(&context->pub);
 }
@@ -94,27 +91,6 @@ static void na_context_free(struct na_context_core *context)
         hg_mem_free(context);
         context = next;
     }
-}
-
-/* Join the descriptors of several parts into one. */
-static void na_context_join_fds(struct na_context_core *context)
-{
-    struct na_context_core *part;
-    int fds[NA_CORE_PARTS];
-    unsigned count = 0;
-
-    for (part = context; part != NULL; part = part->next) {
-        int fd = na_class_ops(part->pub.na_class)->poll_fd(&part->pub);
-
-        if (fd == NA_POLL_FD_NONE) {
-            context->parts_fd = NA_POLL_FD_NONE;
-            return;
-        }
-        if (fd >= 0)
-            fds[count++] = fd;
-    }
-    if (count > 0)
-        context->parts_fd = na_progress_join_fds(fds, count);
 }
 
 /* Open the context for the transport of each part. */
@@ -138,8 +114,6 @@ static na_return_t na_context_open_parts(struct na_context_core *context)
         *next_p = part;
         next_p = &part->next;
     }
-    if (context->next != NULL)
-        na_context_join_fds(context);
     return NA_SUCCESS;
 }
 

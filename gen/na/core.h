@@ -35,13 +35,12 @@
 
 struct na_emul;
 
-#define NA_CORE_COUNTERS 64 /* named counters of a class */
-#define NA_CORE_INLINE_SEGMENTS 4
+#define NA_CORE_COUNTERS 64  /* named counters of a class */
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 8
 #define NA_CORE_TAG 64
-#define NA_CORE_PARTS 4 /* transports of a class */
-#define NA_CORE_USES 5  /* what a layer counts for each peer */
+#define NA_CORE_PARTS HG_WAKER_FDS /* transports of a class */
+#define NA_CORE_USES 5             /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -51,7 +50,7 @@ enum na_op_state {
 
 struct na_op_core {
     struct na_completion done; /* entry of the context's queue */
-    uint64_t id;               /* generation << 32 | index + 1 */
+    uint64_t id;               /* see op.c                 */
     enum na_op_state state;
     enum na_lane lane;
     na_cb_t callback; /* NULL: nobody wants to hear */
@@ -59,8 +58,7 @@ struct na_op_core {
     na_return_t ret;
     struct na_context_core *home; /* whose it is; pub.context is the part's */
     struct na_op_core *next_free;
-    struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
-    struct na_segment *segments; /* a longer copy, or NULL */
+    struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: as the application wrote it, a copy, and behind
                    that what the part looks up */
     _Alignas(max_align_t) struct na_op pub;
@@ -137,18 +135,17 @@ struct na_context_core {
     struct na_queue queue;
     struct na_context_core *next; /* that of the next part, which has no queue
                                      and no operations of its own */
-    int parts_fd;            /* joins the parts' descriptors; see poll_fd */
-    bool own;                /* the library's own, not the application's */
-    bool progressing;        /* a thread makes progress on it */
-    unsigned pokes;          /* na_progress_poke */
-    bool poll_armed;         /* the application sleeps on our descriptor */
-    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
-    int timer_fd;            /* joined with that */
-    uint64_t timer_set;      /* when it rings */
-    uint64_t window;         /* how long to spin; see progress.h */
-    unsigned idle;           /* turns that found nothing */
-    bool yielded;            /* another thread ran in the last yield */
-    uint64_t crowded_until;  /* the window is 0 until then */
+    bool own;                     /* the library's own, not the application's */
+    bool progressing;             /* a thread makes progress on it */
+    unsigned pokes;               /* na_progress_poke */
+    bool poll_armed;              /* the application sleeps on our descriptor */
+    int epoll_fd;                 /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;                 /* joined with that */
+    uint64_t timer_set;           /* when it rings */
+    uint64_t window;              /* how long to spin; see progress.h */
+    unsigned idle;                /* turns that found nothing */
+    bool yielded;                 /* another thread ran in the last yield */
+    uint64_t crowded_until;       /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */

@@ -7,8 +7,9 @@
 #include "base/mem.h"
 #include "na/addr.h"
 
-/* Their numbers begin with 1 and have 24 bits. */
-#define NA_OP_TABLE_MAX 0xffffffu
+/* An identifier is a generation above a number of 24 bits, which begin with 1.
+ * On a small machine the public one has 8 bits of the generation. */
+#define NA_OP_NUMBERS 0xffffffu
 
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
@@ -35,7 +36,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
 
-    if (context->op_count >= NA_OP_TABLE_MAX)
+    if (context->op_count >= NA_OP_NUMBERS)
         return NULL;
     if (context->op_count == context->op_capacity) {
         uint32_t capacity =
@@ -193,7 +194,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id += UINT64_C(1) << 32; /* identifiers handed out so far are stale */
+    op->id += NA_OP_NUMBERS + 1; /* identifiers handed out so far are stale */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
@@ -202,22 +203,18 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg)
 {
-    struct na_segment *copy = op->inline_segments;
-    size_t size = msg->segment_count * sizeof(*copy);
+    size_t size = msg->segment_count * sizeof(*op->segments);
 
-    if (msg->segment_count > NA_CORE_INLINE_SEGMENTS) {
-        op->segments = (struct na_segment *) hg_mem_alloc(size);
-        if (op->segments == NULL) {
-            hg_log_error("msg", "no memory for %" PRIu64 " segments",
-                msg->segment_count);
-            return NA_NOMEM;
-        }
-        copy = op->segments;
+    op->segments = (struct na_segment *) hg_mem_alloc(size + 1);
+    if (op->segments == NULL) {
+        hg_log_error(
+            "msg", "no memory for %" PRIu64 " segments", msg->segment_count);
+        return NA_NOMEM;
     }
     if (size > 0)
-        memcpy(copy, msg->segments, size);
+        memcpy(op->segments, msg->segments, size);
     op->pub.msg = *msg;
-    op->pub.msg.segments = copy;
+    op->pub.msg.segments = op->segments;
     return NA_SUCCESS;
 }
 
@@ -239,14 +236,7 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 {
-    uint64_t id = op->id;
-
-#if UINTPTR_MAX > 0xffffffffu
-    return (na_op_id_t) (uintptr_t) id;
-#else
-    /* The number leaves 8 bits of the generation on a small machine. */
-    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & NA_OP_TABLE_MAX));
-#endif
+    return (na_op_id_t) (uintptr_t) op->id;
 }
 
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
@@ -274,7 +264,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id)
 {
-    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
+    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_NUMBERS;
     struct na_op_core *op;
 
     assert(hg_is_inside(context->queue.lock));

@@ -107,12 +107,21 @@ static bool na_progress_may_sleep(struct na_context_core *context)
     return idle;
 }
 
-/* The descriptor of all parts; see poll_fd. */
-static int na_progress_fd(struct na_context_core *context)
+/* The descriptors of all parts, at most NA_CORE_PARTS; how many, or -1: one
+ * transport has none. */
+static int na_progress_fds(struct na_context_core *context, int *fds)
 {
-    return context->next != NULL
-        ? context->parts_fd
-        : na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+    int count = 0;
+
+    for (; context != NULL; context = context->next) {
+        int fd = na_class_ops(context->pub.na_class)->poll_fd(&context->pub);
+
+        if (fd == NA_POLL_FD_NONE)
+            return -1;
+        if (fd != NA_POLL_FD_IDLE)
+            fds[count++] = fd;
+    }
+    return count;
 }
 
 /* When emulated transfers need a turn, whatever arrives. */
@@ -198,10 +207,11 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 {
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
-    int fd = na_progress_fd(context);
+    int fds[NA_CORE_PARTS];
+    int count = na_progress_fds(context, fds);
     uint64_t due = na_progress_due(context);
 
-    context->no_fd = fd == NA_POLL_FD_NONE;
+    context->no_fd = count < 0;
     if (context->no_fd) {
         uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
 
@@ -214,7 +224,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         !na_progress_is_there(context, aim)) {
         if (na_progress_may_sleep(context)) {
             na_context_leave(context);
-            ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+            ret = hg_waker_sleep(
+                waker, fds, count < 0 ? 0 : (unsigned) count, deadline);
             na_context_enter(context);
         } else {
             /* The work may be another thread's, which needs the lock. */
@@ -351,43 +362,37 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
+/* One descriptor for waker, timer and transports. The lock is held. */
+static void na_progress_open_fd(struct na_context_core *context)
 {
     struct epoll_event event;
-    int joined = epoll_create1(EPOLL_CLOEXEC);
-    bool failed = joined < 0;
-    unsigned i;
+    int fds[2 + NA_CORE_PARTS];
+    int count = na_progress_fds(context, fds + 2);
+    int joined;
+    int i;
 
+    if (count < 0)
+        return;
     memset(&event, 0, sizeof(event));
     event.events = EPOLLIN;
-    for (i = 0; i < count && !failed; i++) {
-        event.data.fd = fds[i];
-        failed = epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0;
+    joined = epoll_create1(EPOLL_CLOEXEC);
+    fds[0] = context->queue.waker.read_fd;
+    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    for (i = 0; i < 2 + count; i++) {
+        if (joined < 0 || fds[1] < 0 ||
+            epoll_ctl(joined, EPOLL_CTL_ADD, fds[i], &event) != 0)
+            goto close_fds;
     }
-    if (!failed)
-        return joined;
+    context->epoll_fd = joined;
+    context->timer_fd = fds[1];
+    return;
+
+close_fds:
     (void) hg_log_no_fd("ctx", "what an application polls");
+    if (fds[1] >= 0)
+        (void) close(fds[1]);
     if (joined >= 0)
         (void) close(joined);
-    return -1;
-}
-
-/* One descriptor for waker, timer and transport (-1: needs none); the queue's
- * lock is held. */
-static void na_progress_open_fd(struct na_context_core *context, int fd)
-{
-    int fds[3] = {context->queue.waker.read_fd, -1, fd};
-
-    fds[1] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (fds[1] < 0) {
-        (void) hg_log_no_fd("ctx", "a timer");
-        return;
-    }
-    context->epoll_fd = na_progress_join_fds(fds, fd < 0 ? 2 : 3);
-    if (context->epoll_fd >= 0)
-        context->timer_fd = fds[1];
-    else
-        (void) close(fds[1]);
 }
 
 /* Let the timer ring at `when`. One that rang is silent again. */
@@ -401,7 +406,6 @@ static void na_progress_set_timer(
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
     }
-    hg_enter(context->queue.lock);
     if (context->timer_fd >= 0 && context->timer_set != when) {
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
@@ -410,30 +414,6 @@ static void na_progress_set_timer(
         (void) rc;
         context->timer_set = when;
     }
-    hg_leave(context->queue.lock);
-}
-
-#else
-
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count)
-{
-    (void) fds;
-    (void) count;
-    return -1;
-}
-
-/* Nothing stands for a timer here: who has one is polled. */
-static void na_progress_open_fd(struct na_context_core *context, int fd)
-{
-    (void) context;
-    (void) fd;
-}
-
-static void na_progress_set_timer(
-    struct na_context_core *context, uint64_t when)
-{
-    (void) context;
-    (void) when;
 }
 
 #endif
@@ -447,56 +427,45 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
         NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
-    fd = na_progress_fd(core);
-    if (fd == NA_POLL_FD_NONE)
-        return -1;
-    hg_enter(core->queue.lock);
+    na_context_enter(core);
+#if HG_ENABLE_EPOLL
     if (core->epoll_fd < 0)
-        na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
+        na_progress_open_fd(core);
+#endif
     fd = core->epoll_fd;
-    hg_leave(core->queue.lock);
+    na_context_leave(core);
     return fd;
 }
 
-HG_PRIVATE bool na_progress_arm(struct na_context *context)
+HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
 {
     struct na_context_core *core = na_context_core_of(context);
-    bool idle;
+    uint64_t due = na_progress_due(core);
 
-    if (na_class_is_forked(context->na_class))
-        return false;
-    na_context_enter(core);
+    assert(hg_is_inside(core->queue.lock));
+    if (due < when)
+        when = due;
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
-    /* Stays armed until the next progress, so that a ring makes the
-     * descriptor readable while the application sleeps on it. */
-    idle = na_progress_may_sleep(core) &&
-        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
-    na_context_leave(core);
-    return idle;
-}
-
-HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
-{
-    uint64_t due = na_progress_due(na_context_core_of(context));
-
-    if (due < when)
-        when = due;
-    if (hg_clock_is_past(when))
-        return false;
-    na_progress_set_timer(na_context_core_of(context), when);
-    return true;
+#if HG_ENABLE_EPOLL
+    na_progress_set_timer(core, when);
+#endif
+    return na_progress_may_sleep(core) &&
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL) &&
+        !hg_clock_is_past(when);
 }
 
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context)
 {
+    bool idle;
+
     if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
         NA_SUCCESS)
         return NA_FALSE;
-    return na_progress_arm(context) &&
-            na_progress_set_alarm(context, HG_CLOCK_NEVER)
-        ? NA_TRUE
-        : NA_FALSE;
+    na_context_enter(na_context_core_of(context));
+    idle = na_progress_arm(context, HG_CLOCK_NEVER);
+    na_context_leave(na_context_core_of(context));
+    return idle ? NA_TRUE : NA_FALSE;
 }

@@ -37,20 +37,14 @@ HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
  * with the lock or without. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
-/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will
- * be told of whatever there is to do, until progress is made; and, asked after
- * that, whether it will be at `when`, or when emulation is due, if that is
- * sooner. False: there is something now. */
-HG_PRIVATE bool na_progress_arm(struct na_context *context);
-HG_PRIVATE bool na_progress_set_alarm(
-    struct na_context *context, uint64_t when);
+/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd is
+ * woken for whatever there is to do, until progress is made, and at `when`, or
+ * when emulation is due, if that is sooner. False: there is something now. The
+ * lock is held. */
+HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when);
 
 /* The application slept on that descriptor, and does not any more. */
 HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
-
-/* One descriptor for several, readable when one is; -1: none was to be had
- * (logged), or the system has nothing of the kind. */
-HG_PRIVATE int na_progress_join_fds(const int *fds, unsigned count);
 
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);

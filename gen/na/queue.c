@@ -182,7 +182,7 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
         hg_waker_arm(&nap.waker);
         hg_leave(queue->lock);
         assert(hg_monitor_entered == 0);
-        ret = hg_waker_sleep(&nap.waker, -1, deadline);
+        ret = hg_waker_sleep(&nap.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
         hg_list_remove(&nap.link);
         hg_waker_disarm(&nap.waker);

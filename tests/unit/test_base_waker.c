@@ -154,12 +154,12 @@ HG_TEST(waker_rings_only_when_armed)
 
     hg_waker_arm(&waker);
     HG_CHECK(!waker_is_readable(&waker));
-    HG_CHECK_RET(hg_waker_sleep(&waker, -1, 0), HG_TIMEOUT);
+    HG_CHECK_RET(hg_waker_sleep(&waker, NULL, 0, 0), HG_TIMEOUT);
     errno = ENOTTY;
     hg_waker_ring(&waker);
     hg_waker_ring(&waker);
     HG_CHECK_EQ_INT(errno, ENOTTY);
-    HG_CHECK_OK(hg_waker_sleep(&waker, -1, HG_CLOCK_NEVER));
+    HG_CHECK_OK(hg_waker_sleep(&waker, NULL, 0, HG_CLOCK_NEVER));
     HG_CHECK(waker_is_readable(&waker));
 
     /* Readable until the last one disarms. */
@@ -181,10 +181,10 @@ HG_TEST(waker_wakes_for_another_descriptor)
     HG_CHECK(hg_waker_init(&waker));
     HG_CHECK(pipe(ends) == 0);
     hg_waker_arm(&waker);
-    HG_CHECK_RET(hg_waker_sleep(&waker, ends[0], deadline), HG_TIMEOUT);
+    HG_CHECK_RET(hg_waker_sleep(&waker, &ends[0], 1, deadline), HG_TIMEOUT);
     HG_CHECK(hg_clock_now() >= deadline);
     HG_CHECK(write(ends[1], "x", 1) == 1);
-    HG_CHECK_OK(hg_waker_sleep(&waker, ends[0], HG_CLOCK_NEVER));
+    HG_CHECK_OK(hg_waker_sleep(&waker, &ends[0], 1, HG_CLOCK_NEVER));
     HG_CHECK(!waker_is_readable(&waker));
     hg_waker_disarm(&waker);
     hg_waker_fini(&waker);
@@ -211,7 +211,7 @@ HG_TEST(waker_sleep_ends_with_a_signal)
     HG_CHECK(hg_waker_init(&waker));
     hg_waker_arm(&waker);
     HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    HG_CHECK_RET(hg_waker_sleep(&waker, -1, HG_CLOCK_NEVER), HG_INTR);
+    HG_CHECK_RET(hg_waker_sleep(&waker, NULL, 0, HG_CLOCK_NEVER), HG_INTR);
     HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     hg_waker_disarm(&waker);
     hg_waker_fini(&waker);
@@ -272,7 +272,8 @@ static unsigned waker_await(struct waker_mailbox *box, bool full)
         hg_waker_arm(waker);
         number = atomic_load_explicit(&box->number, memory_order_relaxed);
         if ((number != 0) != full)
-            HG_CHECK_OK(hg_waker_sleep(waker, -1, hg_clock_after_ms(15000)));
+            HG_CHECK_OK(
+                hg_waker_sleep(waker, NULL, 0, hg_clock_after_ms(15000)));
         hg_waker_disarm(waker);
     }
 }
@@ -354,7 +355,7 @@ static void *waker_buyer(void *arg)
             took = waker_take_one(store);
             if (!took)
                 HG_CHECK_OK(hg_waker_sleep(
-                    &store->waker, -1, hg_clock_after_ms(15000)));
+                    &store->waker, NULL, 0, hg_clock_after_ms(15000)));
             hg_lock(&store->mutex);
             hg_waker_disarm(&store->waker);
             hg_unlock(&store->mutex);
