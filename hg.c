@@ -20574,9 +20574,12 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 
 struct hg_context;
 
-/* A reference of the application's, among the others, which it gives back as
- * often as it was given one. In the request model it has one at most. */
-#define HG_HANDLE_GIVEN (UINT64_C(1) << 32)
+/* The fields of a handle's references. Below the first are the library's. Those
+ * of the application are counted apart, as it gives back no more than it was
+ * given; in the request model it has one at most. Those that came with decoded
+ * arguments count in the last field, too. */
+#define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
+#define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
@@ -20610,8 +20613,6 @@ struct hg_call_part {
     bool answered; /* origin: the last call brought an output */
     bool own_area; /* the application owns what precedes the arguments */
     bool dropped;  /* target: the message it came with is gone */
-    _Atomic uint32_t decoded; /* arguments that are to be released */
-    _Atomic bool running;     /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
@@ -20672,13 +20673,10 @@ struct hg_handle {
     struct na_link link;        /* in flight or unanswered; the pool */
     struct hg_handle *returned; /* before this one; hg_context.returned */
     struct hg_context *context;
-    _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
+    _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;   /* target: in its peer's share; who sends, and the last */
-    bool in_flight; /* origin: counted as such; context lock */
-    /* Target: the application destroyed it unanswered, and may do so once more.
-     * Stays set until the handle has another call. */
-    _Atomic bool abandoned;
+    bool counted;    /* target: in its peer's share; who sends, and the last */
+    bool in_flight;  /* origin: counted as such; context lock */
     uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
@@ -20764,8 +20762,6 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
-    struct na_link abandoned; /* free handles that may be destroyed once more */
-    unsigned abandoned_count;
     struct na_link origins;    /* calls of ours */
     struct na_link targets;    /* calls to us */
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
@@ -20784,9 +20780,10 @@ struct hg_context {
     /* Takes in a message that came from the network, or from ourselves. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);
-    /* Frees what is left of a large input when its handle's last reference
-     * goes. */
+    /* When a handle's last reference goes: frees what is left of a large input,
+     * and answers a call that nobody answered. */
     void (*end_input)(struct hg_handle *handle);
+    void (*abandon)(struct hg_handle *handle);
     unsigned char apart[HG_APART];
 };
 
@@ -20866,13 +20863,13 @@ static inline void hg_handle_collect(struct hg_context *context)
         hg_handle_collect_some(context);
 }
 
-/* The application gets a reference, one more than there are. Or it gets the
- * caller's, which is the only one; with `keep` the caller has one, too. */
-HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+/* The application gets a reference, one more than there are; `decoded`: with
+ * arguments. Or it gets the caller's, which is the only one; with `keep` the
+ * caller has one, too. */
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded);
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
-/* It gives one back: with `keep` the caller has it instead. False: it has none;
- * as many who try get true as it has. */
-HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
+/* It gives one back. False: it has none; as many who try get true as it has. */
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded);
 
 /* Fill in what the application may ask of a handle of the callback model, and
  * show it to whoever asked to see them; what that returns. And fill in again
@@ -20954,10 +20951,10 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
-/* Whether the application has a reference. */
-static inline bool hg_handle_is_given(const struct hg_handle *handle)
+/* How many references the application has. */
+static inline uint64_t hg_handle_given(const struct hg_handle *handle)
 {
-    return atomic_load(&handle->refs) >= HG_HANDLE_GIVEN;
+    return atomic_load(&handle->refs) % HG_HANDLE_DECODED / HG_HANDLE_GIVEN;
 }
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
@@ -21043,10 +21040,6 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
 #define HG_HANDLE_POOL_BYTES ((size_t) 4 << 20)
 
-/* Handles kept out of the pool because the application may destroy them once
- * more. */
-#define HG_HANDLE_ABANDONED_MAX 256
-
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -21118,7 +21111,6 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
         return NULL;
     }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
-    atomic_store_explicit(&handle->abandoned, false, memory_order_relaxed);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -21144,7 +21136,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
     size_t bytes = hg_handle_large_bytes(handle);
 
     return HG_LIKELY(bytes == 0) ||
-        (!handle->abandoned && handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        (handle->in.capacity <= HG_HANDLE_BUF_MAX &&
             handle->out.capacity <= HG_HANDLE_BUF_MAX &&
             atomic_load_explicit(
                 &handle->context->pool_bytes, memory_order_relaxed) +
@@ -21195,23 +21187,6 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Keep a handle that may be destroyed once more, so that this does not destroy
- * another call. The oldest one, which is free for other calls; NULL. The lock
- * is held. */
-static HG_NOINLINE struct hg_handle *hg_handle_put_aside(
-    struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    hg_list_push(&context->abandoned, &handle->link);
-    if (context->abandoned_count < HG_HANDLE_ABANDONED_MAX) {
-        context->abandoned_count++;
-        return NULL;
-    }
-    return HG_CONTAINER_OF(
-        hg_list_pop(&context->abandoned), struct hg_handle, link);
-}
-
 /* Back into the pool. The handle for which that is full, or NULL. The lock is
  * held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
@@ -21229,10 +21204,6 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(handle->abandoned))
-        handle = hg_handle_put_aside(handle);
-    if (HG_UNLIKELY(handle == NULL))
-        return NULL;
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
@@ -21259,14 +21230,14 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
     }
     before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
-    return before == 1;
+    return before % HG_HANDLE_DECODED == 1;
 }
 
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
 
-    while (before > 0) {
+    while (before % HG_HANDLE_DECODED > 0) {
         if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
                 before + 1, memory_order_acq_rel, memory_order_relaxed))
             return true;
@@ -21335,19 +21306,39 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     while (handle != NULL) {
         struct hg_handle *next = handle->returned;
 
-        assert(atomic_load(&handle->refs) == 0);
+        assert(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
 
         hg_handle_take_in(handle);
         handle = next;
     }
 }
 
-/* Nobody has a reference any more, nor gets one. */
+/* The last reference went while a call to us was with its handler: answer it.
+ * False: somebody has a reference again, until the answer has left. */
+static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    unsigned depth =
+        hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
+
+    atomic_store(&handle->refs, 1);
+    context->abandon(handle);
+    if (depth > 0)
+        hg_enter_again(context->lock, depth);
+    return hg_handle_is_last(handle);
+}
+
+/* Nobody has a reference any more. A call that nobody answered counts as one of
+ * its peer's. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool light = hg_handle_is_light(handle) && !handle->counted;
+    bool light;
 
+    if (HG_UNLIKELY(handle->counted && handle->state == HG_HANDLE_ARRIVED) &&
+        !hg_handle_abandon(handle))
+        return;
+    light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
         hg_handle_lighten(handle);
     if (!light || hg_is_inside(context->lock)) {
@@ -21370,10 +21361,11 @@ HG_PRIVATE HG_HOT void hg_handle_unref(struct hg_handle *handle)
         hg_handle_end(handle);
 }
 
-HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
 {
-    uint64_t before = atomic_fetch_add_explicit(
-        &handle->refs, HG_HANDLE_GIVEN, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&handle->refs,
+        HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0),
+        memory_order_relaxed);
 
     assert(before > 0);
     (void) before;
@@ -21386,21 +21378,21 @@ HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
         &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
 
-HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded)
 {
+    uint64_t what = HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0);
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
-    uint64_t after;
 
     if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
         atomic_store_explicit(&handle->refs, 1, memory_order_release);
         return true;
     }
     do {
-        if (before < HG_HANDLE_GIVEN)
+        if (before % HG_HANDLE_DECODED < HG_HANDLE_GIVEN || before < what)
             return false;
-        after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
-    } while (!atomic_compare_exchange_weak(&handle->refs, &before, after));
-    if (after == 0)
+    } while (
+        !atomic_compare_exchange_weak(&handle->refs, &before, before - what));
+    if ((before - what) % HG_HANDLE_DECODED == 0)
         hg_handle_end(handle);
     return true;
 }
@@ -21507,7 +21499,6 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
 
-    hg_list_splice(&context->pool, &context->abandoned);
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
@@ -22110,7 +22101,9 @@ static inline hg_return_t hg_check_handle(
     const struct hg_handle *handle, const char *function)
 {
     if (HG_LIKELY(handle != NULL &&
-            atomic_load_explicit(&handle->refs, memory_order_relaxed) > 0 &&
+            atomic_load_explicit(&handle->refs, memory_order_relaxed) %
+                    HG_HANDLE_DECODED >
+                0 &&
             !na_class_is_forked(handle->context->hg_class->na_class)))
         return HG_SUCCESS;
     return hg_check_handle_slowly(handle, function);
@@ -24154,7 +24147,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
-        hg_handle_is_given(handle);
+        hg_handle_given(handle) > 0;
 }
 
 /* Entry of the DONE lane. */
@@ -24629,16 +24622,9 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* In the callback model: the application gives a reference back of a handle at
- * either side. If it is its last one of a call that arrived and was not
- * answered, that ends with HG_CANCELED, or with what the handler returns if
- * that runs still. HG_INVALID_ARG (logged): it has none. */
-HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
-
-/* Whether hg_serve_drop ended a call unanswered by this handle, which has no
- * reference of the application's: true once. Programs for Mercury, where such a
- * call has two references, drop both. */
-HG_PRIVATE bool hg_serve_is_second_drop(struct hg_handle *handle);
+/* The last reference of a call to us went, and nobody has answered it: its
+ * caller is told HG_CANCELED. */
+HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 
 /* Log, as an error, how many handles the application did not answer, with the
  * function and the peer of the first one. */
@@ -24866,57 +24852,31 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
     return true;
 }
 
-/* Nobody has the handle to answer it any more: whoever called is told, unless
- * it was answered. */
-static void hg_serve_abandon(struct hg_handle *handle)
+HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle)
 {
     if (hg_serve_try_take(handle, HG_CANCELED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
-/* Run a handler of the callback model. What it returns is an answer also when
- * it gave the handle back before: so nobody else gives one while it runs. */
-static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
+/* Run the handler. */
+static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
 {
-    hg_return_t ret;
+    bool callbacks = handle->context->callbacks;
+    hg_return_t ret = callbacks ? hg_handle_open_call(handle) : HG_SUCCESS;
 
-    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
-    atomic_store(&handle->call.running, true);
-    ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
-    (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+    if (callbacks)
+        (void) hg_handle_take_back(handle, false); /* nobody has seen it */
     return ret;
-}
-
-/* The same in the request model. */
-static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
-{
-    hg_return_t ret = HG_SUCCESS;
-
-    if (hg_watch_is_on(handle->context->hg_class))
-        ret = hg_watch_handle(handle);
-    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
-}
-
-/* It returned, and what it returned was told. Who gives the last reference back
- * meanwhile looks at the mark after that, we at the references after the mark:
- * one of us sees the other. */
-static void hg_serve_end_callback(struct hg_handle *handle)
-{
-    assert(atomic_load(&handle->call.running));
-    atomic_store(&handle->call.running, false);
-    if (!hg_handle_is_given(handle))
-        hg_serve_abandon(handle);
 }
 
 /* Execute a call that came out of the queue. The lock is not held. */
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool callbacks = context->callbacks;
     uint64_t before;
     hg_return_t ret;
 
@@ -24925,8 +24885,7 @@ static void hg_serve_execute(struct hg_handle *handle)
         return;
     }
     before = hg_watch_inherit(handle->trace_id);
-    ret = callbacks ? hg_serve_begin_callback(handle)
-                    : hg_serve_call_handler(handle);
+    ret = hg_serve_call_handler(handle);
     (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
@@ -24941,11 +24900,9 @@ static void hg_serve_execute(struct hg_handle *handle)
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
-        if (!callbacks)
-            (void) hg_serve_free(handle);
+        if (!context->callbacks)
+            (void) hg_handle_take_back(handle, false);
     }
-    if (callbacks)
-        hg_serve_end_callback(handle);
 }
 
 HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
@@ -25451,65 +25408,18 @@ static bool hg_serve_is_given(struct hg_handle *handle)
     enum hg_handle_state state = atomic_load(&handle->state);
 
     return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
-        hg_handle_is_given(handle);
-}
-
-/* The application lets go of a handle with something left to do. */
-static void hg_serve_free_rest(struct hg_handle *handle)
-{
-    if (!hg_serve_is_answered(handle))
-        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
-    hg_overflow_end(handle, &handle->in_large);
-    hg_handle_unref(handle);
-}
-
-static hg_return_t hg_serve_refuse_free(void)
-{
-    hg_log_error("rpc", "a handle was freed twice");
-    return HG_INVALID_ARG;
+        hg_handle_given(handle) > 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    bool rest;
-
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle))
-        return hg_serve_refuse_free();
-    rest = handle->large || !hg_serve_is_answered(handle);
-    if (!hg_handle_take_back(handle, rest))
-        return hg_serve_refuse_free();
-    if (rest)
-        hg_serve_free_rest(handle);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
-{
-    bool rest = handle->target && !hg_serve_is_answered(handle);
-
-    /* As in hg_serve_free: one that is back in the pool is nobody's. */
-    if (!hg_handle_take_back(handle, rest)) {
-        hg_log_error(
-            "rpc", "a handle was destroyed more often than it was referenced");
-        return HG_INVALID_ARG;
-    }
-    if (!rest)
+    if (HG_LIKELY(
+            hg_serve_is_given(handle) && hg_handle_take_back(handle, false)))
         return HG_SUCCESS;
-    if (!hg_handle_is_given(handle)) {
-        atomic_store(&handle->abandoned, !handle->one_way);
-        if (!atomic_load(&handle->call.running))
-            hg_serve_abandon(handle);
-    }
-    hg_handle_unref(handle);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE HG_NOINLINE bool hg_serve_is_second_drop(struct hg_handle *handle)
-{
-    return !na_class_is_forked(handle->context->hg_class->na_class) &&
-        atomic_exchange(&handle->abandoned, false);
+    hg_log_error("rpc", "a handle was freed twice");
+    return HG_INVALID_ARG;
 }
 
 /* The first handle that the application has; with a reference. */
@@ -26031,7 +25941,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->lock = hg_class->lock;
     hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
-    hg_list_init(&context->abandoned);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -26043,6 +25952,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->callbacks = id != HG_CONTEXT_OWN;
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
+    context->abandon = hg_serve_abandon;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
         goto free_context;
@@ -26321,8 +26231,8 @@ static const char *hg_inspect_state_in(struct hg_handle *handle)
     case HG_HANDLE_FETCHING: return "its input is being fetched";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
-        return !handle->context->callbacks || atomic_load(&handle->call.running)
-            ? "is being executed"
+        return atomic_load(&handle->refs) % HG_HANDLE_GIVEN > 0
+            ? "is being executed" /* by a thread that has a reference */
             : "is to be answered";
     case HG_HANDLE_ANSWERED:
         if (handle->held)
@@ -26862,8 +26772,8 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
- * The application's references are counted apart from those. Its last one of a
- * call that arrived and is not answered answers it (serve).
+ * The application's references are counted apart from those. When the last one
+ * of either goes, a call that arrived and is not answered is answered (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
  * above includes this module: it has no header.
@@ -26942,11 +26852,15 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
     if (handle == NULL)
         return HG_SUCCESS;
-    if (HG_UNLIKELY(!hg_handle_is_given(handle)) &&
-        hg_serve_is_second_drop(handle))
-        return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;
+    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
+        return ret;
+    /* In its function, a call that is not answered may be destroyed once more:
+     * in Mercury it has two references. */
+    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
+        return HG_SUCCESS;
+    return hg_log_misuse(
+        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
@@ -26984,7 +26898,7 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
     hg_return_t ret = hg_check_handle(handle, "HG_Ref_incr");
 
     if (ret == HG_SUCCESS)
-        hg_handle_give(handle);
+        hg_handle_give(handle, false);
     return ret;
 }
 
@@ -26995,7 +26909,7 @@ int32_t HG_Ref_get(hg_handle_t handle)
     if (handle == NULL || hg_check_handle(handle, "HG_Ref_get") != HG_SUCCESS)
         return -1;
     refs = atomic_load(&handle->refs);
-    return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
+    return (int32_t) (hg_handle_given(handle) + refs % HG_HANDLE_GIVEN);
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -27072,22 +26986,8 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
         hg_call_drop_input(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_handle_give(handle);
-    atomic_fetch_add_explicit(&handle->call.decoded, 1, memory_order_relaxed);
+    hg_handle_give(handle, true);
     return HG_SUCCESS;
-}
-
-/* One thing less is to be released; false: nothing was. */
-static bool hg_call_take_decoded(struct hg_handle *handle)
-{
-    _Atomic uint32_t *decoded = &handle->call.decoded;
-    uint32_t before = atomic_load_explicit(decoded, memory_order_relaxed);
-
-    while (before > 0) {
-        if (atomic_compare_exchange_weak(decoded, &before, before - 1))
-            return true;
-    }
-    return false;
 }
 
 /* Free a struct of either side's. The side that decodes frees what it decoded;
@@ -27111,11 +27011,11 @@ static hg_return_t hg_call_release(
         return HG_FAULT;
     }
     decodes = handle->target == input;
-    if (decodes && !hg_call_take_decoded(handle))
+    if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data, !decodes);
-    (void) hg_serve_drop(handle);
+    (void) hg_handle_take_back(handle, decodes);
     return ret;
 }
 

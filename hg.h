@@ -1433,7 +1433,8 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
 HG_EXPORT hg_return_t HG_Handler_start_response(
     hg_handle_t handle, void *extra_buf, size_t extra_size);
 
-/* Done with the handle. Unanswered: the caller gets HG_CANCELED. */
+/* Done with the handle. If it is not answered, the call ends with HG_CANCELED,
+ * or with the code that its callback returns. */
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /* ---- Counters ---- */
@@ -2017,10 +2018,9 @@ HG_EXPORT hg_return_t HG_Create(
 /* Drop a reference; the last one frees the handle, its data, and what was left
  * of its messages. A call that arrived and is freed unanswered ends with
  * HG_CANCELED at its caller; while its function runs, with the code that
- * returns; one more HG_Destroy of it is HG_SUCCESS and does nothing, because in
- * Mercury such a call has two references. It must come before 256 other calls
- * of the context are freed unanswered, which may use the handle again.
- * HG_INVALID_ARG (logged): there is no reference to drop. */
+ * returns, and one more HG_Destroy of it there is HG_SUCCESS and does nothing,
+ * because in Mercury such a call has two references. HG_INVALID_ARG (logged):
+ * there is no reference to drop. */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Point a handle at another peer and function (NULL and 0 keep what it has),

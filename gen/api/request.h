@@ -239,7 +239,8 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
 HG_EXPORT hg_return_t HG_Handler_start_response(
     hg_handle_t handle, void *extra_buf, size_t extra_size);
 
-/* Done with the handle. Unanswered: the caller gets HG_CANCELED. */
+/* Done with the handle. If it is not answered, the call ends with HG_CANCELED,
+ * or with the code that its callback returns. */
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /* ---- Counters ---- */

@@ -16,8 +16,8 @@
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
- * The application's references are counted apart from those. Its last one of a
- * call that arrived and is not answered answers it (serve).
+ * The application's references are counted apart from those. When the last one
+ * of either goes, a call that arrived and is not answered is answered (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
  * above includes this module: it has no header.
@@ -96,11 +96,15 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
     if (handle == NULL)
         return HG_SUCCESS;
-    if (HG_UNLIKELY(!hg_handle_is_given(handle)) &&
-        hg_serve_is_second_drop(handle))
-        return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;
+    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
+        return ret;
+    /* In its function, a call that is not answered may be destroyed once more:
+     * in Mercury it has two references. */
+    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
+        return HG_SUCCESS;
+    return hg_log_misuse(
+        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
@@ -138,7 +142,7 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
     hg_return_t ret = hg_check_handle(handle, "HG_Ref_incr");
 
     if (ret == HG_SUCCESS)
-        hg_handle_give(handle);
+        hg_handle_give(handle, false);
     return ret;
 }
 
@@ -149,7 +153,7 @@ int32_t HG_Ref_get(hg_handle_t handle)
     if (handle == NULL || hg_check_handle(handle, "HG_Ref_get") != HG_SUCCESS)
         return -1;
     refs = atomic_load(&handle->refs);
-    return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
+    return (int32_t) (hg_handle_given(handle) + refs % HG_HANDLE_GIVEN);
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -226,22 +230,8 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
         hg_call_drop_input(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_handle_give(handle);
-    atomic_fetch_add_explicit(&handle->call.decoded, 1, memory_order_relaxed);
+    hg_handle_give(handle, true);
     return HG_SUCCESS;
-}
-
-/* One thing less is to be released; false: nothing was. */
-static bool hg_call_take_decoded(struct hg_handle *handle)
-{
-    _Atomic uint32_t *decoded = &handle->call.decoded;
-    uint32_t before = atomic_load_explicit(decoded, memory_order_relaxed);
-
-    while (before > 0) {
-        if (atomic_compare_exchange_weak(decoded, &before, before - 1))
-            return true;
-    }
-    return false;
 }
 
 /* Free a struct of either side's. The side that decodes frees what it decoded;
@@ -265,11 +255,11 @@ static hg_return_t hg_call_release(
         return HG_FAULT;
     }
     decodes = handle->target == input;
-    if (decodes && !hg_call_take_decoded(handle))
+    if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data, !decodes);
-    (void) hg_serve_drop(handle);
+    (void) hg_handle_take_back(handle, decodes);
     return ret;
 }
 

@@ -42,7 +42,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
-        hg_handle_is_given(handle);
+        hg_handle_given(handle) > 0;
 }
 
 /* Entry of the DONE lane. */

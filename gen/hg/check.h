@@ -30,7 +30,9 @@ static inline hg_return_t hg_check_handle(
     const struct hg_handle *handle, const char *function)
 {
     if (HG_LIKELY(handle != NULL &&
-            atomic_load_explicit(&handle->refs, memory_order_relaxed) > 0 &&
+            atomic_load_explicit(&handle->refs, memory_order_relaxed) %
+                    HG_HANDLE_DECODED >
+                0 &&
             !na_class_is_forked(handle->context->hg_class->na_class)))
         return HG_SUCCESS;
     return hg_check_handle_slowly(handle, function);

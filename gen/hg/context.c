@@ -366,7 +366,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->lock = hg_class->lock;
     hg_transfer_home_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
-    hg_list_init(&context->abandoned);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -378,6 +377,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->callbacks = id != HG_CONTEXT_OWN;
     context->file = hg_context_file;
     context->end_input = hg_context_end_input;
+    context->abandon = hg_serve_abandon;
     ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
         goto free_context;

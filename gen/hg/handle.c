@@ -17,10 +17,6 @@
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
 #define HG_HANDLE_POOL_BYTES ((size_t) 4 << 20)
 
-/* Handles kept out of the pool because the application may destroy them once
- * more. */
-#define HG_HANDLE_ABANDONED_MAX 256
-
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -92,7 +88,6 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
         return NULL;
     }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
-    atomic_store_explicit(&handle->abandoned, false, memory_order_relaxed);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -118,7 +113,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
     size_t bytes = hg_handle_large_bytes(handle);
 
     return HG_LIKELY(bytes == 0) ||
-        (!handle->abandoned && handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        (handle->in.capacity <= HG_HANDLE_BUF_MAX &&
             handle->out.capacity <= HG_HANDLE_BUF_MAX &&
             atomic_load_explicit(
                 &handle->context->pool_bytes, memory_order_relaxed) +
@@ -169,23 +164,6 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Keep a handle that may be destroyed once more, so that this does not destroy
- * another call. The oldest one, which is free for other calls; NULL. The lock
- * is held. */
-static HG_NOINLINE struct hg_handle *hg_handle_put_aside(
-    struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    hg_list_push(&context->abandoned, &handle->link);
-    if (context->abandoned_count < HG_HANDLE_ABANDONED_MAX) {
-        context->abandoned_count++;
-        return NULL;
-    }
-    return HG_CONTAINER_OF(
-        hg_list_pop(&context->abandoned), struct hg_handle, link);
-}
-
 /* Back into the pool. The handle for which that is full, or NULL. The lock is
  * held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
@@ -203,10 +181,6 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(handle->abandoned))
-        handle = hg_handle_put_aside(handle);
-    if (HG_UNLIKELY(handle == NULL))
-        return NULL;
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
@@ -233,14 +207,14 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
     }
     before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
-    return before == 1;
+    return before % HG_HANDLE_DECODED == 1;
 }
 
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
 
-    while (before > 0) {
+    while (before % HG_HANDLE_DECODED > 0) {
         if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
                 before + 1, memory_order_acq_rel, memory_order_relaxed))
             return true;
@@ -309,19 +283,39 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     while (handle != NULL) {
         struct hg_handle *next = handle->returned;
 
-        assert(atomic_load(&handle->refs) == 0);
+        assert(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
 
         hg_handle_take_in(handle);
         handle = next;
     }
 }
 
-/* Nobody has a reference any more, nor gets one. */
+/* The last reference went while a call to us was with its handler: answer it.
+ * False: somebody has a reference again, until the answer has left. */
+static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    unsigned depth =
+        hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
+
+    atomic_store(&handle->refs, 1);
+    context->abandon(handle);
+    if (depth > 0)
+        hg_enter_again(context->lock, depth);
+    return hg_handle_is_last(handle);
+}
+
+/* Nobody has a reference any more. A call that nobody answered counts as one of
+ * its peer's. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool light = hg_handle_is_light(handle) && !handle->counted;
+    bool light;
 
+    if (HG_UNLIKELY(handle->counted && handle->state == HG_HANDLE_ARRIVED) &&
+        !hg_handle_abandon(handle))
+        return;
+    light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
         hg_handle_lighten(handle);
     if (!light || hg_is_inside(context->lock)) {
@@ -344,10 +338,11 @@ HG_PRIVATE HG_HOT void hg_handle_unref(struct hg_handle *handle)
         hg_handle_end(handle);
 }
 
-HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
 {
-    uint64_t before = atomic_fetch_add_explicit(
-        &handle->refs, HG_HANDLE_GIVEN, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&handle->refs,
+        HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0),
+        memory_order_relaxed);
 
     assert(before > 0);
     (void) before;
@@ -360,21 +355,21 @@ HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
         &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
 
-HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded)
 {
+    uint64_t what = HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0);
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
-    uint64_t after;
 
     if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
         atomic_store_explicit(&handle->refs, 1, memory_order_release);
         return true;
     }
     do {
-        if (before < HG_HANDLE_GIVEN)
+        if (before % HG_HANDLE_DECODED < HG_HANDLE_GIVEN || before < what)
             return false;
-        after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
-    } while (!atomic_compare_exchange_weak(&handle->refs, &before, after));
-    if (after == 0)
+    } while (
+        !atomic_compare_exchange_weak(&handle->refs, &before, before - what));
+    if ((before - what) % HG_HANDLE_DECODED == 0)
         hg_handle_end(handle);
     return true;
 }
@@ -481,7 +476,6 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
 
-    hg_list_splice(&context->pool, &context->abandoned);
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;

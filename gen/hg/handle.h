@@ -46,9 +46,12 @@
 
 struct hg_context;
 
-/* A reference of the application's, among the others, which it gives back as
- * often as it was given one. In the request model it has one at most. */
-#define HG_HANDLE_GIVEN (UINT64_C(1) << 32)
+/* The fields of a handle's references. Below the first are the library's. Those
+ * of the application are counted apart, as it gives back no more than it was
+ * given; in the request model it has one at most. Those that came with decoded
+ * arguments count in the last field, too. */
+#define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
+#define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
@@ -82,8 +85,6 @@ struct hg_call_part {
     bool answered; /* origin: the last call brought an output */
     bool own_area; /* the application owns what precedes the arguments */
     bool dropped;  /* target: the message it came with is gone */
-    _Atomic uint32_t decoded; /* arguments that are to be released */
-    _Atomic bool running;     /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
@@ -144,13 +145,10 @@ struct hg_handle {
     struct na_link link;        /* in flight or unanswered; the pool */
     struct hg_handle *returned; /* before this one; hg_context.returned */
     struct hg_context *context;
-    _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
+    _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;   /* target: in its peer's share; who sends, and the last */
-    bool in_flight; /* origin: counted as such; context lock */
-    /* Target: the application destroyed it unanswered, and may do so once more.
-     * Stays set until the handle has another call. */
-    _Atomic bool abandoned;
+    bool counted;    /* target: in its peer's share; who sends, and the last */
+    bool in_flight;  /* origin: counted as such; context lock */
     uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
@@ -236,8 +234,6 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
-    struct na_link abandoned; /* free handles that may be destroyed once more */
-    unsigned abandoned_count;
     struct na_link origins;    /* calls of ours */
     struct na_link targets;    /* calls to us */
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
@@ -256,9 +252,10 @@ struct hg_context {
     /* Takes in a message that came from the network, or from ourselves. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);
-    /* Frees what is left of a large input when its handle's last reference
-     * goes. */
+    /* When a handle's last reference goes: frees what is left of a large input,
+     * and answers a call that nobody answered. */
     void (*end_input)(struct hg_handle *handle);
+    void (*abandon)(struct hg_handle *handle);
     unsigned char apart[HG_APART];
 };
 
@@ -338,13 +335,13 @@ static inline void hg_handle_collect(struct hg_context *context)
         hg_handle_collect_some(context);
 }
 
-/* The application gets a reference, one more than there are. Or it gets the
- * caller's, which is the only one; with `keep` the caller has one, too. */
-HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+/* The application gets a reference, one more than there are; `decoded`: with
+ * arguments. Or it gets the caller's, which is the only one; with `keep` the
+ * caller has one, too. */
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded);
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
-/* It gives one back: with `keep` the caller has it instead. False: it has none;
- * as many who try get true as it has. */
-HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
+/* It gives one back. False: it has none; as many who try get true as it has. */
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded);
 
 /* Fill in what the application may ask of a handle of the callback model, and
  * show it to whoever asked to see them; what that returns. And fill in again
@@ -426,10 +423,10 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
-/* Whether the application has a reference. */
-static inline bool hg_handle_is_given(const struct hg_handle *handle)
+/* How many references the application has. */
+static inline uint64_t hg_handle_given(const struct hg_handle *handle)
 {
-    return atomic_load(&handle->refs) >= HG_HANDLE_GIVEN;
+    return atomic_load(&handle->refs) % HG_HANDLE_DECODED / HG_HANDLE_GIVEN;
 }
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)

@@ -207,57 +207,31 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
     return true;
 }
 
-/* Nobody has the handle to answer it any more: whoever called is told, unless
- * it was answered. */
-static void hg_serve_abandon(struct hg_handle *handle)
+HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle)
 {
     if (hg_serve_try_take(handle, HG_CANCELED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
-/* Run a handler of the callback model. What it returns is an answer also when
- * it gave the handle back before: so nobody else gives one while it runs. */
-static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
+/* Run the handler. */
+static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
 {
-    hg_return_t ret;
+    bool callbacks = handle->context->callbacks;
+    hg_return_t ret = callbacks ? hg_handle_open_call(handle) : HG_SUCCESS;
 
-    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
-    atomic_store(&handle->call.running, true);
-    ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
-    (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+    if (callbacks)
+        (void) hg_handle_take_back(handle, false); /* nobody has seen it */
     return ret;
-}
-
-/* The same in the request model. */
-static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
-{
-    hg_return_t ret = HG_SUCCESS;
-
-    if (hg_watch_is_on(handle->context->hg_class))
-        ret = hg_watch_handle(handle);
-    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
-}
-
-/* It returned, and what it returned was told. Who gives the last reference back
- * meanwhile looks at the mark after that, we at the references after the mark:
- * one of us sees the other. */
-static void hg_serve_end_callback(struct hg_handle *handle)
-{
-    assert(atomic_load(&handle->call.running));
-    atomic_store(&handle->call.running, false);
-    if (!hg_handle_is_given(handle))
-        hg_serve_abandon(handle);
 }
 
 /* Execute a call that came out of the queue. The lock is not held. */
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool callbacks = context->callbacks;
     uint64_t before;
     hg_return_t ret;
 
@@ -266,8 +240,7 @@ static void hg_serve_execute(struct hg_handle *handle)
         return;
     }
     before = hg_watch_inherit(handle->trace_id);
-    ret = callbacks ? hg_serve_begin_callback(handle)
-                    : hg_serve_call_handler(handle);
+    ret = hg_serve_call_handler(handle);
     (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
@@ -282,11 +255,9 @@ static void hg_serve_execute(struct hg_handle *handle)
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
-        if (!callbacks)
-            (void) hg_serve_free(handle);
+        if (!context->callbacks)
+            (void) hg_handle_take_back(handle, false);
     }
-    if (callbacks)
-        hg_serve_end_callback(handle);
 }
 
 HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
@@ -792,65 +763,18 @@ static bool hg_serve_is_given(struct hg_handle *handle)
     enum hg_handle_state state = atomic_load(&handle->state);
 
     return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
-        hg_handle_is_given(handle);
-}
-
-/* The application lets go of a handle with something left to do. */
-static void hg_serve_free_rest(struct hg_handle *handle)
-{
-    if (!hg_serve_is_answered(handle))
-        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
-    hg_overflow_end(handle, &handle->in_large);
-    hg_handle_unref(handle);
-}
-
-static hg_return_t hg_serve_refuse_free(void)
-{
-    hg_log_error("rpc", "a handle was freed twice");
-    return HG_INVALID_ARG;
+        hg_handle_given(handle) > 0;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    bool rest;
-
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle))
-        return hg_serve_refuse_free();
-    rest = handle->large || !hg_serve_is_answered(handle);
-    if (!hg_handle_take_back(handle, rest))
-        return hg_serve_refuse_free();
-    if (rest)
-        hg_serve_free_rest(handle);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
-{
-    bool rest = handle->target && !hg_serve_is_answered(handle);
-
-    /* As in hg_serve_free: one that is back in the pool is nobody's. */
-    if (!hg_handle_take_back(handle, rest)) {
-        hg_log_error(
-            "rpc", "a handle was destroyed more often than it was referenced");
-        return HG_INVALID_ARG;
-    }
-    if (!rest)
+    if (HG_LIKELY(
+            hg_serve_is_given(handle) && hg_handle_take_back(handle, false)))
         return HG_SUCCESS;
-    if (!hg_handle_is_given(handle)) {
-        atomic_store(&handle->abandoned, !handle->one_way);
-        if (!atomic_load(&handle->call.running))
-            hg_serve_abandon(handle);
-    }
-    hg_handle_unref(handle);
-    return HG_SUCCESS;
-}
-
-HG_PRIVATE HG_NOINLINE bool hg_serve_is_second_drop(struct hg_handle *handle)
-{
-    return !na_class_is_forked(handle->context->hg_class->na_class) &&
-        atomic_exchange(&handle->abandoned, false);
+    hg_log_error("rpc", "a handle was freed twice");
+    return HG_INVALID_ARG;
 }
 
 /* The first handle that the application has; with a reference. */

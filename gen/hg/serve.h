@@ -70,16 +70,9 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* In the callback model: the application gives a reference back of a handle at
- * either side. If it is its last one of a call that arrived and was not
- * answered, that ends with HG_CANCELED, or with what the handler returns if
- * that runs still. HG_INVALID_ARG (logged): it has none. */
-HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
-
-/* Whether hg_serve_drop ended a call unanswered by this handle, which has no
- * reference of the application's: true once. Programs for Mercury, where such a
- * call has two references, drop both. */
-HG_PRIVATE bool hg_serve_is_second_drop(struct hg_handle *handle);
+/* The last reference of a call to us went, and nobody has answered it: its
+ * caller is told HG_CANCELED. */
+HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 
 /* Log, as an error, how many handles the application did not answer, with the
  * function and the peer of the first one. */

@@ -47,16 +47,8 @@ static hg_return_t calls_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Two references, as in Mercury, of a call without an answer; and no third. */
-static void calls_destroy_twice(hg_handle_t handle)
-{
-    HG_CHECK_OK(HG_Destroy(handle));
-    HG_CHECK_OK(HG_Destroy(handle));
-    HG_CHECK_RET(HG_Destroy(handle), HG_INVALID_ARG);
-}
-
-/* Let go of what is kept, with an answer if `a`, by two HG_Destroy if `b`; tell
- * how many there were. */
+/* Let go of what is kept, with an answer if `a`, by one HG_Destroy too many if
+ * `b`; tell how many there were. */
 static hg_return_t calls_release(hg_handle_t handle)
 {
     cb_one_t out = {calls_kept_count};
@@ -73,10 +65,9 @@ static hg_return_t calls_release(hg_handle_t handle)
             HG_CHECK_OK(HG_Free_input(kept, &value));
             HG_CHECK_OK(HG_Respond(kept, NULL, NULL, &value));
         }
+        HG_CHECK_OK(HG_Destroy(kept));
         if (in.b != 0)
-            calls_destroy_twice(kept);
-        else
-            HG_CHECK_OK(HG_Destroy(kept));
+            HG_CHECK_RET(HG_Destroy(kept), HG_INVALID_ARG);
     }
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
@@ -121,29 +112,15 @@ static hg_return_t calls_told(const struct hg_cb_info *info)
 enum {
     CALLS_DESTROY,
     CALLS_DESTROY_TWICE,
-    CALLS_DESTROY_ONCE,
     CALLS_TELL,
     CALLS_ANSWER_TWICE,
     CALLS_ANSWER_AND_DESTROY_TWICE,
-    CALLS_DESTROY_AGAIN,
     CALLS_INPUT_TWICE,
     CALLS_NULLS,
     CALLS_BUFFERS,
     CALLS_INFO,
     CALLS_ORIGINS
 };
-
-/* Handles that calls_act destroyed once. */
-enum { CALLS_LATE = 40 };
-static hg_handle_t calls_late[CALLS_LATE];
-
-static void calls_destroy_again(void)
-{
-    int i;
-
-    for (i = 0; i < CALLS_LATE; i++)
-        HG_CHECK_OK(HG_Destroy(calls_late[i]));
-}
 
 static void calls_pass_nulls(hg_handle_t handle)
 {
@@ -199,9 +176,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     HG_CHECK_OK(HG_Get_input(handle, &in));
     HG_CHECK_OK(HG_Free_input(handle, &in));
     switch (in.a) {
-    case CALLS_DESTROY_TWICE: calls_destroy_twice(handle); return HG_SUCCESS;
-    case CALLS_DESTROY_ONCE: calls_late[in.b] = handle; break;
-    case CALLS_DESTROY_AGAIN: calls_destroy_again(); break;
+    case CALLS_DESTROY_TWICE: HG_CHECK_OK(HG_Destroy(handle)); break;
     case CALLS_TELL:
         HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));
         break;
@@ -813,8 +788,8 @@ HG_TEST(handle_destroyed_without_an_answer_is_canceled)
     cb_close(&end);
 }
 
-/* In its function, and after that has returned. */
-HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
+/* As in Mercury, where it has two references then; but not later. */
+HG_TEST(handle_without_an_answer_may_be_destroyed_twice_in_its_function)
 {
     struct cb_end end;
     struct cb_call call;
@@ -823,7 +798,6 @@ HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
     cb_one_t count = {0};
     int i;
 
-    hg_test_allow_log("destroyed more often");
     hg_test_allow_log("the handle was destroyed");
     cb_open(&end);
     for (i = 0; i < 3; i++) {
@@ -836,31 +810,8 @@ HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
         HG_CHECK_OK(cb_call(&end, calls_release_id, &twice, &count));
     HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
     HG_CHECK_OK(HG_Destroy(call.handle));
-    /* A handle that was answered is destroyed once, also one that had two. */
-    for (i = 0; i < 20; i++)
-        HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
     if (end.peer == NULL)
-        HG_CHECK_EQ_INT(hg_test_log_count("destroyed more often") +
-                hg_test_log_count("the handle was destroyed"),
-            4);
-    cb_close(&end);
-}
-
-/* The handle serves no other call before that. */
-HG_TEST(handle_without_an_answer_is_destroyed_again_after_other_calls)
-{
-    struct cb_end end;
-    cb_one_t one = {1};
-    int i;
-
-    cb_open(&end);
-    for (i = 0; i < CALLS_LATE; i++) {
-        HG_CHECK_RET(calls_do_act(&end, CALLS_DESTROY_ONCE, i), HG_CANCELED);
-        HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
-    }
-    HG_CHECK_OK(calls_do_act(&end, CALLS_DESTROY_AGAIN, 0));
-    HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
-    HG_CHECK_EQ_INT(one.value, CALLS_LATE + 2);
+        HG_CHECK_EQ_INT(hg_test_log_count("the handle was destroyed"), 1);
     cb_close(&end);
 }
 
