@@ -36,29 +36,26 @@
 
 /* ---- Life ---- */
 
-/* What is registered under `id`; nothing under 0. */
-static hg_return_t hg_call_find(
-    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+/* Check the peer and find the function of a handle's calls; NULL and 0 stand
+ * for none. */
+static hg_return_t hg_call_look_up(struct hg_context *context,
+    const struct na_addr *addr, hg_id_t id, struct hg_rpc *rpc_p,
+    const char *function)
 {
-    if (id != 0)
-        return hg_forward_find(context, id, rpc_p);
+    hg_return_t ret = HG_SUCCESS;
+
     memset(rpc_p, 0, sizeof(*rpc_p));
-    return HG_SUCCESS;
+    if (addr != NULL)
+        ret = na_addr_check(context->hg_class->na_class, addr, function);
+    return ret == HG_SUCCESS && id != 0 ? hg_forward_find(context, id, rpc_p)
+                                        : ret;
 }
 
-/* Whether calls of it are not answered, as of now. */
+/* Whether its calls are not answered, as of now. */
 static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 {
     return rpc->entry != NULL &&
         atomic_load_explicit(&rpc->entry->one_way, memory_order_relaxed);
-}
-
-static hg_return_t hg_call_check_addr(struct hg_context *context,
-    const struct na_addr *addr, const char *function)
-{
-    return addr == NULL
-        ? HG_SUCCESS
-        : na_addr_check(context->hg_class->na_class, addr, function);
 }
 
 hg_return_t HG_Create(
@@ -72,9 +69,7 @@ hg_return_t HG_Create(
         return hg_log_misuse("rpc", "HG_Create", "handle_p is NULL");
     ret = hg_check_context(context, "HG_Create");
     if (ret == HG_SUCCESS)
-        ret = hg_call_check_addr(context, addr, "HG_Create");
-    if (ret == HG_SUCCESS)
-        ret = hg_call_find(context, id, &rpc);
+        ret = hg_call_look_up(context, addr, id, &rpc, "HG_Create");
     if (ret != HG_SUCCESS)
         return ret;
     handle = hg_forward_new(context, addr, &rpc);
@@ -109,16 +104,11 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 {
-    struct hg_context *context;
     struct hg_rpc rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    context = handle->context;
-    ret = hg_call_check_addr(context, addr, "HG_Reset");
-    if (ret == HG_SUCCESS && id != 0)
-        ret = hg_forward_find(context, id, &rpc);
+    if (ret == HG_SUCCESS)
+        ret = hg_call_look_up(handle->context, addr, id, &rpc, "HG_Reset");
     if (ret == HG_SUCCESS)
         ret = hg_forward_claim(handle);
     if (ret != HG_SUCCESS)
@@ -207,31 +197,35 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Decode with the side's proc, and take a reference, which hg_call_release
- * drops. */
-static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
-    bool there, void *data, const char *function)
+/* Decode what came with the side's proc, and take a reference, which
+ * hg_call_release drops. */
+static hg_return_t hg_call_decode(
+    struct hg_handle *handle, bool target, void *data, const char *function)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_side(handle, target, function);
+    hg_proc_cb_t proc;
 
+    if (ret != HG_SUCCESS)
+        return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
-    if (proc == NULL || !there) {
+    proc = target ? handle->rpc.in_proc : handle->rpc.out_proc;
+    if (proc == NULL ||
+        (target ? handle->call.dropped : !handle->call.answered)) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
-            proc == NULL         ? "has no such proc"
-                : handle->target ? "came with a message that is released"
-                                 : "was not answered");
+            proc == NULL ? "has no such proc"
+                : target ? "came with a message that is released"
+                         : "was not answered");
         return HG_FAULT;
     }
     ret = hg_handle_decode(handle, data);
-    if (ret == HG_SUCCESS && handle->target &&
+    if (target && ret == HG_SUCCESS &&
         handle->context->hg_class->release_input_early)
         hg_call_drop_input(handle);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_handle_give(handle, true);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_handle_give(handle, true);
+    return ret;
 }
 
 /* Free a struct of either side's. The side that decodes frees what it decoded;
@@ -265,12 +259,7 @@ static hg_return_t hg_call_release(
 
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_check_side(handle, true, "HG_Get_input");
-
-    return ret == HG_SUCCESS
-        ? hg_call_decode(handle, handle->rpc.in_proc, !handle->call.dropped,
-              in_struct, "HG_Get_input")
-        : ret;
+    return hg_call_decode(handle, true, in_struct, "HG_Get_input");
 }
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
@@ -280,12 +269,7 @@ hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_check_side(handle, false, "HG_Get_output");
-
-    return ret == HG_SUCCESS
-        ? hg_call_decode(handle, handle->rpc.out_proc, handle->call.answered,
-              out_struct, "HG_Get_output")
-        : ret;
+    return hg_call_decode(handle, false, out_struct, "HG_Get_output");
 }
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
@@ -293,30 +277,38 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
     return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
+/* What fits a message. */
+static size_t hg_call_eager(const struct hg_handle *handle, bool output)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    return output ? hg_class_output_eager(hg_class)
+                  : hg_class_input_eager(hg_class);
+}
+
 /* Size of the encoded arguments, with what is in front of them if a message
  * holds both: as in Mercury, which programs compare it with. */
 static hg_size_t hg_call_payload_size(
-    const struct hg_args *args, size_t area, size_t eager)
+    const struct hg_handle *handle, bool output, const char *function)
 {
-    return args->size <= eager ? args->size : args->size - area;
+    size_t size;
+
+    if (handle == NULL || hg_check_handle(handle, function) != HG_SUCCESS)
+        return 0;
+    size = output ? handle->out_args.size : handle->in_args.size;
+    return size <= hg_call_eager(handle, output)
+        ? size
+        : size - hg_handle_area(handle, output);
 }
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
-    return handle != NULL &&
-            hg_check_handle(handle, "HG_Get_input_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(&handle->in_args, hg_handle_area(handle, false),
-              hg_class_input_eager(handle->context->hg_class))
-        : 0;
+    return hg_call_payload_size(handle, false, "HG_Get_input_payload_size");
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
-    return handle != NULL &&
-            hg_check_handle(handle, "HG_Get_output_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(&handle->out_args, hg_handle_area(handle, true),
-              hg_class_output_eager(handle->context->hg_class))
-        : 0;
+    return hg_call_payload_size(handle, true, "HG_Get_output_payload_size");
 }
 
 /* Whether what is encoded may be looked at by who sends it. */
@@ -329,8 +321,8 @@ static bool hg_call_is_sending(struct hg_handle *handle)
 /* Give the application the buffer of the next message, of `eager` bytes. From
  * now on, also in later calls, the bytes in front of the arguments are the
  * application's. HG_BUSY: a message in the buffer has yet to leave. */
-static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
-    const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
+static hg_return_t hg_call_lend_buf(
+    struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
 {
     hg_return_t ret;
 
@@ -340,23 +332,9 @@ static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
         return HG_BUSY;
     }
     ret = hg_handle_open_area(handle, eager);
-    if (ret != HG_SUCCESS)
-        return ret;
-    handle->call.own_area = true;
-    *buf_p = buf->data + HG_HEADER_MIN;
-    if (size_p != NULL)
-        *size_p = eager;
-    return HG_SUCCESS;
-}
-
-/* The message that came. */
-static hg_return_t hg_call_show_buf(
-    const struct hg_args *args, void **buf_p, hg_size_t *size_p)
-{
-    *buf_p = (void *) (uintptr_t) args->data;
-    if (size_p != NULL)
-        *size_p = args->size;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        handle->call.own_area = true;
+    return ret;
 }
 
 /* Whether there is a handle, and a place for what it has. */
@@ -367,41 +345,64 @@ static hg_return_t hg_call_check_buf(
                          : hg_log_misuse("rpc", function, "buf_p is NULL");
 }
 
+/* The message that came, or the buffer of the one that is to be sent. */
+static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
+    void **buf_p, hg_size_t *size_p, const char *function)
+{
+    const struct hg_args *args;
+    const struct hg_buf *buf;
+    size_t size;
+    hg_return_t ret;
+
+    ret = hg_call_check_buf(handle, buf_p, function);
+    if (ret != HG_SUCCESS)
+        return ret;
+    args = output ? &handle->out_args : &handle->in_args;
+    buf = output ? &handle->out : &handle->in;
+    size = args->size;
+    if (handle->target == output) {
+        size = hg_call_eager(handle, output);
+        ret = hg_call_lend_buf(handle, buf, size);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    *buf_p = handle->target == output ? buf->data + HG_HEADER_MIN
+                                      : (void *) (uintptr_t) args->data;
+    if (size_p != NULL)
+        *size_p = size;
+    return HG_SUCCESS;
+}
+
 hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    hg_return_t ret = hg_call_check_buf(handle, in_buf_p, "HG_Get_input_buf");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return handle->target
-        ? hg_call_show_buf(&handle->in_args, in_buf_p, in_buf_size_p)
-        : hg_call_lend_buf(handle, &handle->in,
-              hg_class_input_eager(handle->context->hg_class), in_buf_p,
-              in_buf_size_p);
+    return hg_call_get_buf(
+        handle, false, in_buf_p, in_buf_size_p, "HG_Get_input_buf");
 }
 
 hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    hg_return_t ret = hg_call_check_buf(handle, out_buf_p, "HG_Get_output_buf");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return handle->target
-        ? hg_call_lend_buf(handle, &handle->out,
-              hg_class_output_eager(handle->context->hg_class), out_buf_p,
-              out_buf_size_p)
-        : hg_call_show_buf(&handle->out_args, out_buf_p, out_buf_size_p);
+    return hg_call_get_buf(
+        handle, true, out_buf_p, out_buf_size_p, "HG_Get_output_buf");
 }
 
 /* Arguments that came by themselves; those of a sender are where they were
  * encoded. */
-static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
-    size_t area, void **buf_p, hg_size_t *size_p)
+static hg_return_t hg_call_get_extra(struct hg_handle *handle, bool output,
+    void **buf_p, hg_size_t *size_p, const char *function)
 {
-    bool there = large->data != NULL && large->size >= area;
+    const struct hg_overflow *large;
+    hg_return_t ret;
+    size_t area;
+    bool there;
 
+    ret = hg_call_check_buf(handle, buf_p, function);
+    if (ret != HG_SUCCESS)
+        return ret;
+    large = output ? &handle->out_large : &handle->in_large;
+    area = hg_handle_area(handle, output);
+    there = large->data != NULL && large->size >= area;
     *buf_p = there ? large->data + area : NULL;
     if (size_p != NULL)
         *size_p = there ? large->size - area : 0;
@@ -411,25 +412,15 @@ static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
 hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    hg_return_t ret =
-        hg_call_check_buf(handle, in_buf_p, "HG_Get_input_extra_buf");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_call_get_extra(&handle->in_large, hg_handle_area(handle, false),
-        in_buf_p, in_buf_size_p);
+    return hg_call_get_extra(
+        handle, false, in_buf_p, in_buf_size_p, "HG_Get_input_extra_buf");
 }
 
 hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    hg_return_t ret =
-        hg_call_check_buf(handle, out_buf_p, "HG_Get_output_extra_buf");
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_call_get_extra(&handle->out_large, hg_handle_area(handle, true),
-        out_buf_p, out_buf_size_p);
+    return hg_call_get_extra(
+        handle, true, out_buf_p, out_buf_size_p, "HG_Get_output_extra_buf");
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
