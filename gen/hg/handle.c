@@ -305,14 +305,14 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     return hg_handle_is_last(handle);
 }
 
-/* Nobody has a reference any more. A call that nobody answered counts as one of
- * its peer's. */
+/* Nobody has a reference any more. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     bool light;
 
-    if (HG_UNLIKELY(handle->counted && handle->state == HG_HANDLE_ARRIVED) &&
+    if (HG_UNLIKELY(atomic_load_explicit(&handle->state,
+                        memory_order_relaxed) == HG_HANDLE_ARRIVED) &&
         !hg_handle_abandon(handle))
         return;
     light = hg_handle_is_light(handle) && !handle->counted;
