@@ -21383,7 +21383,7 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded)
     uint64_t what = HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0);
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
 
-    if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
+    if (HG_LIKELY(!decoded && hg_handle_is_mine(handle))) {
         atomic_store_explicit(&handle->refs, 1, memory_order_release);
         return true;
     }
@@ -24948,6 +24948,8 @@ static void hg_serve_run(struct na_completion *done)
     struct hg_handle *handle = hg_handle_of(done);
     struct hg_monitor *lock = handle->context->lock;
 
+    atomic_store_explicit(
+        &handle->executed, &hg_monitor_entered, memory_order_relaxed);
     hg_leave(lock);
     hg_serve_call(handle);
     hg_enter(lock);
@@ -26231,9 +26233,8 @@ static const char *hg_inspect_state_in(struct hg_handle *handle)
     case HG_HANDLE_FETCHING: return "its input is being fetched";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
-        return atomic_load(&handle->refs) % HG_HANDLE_GIVEN > 0
-            ? "is being executed" /* by a thread that has a reference */
-            : "is to be answered";
+        return atomic_load(&handle->executed) != NULL ? "is being executed"
+                                                      : "is to be answered";
     case HG_HANDLE_ANSWERED:
         if (handle->held)
             return "its output is to be fetched";

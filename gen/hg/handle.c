@@ -360,7 +360,7 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded)
     uint64_t what = HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0);
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
 
-    if (HG_LIKELY(!keep && hg_handle_is_mine(handle))) {
+    if (HG_LIKELY(!decoded && hg_handle_is_mine(handle))) {
         atomic_store_explicit(&handle->refs, 1, memory_order_release);
         return true;
     }

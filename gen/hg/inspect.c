@@ -74,9 +74,8 @@ static const char *hg_inspect_state_in(struct hg_handle *handle)
     case HG_HANDLE_FETCHING: return "its input is being fetched";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
-        return atomic_load(&handle->refs) % HG_HANDLE_GIVEN > 0
-            ? "is being executed" /* by a thread that has a reference */
-            : "is to be answered";
+        return atomic_load(&handle->executed) != NULL ? "is being executed"
+                                                      : "is to be answered";
     case HG_HANDLE_ANSWERED:
         if (handle->held)
             return "its output is to be fetched";

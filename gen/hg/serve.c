@@ -303,6 +303,8 @@ static void hg_serve_run(struct na_completion *done)
     struct hg_handle *handle = hg_handle_of(done);
     struct hg_monitor *lock = handle->context->lock;
 
+    atomic_store_explicit(
+        &handle->executed, &hg_monitor_entered, memory_order_relaxed);
     hg_leave(lock);
     hg_serve_call(handle);
     hg_enter(lock);
