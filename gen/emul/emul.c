@@ -740,7 +740,6 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
     struct na_mem_core *mem = na_mem_core_of(handle);
     na_return_t ret;
 
-    hg_list_init(&mem->link);
     hg_enter(na_emul_lock(emul));
     mem->refs = 1;
     ret = hg_map_add(&emul->regs, mem, &handle->key);

@@ -257,7 +257,6 @@ static void na_class_free(struct na_class_core *core)
 {
     unsigned i;
 
-    hg_map_fini(&core->mems);
     for (i = 0; i < NA_CORE_STRINGS; i++)
         hg_mem_free(core->strings[i]);
     hg_mem_free(core);
@@ -293,7 +292,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
-    hg_map_init(&core->mems);
+    hg_list_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
     core->lock = head != NULL ? head->lock : &core->own_lock;
@@ -309,8 +308,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
             core->tag, sizeof(core->tag), "%s+%s", plugin->name, protocol);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
-        na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
+    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         hg_lock_init(&core->list_lock) != NA_SUCCESS)
         goto free_core;
     if (hg_monitor_init(&core->own_lock) != NA_SUCCESS) {

@@ -99,14 +99,11 @@ struct na_mem_core {
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for searching */
     struct na_mem_core *next; /* the same memory, for another part */
-    /* A peer's, in a class of several parts: the description as it came. */
-    unsigned char *bytes;
-    na_size_t bytes_size;
+    struct na_link link;      /* class's list; if withdrawn, the emulation's */
     /* The emulation's: references of the owner, while it is registered, and of
-     * transfers; a place in its list; and of withdrawn memory for whom it was
-     * (a reference), and what to free with it. */
+     * transfers; of withdrawn memory for whom it was (a reference), and what to
+     * free with it. */
     uint64_t refs;
-    struct na_link link;
     struct na_addr *user;
     void *buf;
     _Alignas(max_align_t) struct na_mem_handle pub;
@@ -193,9 +190,9 @@ struct na_class_core {
     struct hg_monitor own_lock;
     bool polling; /* a thread is in poll, perhaps without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
-    pthread_mutex_t list_lock; /* of the three that follow; a leaf */
+    struct na_link mems;                    /* memory handles */
+    pthread_mutex_t list_lock;              /* of the two that follow; a leaf */
     struct na_link addrs;
-    struct hg_map mems; /* by public pointer */
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
     unsigned context_high; /* none from here on was ever used */
     struct na_inbox inbox;

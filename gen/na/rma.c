@@ -162,66 +162,64 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block)
 
 /* ---- Handles ---- */
 
-/* A handle of one part, of `count` segments, none filled in. NULL: no memory
- * (logged). */
-static struct na_mem_core *na_rma_new(
-    struct na_class_core *core, na_size_t count)
+/* A handle of one part, of `count` segments; 0 for a peer's memory. NULL: no
+ * memory (logged). */
+static struct na_mem_core *na_rma_new(struct na_class_core *part,
+    const struct na_segment *segments, na_size_t count, unsigned long flags)
 {
-    struct na_mem_core *mem;
-
-    if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
-        goto no_memory;
-    mem =
+    struct na_mem_core *mem =
         (struct na_mem_core *) na_core_alloc(offsetof(struct na_mem_core, pub),
-            sizeof(struct na_mem_handle), core->ops.mem_size);
-    if (mem == NULL)
+            sizeof(struct na_mem_handle), part->ops.mem_size);
+    na_size_t i;
+
+    if (mem == NULL || count > SIZE_MAX / sizeof(*segments) / 2)
         goto no_memory;
     if (count > 0) {
         mem->pub.segments = (struct na_segment *) hg_mem_alloc(
-            (size_t) count * sizeof(struct na_segment));
+            (size_t) count * sizeof(*segments));
         mem->starts =
             (na_offset_t *) hg_mem_alloc((size_t) count * sizeof(na_offset_t));
         if (mem->pub.segments == NULL || mem->starts == NULL)
-            goto free_mem;
+            goto no_memory;
     }
-    mem->pub.na_class = &core->pub;
+    hg_list_init(&mem->link);
+    mem->pub.na_class = &part->pub;
     mem->pub.segment_count = count;
+    mem->pub.flags = flags;
+    for (i = 0; i < count; i++) {
+        mem->pub.segments[i] = segments[i];
+        mem->starts[i] = mem->pub.size;
+        mem->pub.size += segments[i].size;
+    }
     return mem;
 
-free_mem:
-    hg_mem_free(mem->pub.segments);
-    hg_mem_free(mem->starts);
-    hg_mem_free(mem);
 no_memory:
     hg_log_error(
         "rma", "no memory for a handle of %" PRIu64 " segments", count);
+    if (mem != NULL) {
+        hg_mem_free(mem->pub.segments);
+        hg_mem_free(mem->starts);
+    }
+    hg_mem_free(mem);
     return NULL;
 }
 
-/* Enter a handle into its class's list. On error it is deleted. */
-static na_return_t na_rma_enter(
-    struct na_class_core *core, struct na_mem_core *mem)
+/* Enter a handle into its class's list. */
+static void na_rma_enter(struct na_class_core *core, struct na_mem_core *mem)
 {
-    na_return_t ret;
-
-    hg_lock(&core->list_lock);
-    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
-    hg_unlock(&core->list_lock);
-    if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
-    hg_log_error("rma", "no memory for the list of handles");
-    na_rma_delete(&mem->pub);
-    return NA_NOMEM;
+    hg_enter(core->lock);
+    hg_list_push(&core->head->mems, &mem->link);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
-    struct na_class_core *core = na_class_core_of(handle->na_class)->head;
+    struct na_class_core *core = na_class_core_of(handle->na_class);
 
     assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
-    hg_lock(&core->list_lock);
-    (void) hg_map_remove(&core->mems, (uintptr_t) handle);
-    hg_unlock(&core->list_lock);
+    hg_enter(core->lock);
+    hg_list_remove(&na_mem_core_of(handle)->link);
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
@@ -237,7 +235,6 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
         ops->mem_release(&mem->pub);
         hg_mem_free(mem->pub.segments);
         hg_mem_free(mem->starts);
-        hg_mem_free(mem->bytes);
         hg_mem_free(mem);
         mem = next;
     }
@@ -245,24 +242,14 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
 
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
-    struct na_mem_core *mem;
-    uint64_t key;
+    struct na_link *link;
     unsigned n = 0;
 
-    for (;;) {
-        size_t cursor = 0;
-
-        hg_lock(&core->list_lock);
-        mem = (struct na_mem_core *) hg_map_next(&core->mems, &cursor, &key);
-        if (mem != NULL)
-            (void) hg_map_remove(&core->mems, key);
-        hg_unlock(&core->list_lock);
-        if (mem == NULL)
-            return n;
-        na_rma_delete(&mem->pub);
+    while ((link = hg_list_pop(&na_class_core_of(na_class)->mems)) != NULL) {
+        na_rma_delete(&HG_CONTAINER_OF(link, struct na_mem_core, link)->pub);
         n++;
     }
+    return n;
 }
 
 static na_return_t na_rma_check_arg(
@@ -275,32 +262,14 @@ static na_return_t na_rma_check_arg(
         : ret;
 }
 
-/* What is behind a pointer that is not in the table is not looked at. The
- * class is one. */
-static na_return_t na_rma_check_two(const struct na_class *na_class,
-    const struct na_mem_handle *one, const struct na_mem_handle *two,
-    const char *function)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    bool known;
-
-    hg_lock(&core->list_lock);
-    known = hg_map_get(&core->mems, (uintptr_t) one) != NULL &&
-        (two == one || hg_map_get(&core->mems, (uintptr_t) two) != NULL);
-    hg_unlock(&core->list_lock);
-    if (known)
-        return NA_SUCCESS;
-    return hg_log_misuse("rma", function, "the class has no such handle");
-}
-
 static na_return_t na_rma_check_mem(const struct na_class *na_class,
     const struct na_mem_handle *mem, const char *function)
 {
     na_return_t ret = na_rma_check_arg(na_class, mem, function);
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_rma_check_two(na_class, mem, mem, function);
+    return ret == NA_SUCCESS && na_class_head(mem->na_class) != na_class
+        ? hg_log_misuse("rma", function, "the handle is of another class")
+        : ret;
 }
 
 /* Check what a handle is to describe. */
@@ -338,69 +307,51 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
     return NA_SUCCESS;
 }
 
-/* A handle of one part for local memory; NULL, logged. */
-static struct na_mem_core *na_rma_describe(struct na_class_core *part,
-    const struct na_segment *segments, na_size_t count, unsigned long flags)
+/* A handle for local memory, of one part or of that and all that follow. */
+static na_return_t na_rma_make(struct na_class_core *part, bool all,
+    const struct na_segment *segments, na_size_t count, unsigned long flags,
+    struct na_mem_handle **mem_p)
 {
-    struct na_mem_core *mem = na_rma_new(part, count);
-    na_size_t i;
+    struct na_class_core *core = part;
+    struct na_mem_core *first = NULL;
+    struct na_mem_core **next = &first;
 
-    if (mem == NULL)
-        return NULL;
-    for (i = 0; i < count; i++) {
-        mem->pub.segments[i] = segments[i];
-        mem->starts[i] = mem->pub.size;
-        mem->pub.size += segments[i].size;
+    for (; part != NULL; part = all ? part->next : NULL) {
+        *next = na_rma_new(part, segments, count, flags);
+        if (*next == NULL) {
+            if (first != NULL)
+                na_rma_delete(&first->pub);
+            return NA_NOMEM;
+        }
+        next = &(*next)->next;
     }
-    mem->pub.flags = flags;
-    return mem;
+    na_rma_enter(core, first);
+    *mem_p = &first->pub;
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
     na_size_t size, unsigned long flags, struct na_mem_handle **mem_p)
 {
     struct na_segment segment = {buf, size};
-    struct na_mem_core *mem =
-        na_rma_describe(na_class_core_of(part), &segment, 1, flags);
-    na_return_t ret = NA_NOMEM;
 
-    if (mem != NULL)
-        ret = na_rma_enter(na_class_core_of(part)->head, mem);
-    if (ret == NA_SUCCESS)
-        *mem_p = &mem->pub;
-    return ret;
+    return na_rma_make(
+        na_class_core_of(part), false, &segment, 1, flags, mem_p);
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
     struct na_segment *segments, na_size_t segment_count, unsigned long flags,
     na_mem_handle_t *mem_handle)
 {
-    struct na_class_core *part;
-    struct na_mem_core *first = NULL;
-    struct na_mem_core **mem_p = &first;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    part = na_class_core_of(na_class);
-    ret = na_rma_check_segments(
-        segments, segment_count, flags, part->ops.max_segments);
-    if (ret != NA_SUCCESS)
-        return ret;
-    for (; part != NULL; part = part->next) {
-        *mem_p = na_rma_describe(part, segments, segment_count, flags);
-        if (*mem_p == NULL) {
-            if (first != NULL)
-                na_rma_delete(&first->pub);
-            return NA_NOMEM;
-        }
-        mem_p = &(*mem_p)->next;
-    }
-    ret = na_rma_enter(na_class_core_of(na_class), first);
     if (ret == NA_SUCCESS)
-        *mem_handle = &first->pub;
-    return ret;
+        ret = na_rma_check_segments(segments, segment_count, flags,
+            na_class_ops(na_class)->max_segments);
+    return ret == NA_SUCCESS ? na_rma_make(na_class_core_of(na_class), true,
+                                   segments, segment_count, flags, mem_handle)
+                             : ret;
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
@@ -417,32 +368,22 @@ NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
 NA_EXPORT na_return_t NA_Mem_handle_free(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
+    const struct na_mem_core *mem;
     na_return_t ret =
-        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_free");
-    struct na_class_core *core;
-    const struct na_mem_core *part;
-    struct na_mem_core *mem;
-    bool used;
+        na_rma_check_mem(na_class, mem_handle, "NA_Mem_handle_free");
 
     if (ret != NA_SUCCESS)
         return ret;
-    core = na_class_core_of(na_class);
-    hg_lock(&core->list_lock);
-    mem =
-        (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
-    used = false;
-    for (part = mem; part != NULL; part = part->next)
-        used = used || atomic_load(&part->users) > 0;
-    if (!used)
-        (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
-    hg_unlock(&core->list_lock);
-    if (mem != NULL && !used) {
-        na_rma_delete(&mem->pub);
-        return NA_SUCCESS;
+    for (mem = na_mem_core_of(mem_handle); mem != NULL; mem = mem->next) {
+        if (atomic_load(&mem->users) > 0) {
+            hg_log_error(
+                "rma", "NA_Mem_handle_free: a transfer uses the handle");
+            return NA_BUSY;
+        }
     }
-    hg_log_error("rma", "NA_Mem_handle_free: %s",
-        used ? "a transfer uses the handle" : "the class has no such handle");
-    return used ? NA_BUSY : NA_INVALID_ARG;
+    na_rma_forget(mem_handle);
+    na_rma_delete(mem_handle);
+    return NA_SUCCESS;
 }
 
 /* Take back what is registered of a handle. */
@@ -512,25 +453,54 @@ NA_EXPORT na_return_t NA_Mem_deregister(
 #define NA_RMA_LIST_HEAD 4 /* bytes before the parts */
 #define NA_RMA_LIST_PART 5 /* of a part, before its tag */
 
-static void na_rma_put_head(void *buf, unsigned parts)
+static bool na_rma_is_list(const struct na_mem_handle *handle)
 {
-    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_HEAD);
-
-    hg_wire_put16(&wire, NA_RMA_LIST_MAGIC);
-    hg_wire_put8(&wire, NA_RMA_LIST_VERSION);
-    hg_wire_put8(&wire, (uint8_t) parts);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    return na_mem_core_of(handle)->next != NULL;
 }
 
-/* Begin a part whose own bytes are `size`. */
-static void na_rma_put_part(void *buf, const char *tag, uint32_t size)
+static na_size_t na_rma_description_size(const struct na_mem_handle *handle)
 {
-    struct hg_wire wire = hg_wire_writer(buf, NA_RMA_LIST_PART + strlen(tag));
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    bool list = na_rma_is_list(handle);
+    na_size_t size = list ? NA_RMA_LIST_HEAD : 0;
 
-    hg_wire_put32(&wire, size);
-    hg_wire_put8(&wire, (uint8_t) strlen(tag));
-    hg_wire_put_bytes(&wire, tag, strlen(tag));
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    for (; mem != NULL; mem = mem->next) {
+        const struct na_class_core *part = na_class_core_of(mem->pub.na_class);
+
+        size += part->ops.mem_serialize_size(&mem->pub);
+        if (list)
+            size += NA_RMA_LIST_PART + strlen(part->tag);
+    }
+    return size;
+}
+
+/* Write the description of one part as it is, or a list of all of them. */
+static void na_rma_describe(
+    const struct na_mem_handle *handle, void *buf, na_size_t buf_size)
+{
+    const struct na_mem_core *mem = na_mem_core_of(handle);
+    struct hg_wire wire = hg_wire_writer(buf, (size_t) buf_size);
+    bool list = na_rma_is_list(handle);
+    unsigned char *parts = (unsigned char *) buf + 3;
+
+    if (list) {
+        hg_wire_put16(&wire, NA_RMA_LIST_MAGIC);
+        hg_wire_put8(&wire, NA_RMA_LIST_VERSION);
+        hg_wire_put8(&wire, 0);
+    }
+    for (; mem != NULL; mem = mem->next) {
+        const struct na_class_core *part = na_class_core_of(mem->pub.na_class);
+        na_size_t size = part->ops.mem_serialize_size(&mem->pub);
+
+        if (list) {
+            hg_wire_put32(&wire, (uint32_t) size);
+            hg_wire_put8(&wire, (uint8_t) strlen(part->tag));
+            hg_wire_put_bytes(&wire, part->tag, strlen(part->tag));
+            ++*parts;
+        }
+        part->ops.mem_serialize(&mem->pub, hg_wire_take(&wire, (size_t) size));
+    }
+    assert(!wire.failed);
 }
 
 /* Find a transport's part of a list: where it begins, and its size. What is no
@@ -560,43 +530,13 @@ static const void *na_rma_find_part(
     return NULL;
 }
 
-/* Write the description of one part as it is, or a list of all of them. Returns
- * its size; with `buf` NULL it only does that. */
-static na_size_t na_rma_write(const struct na_mem_handle *handle, void *buf)
-{
-    const struct na_mem_core *mem = na_mem_core_of(handle);
-    bool list = mem->next != NULL;
-    unsigned char *bytes = (unsigned char *) buf;
-    na_size_t at = list ? NA_RMA_LIST_HEAD : 0;
-    unsigned parts = 0;
-
-    if (mem->bytes != NULL)
-        return mem->bytes_size;
-    for (; mem != NULL; mem = mem->next, parts++) {
-        const struct na_class_core *part = na_class_core_of(mem->pub.na_class);
-        const struct na_plugin *ops = &part->ops;
-        na_size_t size = ops->mem_serialize_size(&mem->pub);
-
-        if (list && buf != NULL)
-            na_rma_put_part(bytes + at, part->tag, (uint32_t) size);
-        if (list)
-            at += NA_RMA_LIST_PART + strlen(part->tag);
-        if (buf != NULL)
-            ops->mem_serialize(&mem->pub, bytes + at);
-        at += size;
-    }
-    if (list && buf != NULL)
-        na_rma_put_head(buf, parts);
-    return at;
-}
-
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
     if (na_rma_check_mem(na_class, mem_handle,
             "NA_Mem_handle_get_serialize_size") != NA_SUCCESS)
         return 0;
-    return na_rma_write(mem_handle, NULL);
+    return na_rma_description_size(mem_handle);
 }
 
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
@@ -608,7 +548,7 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    size = na_rma_write(mem_handle, NULL);
+    size = na_rma_description_size(mem_handle);
     if (buf == NULL || buf_size < size ||
         !atomic_load(&na_mem_core_of(mem_handle)->registered)) {
         hg_log_error("rma", "NA_Mem_handle_serialize: %s",
@@ -617,7 +557,7 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
                                   : "the handle is not registered");
         return buf != NULL && buf_size < size ? NA_MSGSIZE : NA_INVALID_ARG;
     }
-    (void) na_rma_write(mem_handle, buf);
+    na_rma_describe(mem_handle, buf, size);
     return NA_SUCCESS;
 }
 
@@ -632,7 +572,7 @@ static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     buf = na_rma_find_part(buf, buf_size, part->tag, &buf_size);
     if (buf == NULL)
         return NA_PROTOCOL_ERROR;
-    mem = na_rma_new(part, 0);
+    mem = na_rma_new(part, NULL, 0, 0);
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
@@ -644,27 +584,14 @@ static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     return ret;
 }
 
-/* A copy of the description, for parts that are used later. */
-static na_return_t na_rma_keep(
-    struct na_mem_core *mem, const void *buf, na_size_t buf_size)
-{
-    mem->bytes = (unsigned char *) hg_mem_alloc((size_t) buf_size + 1);
-    if (mem->bytes == NULL) {
-        hg_log_error("rma", "no memory for a description");
-        return NA_NOMEM;
-    }
-    memcpy(mem->bytes, buf, (size_t) buf_size);
-    mem->bytes_size = buf_size;
-    return NA_SUCCESS;
-}
-
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
     unsigned begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
-    struct na_class_core *core;
+    struct na_mem_core *first = NULL;
+    struct na_mem_core **next = &first;
     struct na_class_core *part;
-    struct na_mem_core *mem;
+    bool agree = true;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
@@ -672,114 +599,73 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
-    /* Any part that reads it will do: another reads it when it is used. */
-    core = na_class_core_of(na_class);
+    /* As many parts as can read it, one at least; they must agree. */
+    for (part = na_class_core_of(na_class); part != NULL && agree;
+         part = part->next) {
+        ret = na_rma_read(part, buf, buf_size, next);
+        if (ret != NA_SUCCESS && ret != NA_PROTOCOL_ERROR)
+            goto delete_mem;
+        if (ret == NA_SUCCESS) {
+            agree = (*next)->pub.size == first->pub.size &&
+                (*next)->pub.flags == first->pub.flags;
+            next = &(*next)->next;
+        }
+    }
+    if (first != NULL && agree) {
+        na_rma_enter(na_class_core_of(na_class), first);
+        *mem_handle = &first->pub;
+        return NA_SUCCESS;
+    }
+    na_class->core->count(na_class, "rma_malformed", 1);
+    if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+        hg_log_warning("rma", "these %" PRIu64 " bytes are no memory handle%s",
+            buf_size, agree ? "" : ", but contradict each other");
     ret = NA_PROTOCOL_ERROR;
-    for (part = core; part != NULL && ret == NA_PROTOCOL_ERROR;
-         part = part->next)
-        ret = na_rma_read(part, buf, buf_size, &mem);
-    if (ret == NA_PROTOCOL_ERROR)
-        na_class->core->count(na_class, "rma_malformed", 1);
-    if (ret != NA_SUCCESS && hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-        hg_log_warning(
-            "rma", "these %" PRIu64 " bytes are no memory handle", buf_size);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (core->next != NULL)
-        ret = na_rma_keep(mem, buf, buf_size);
-    if (ret == NA_SUCCESS)
-        ret = na_rma_enter(core, mem);
-    else
-        na_rma_delete(&mem->pub);
-    if (ret == NA_SUCCESS)
-        *mem_handle = &mem->pub;
+delete_mem:
+    if (first != NULL)
+        na_rma_delete(&first->pub);
     return ret;
 }
 
-/* The handle for a part, in place of *handle_p. That of a peer's memory is made
- * when it is first used; all must agree on the memory. */
+/* The handle for a part, in place of *handle_p. */
 static na_return_t na_rma_pick(
-    struct na_class *na_class, struct na_mem_handle **handle_p)
+    const struct na_class *part, struct na_mem_handle **handle_p)
 {
-    struct na_mem_core *first = na_mem_core_of(*handle_p);
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_mem_core *mem;
-    na_return_t ret = NA_SUCCESS;
+    const struct na_class_core *core = na_class_core_of(part);
+    struct na_mem_core *mem = na_mem_core_of(*handle_p);
 
-    if (HG_LIKELY(first->pub.na_class == na_class))
-        return NA_SUCCESS;
-    hg_enter(part->lock);
-    for (mem = first; mem != NULL && mem->pub.na_class != na_class;)
+    while (mem != NULL && mem->pub.na_class != part)
         mem = mem->next;
-    if (mem == NULL) {
-        assert(first->bytes != NULL);
-        ret = na_rma_read(part, first->bytes, first->bytes_size, &mem);
-        if (ret == NA_SUCCESS) {
-            mem->next = first->next;
-            first->next = mem;
-        }
-    }
-    hg_leave(part->lock);
-    if (ret == NA_SUCCESS && mem->pub.size == first->pub.size &&
-        mem->pub.flags == first->pub.flags) {
+    if (HG_LIKELY(mem != NULL)) {
         *handle_p = &mem->pub;
         return NA_SUCCESS;
     }
-    if (ret != NA_SUCCESS && ret != NA_PROTOCOL_ERROR)
-        return ret;
-    part->pub.core->count(&part->pub, "rma_malformed", 1);
-    hg_log_warning("rma",
-        "a peer's descriptions of memory contradict each other, or none is for "
-        "%s+%s",
-        part->ops.name, part->pub.protocol);
+    part->core->count(&core->head->pub, "rma_malformed", 1);
+    hg_log_warning(
+        "rma", "a peer did not describe its memory for %s", core->tag);
     return NA_PROTOCOL_ERROR;
 }
 
 /* ---- Transfers ---- */
 
-static bool na_rma_in_range(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t size)
+/* Whether one side of a transfer is there and allows it. */
+static na_return_t na_rma_check_side(const struct na_mem_handle *mem,
+    na_offset_t offset, na_size_t size, unsigned long needs)
 {
-    return offset <= mem->size && size <= mem->size - offset;
-}
-
-static na_return_t na_rma_check_transfer(bool put,
-    const struct na_mem_handle *local, na_offset_t local_offset,
-    const struct na_mem_handle *remote, na_offset_t remote_offset,
-    na_size_t size)
-{
-    const unsigned long out = NA_MEM_READ_ONLY;
-    const unsigned long in = NA_MEM_WRITE_ONLY;
-
-    if (local->remote || !remote->remote) {
-        hg_log_error("rma", "%s",
-            local->remote ? "the local handle is of remote memory"
-                          : "the remote handle was not deserialized");
-        return NA_INVALID_ARG;
-    }
-    if (!na_rma_in_range(local, local_offset, size)) {
-        hg_log_error("rma",
-            "%" PRIu64 " local bytes at %" PRIu64 " of %" PRIu64
-            " are out of range",
-            size, local_offset, local->size);
-        return NA_OVERFLOW;
-    }
-    if ((local->flags & (put ? out : in)) == 0) {
-        hg_log_error(
-            "rma", "the local memory may not be %s", put ? "read" : "written");
-        return NA_PERMISSION;
-    }
     /* The peer said how large its memory is, and what is allowed. */
-    if (!na_rma_in_range(remote, remote_offset, size)) {
-        hg_log_warning("rma",
-            "%" PRIu64 " remote bytes at %" PRIu64 " of %" PRIu64
+    int level = mem->remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
+    const char *side = mem->remote ? "remote" : "local";
+
+    if (offset > mem->size || size > mem->size - offset) {
+        HG_LOG_AT(level, "rma",
+            "%" PRIu64 " %s bytes at %" PRIu64 " of %" PRIu64
             " are out of range",
-            size, remote_offset, remote->size);
+            size, side, offset, mem->size);
         return NA_OVERFLOW;
     }
-    if ((remote->flags & (put ? in : out)) == 0) {
-        hg_log_warning(
-            "rma", "the remote memory may not be %s", put ? "written" : "read");
+    if ((mem->flags & needs) == 0) {
+        HG_LOG_AT(level, "rma", "the %s memory may not be %s", side,
+            needs == NA_MEM_READ_ONLY ? "read" : "written");
         return NA_PERMISSION;
     }
     return NA_SUCCESS;
@@ -791,9 +677,20 @@ static na_return_t na_rma_prepare(na_cb_type_t type,
     struct na_mem_handle **remote_p, na_offset_t remote_offset, na_size_t size,
     const struct na_addr *addr)
 {
-    na_return_t ret = na_rma_check_transfer(type == NA_CB_PUT, *local_p,
-        local_offset, *remote_p, remote_offset, size);
+    const unsigned long out = NA_MEM_READ_ONLY;
+    const unsigned long in = NA_MEM_WRITE_ONLY;
+    bool put = type == NA_CB_PUT;
+    na_return_t ret;
 
+    if ((*local_p)->remote || !(*remote_p)->remote) {
+        hg_log_error("rma", "%s",
+            (*local_p)->remote ? "the local handle is of remote memory"
+                               : "the remote handle was not deserialized");
+        return NA_INVALID_ARG;
+    }
+    ret = na_rma_check_side(*local_p, local_offset, size, put ? out : in);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_side(*remote_p, remote_offset, size, put ? in : out);
     if (ret == NA_SUCCESS)
         ret = na_rma_pick(addr->na_class, local_p);
     return ret == NA_SUCCESS ? na_rma_pick(addr->na_class, remote_p) : ret;
@@ -869,10 +766,10 @@ static na_return_t na_rma_call(struct na_class *na_class,
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
-    if (ret == NA_SUCCESS && (local == NULL || remote == NULL))
-        ret = na_rma_check_arg(na_class, NULL, function);
     if (ret == NA_SUCCESS)
-        ret = na_rma_check_two(na_class, local, remote, function);
+        ret = na_rma_check_mem(na_class, local, function);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)

@@ -13,7 +13,7 @@
  * the handle's segments. It stands at or before the end of its memory: callers
  * check ranges before they set it.
  *
- * Locking: the class's list_lock guards the table of handles; use and
+ * Locking: the lock of the class guards the list of handles; use and
  * registration are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H

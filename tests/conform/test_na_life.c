@@ -311,7 +311,6 @@ HG_TEST(what_ended_cannot_be_used)
     static const char class_line[] = ": no such class is open";
     static const char context_line[] = ": the class has no such context";
     static const char trigger_line[] = "NA_Trigger: there is no such context";
-    static const char mem_line[] = ": the class has no such handle";
     static const char addr_line[] = "NA_Addr_free: it was freed as often";
     struct conform_end end;
     struct conform_call call;
@@ -322,7 +321,6 @@ HG_TEST(what_ended_cannot_be_used)
     hg_test_expect_log(class_line);
     hg_test_expect_log(context_line);
     hg_test_expect_log(trigger_line);
-    hg_test_expect_log(mem_line);
     hg_test_expect_log(addr_line);
     conform_open(&end, NULL);
     HG_CHECK_OK(NA_Addr_dup(end.na_class, end.self, &addr));
@@ -331,16 +329,6 @@ HG_TEST(what_ended_cannot_be_used)
     LIFE_REFUSED(NA_Addr_free(end.na_class, end.self), addr_line);
     LIFE_REFUSED(NA_Addr_free(end.na_class, end.self), addr_line);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
-    HG_CHECK_OK(NA_Mem_handle_create(end.na_class, buf, sizeof(buf), 3, &mem));
-    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
-    LIFE_REFUSED(NA_Mem_handle_free(end.na_class, mem), mem_line);
-    LIFE_REFUSED(NA_Mem_register(end.na_class, mem), mem_line);
-    LIFE_REFUSED(NA_Mem_deregister(end.na_class, mem), mem_line);
-    LIFE_REFUSED(
-        NA_Mem_handle_serialize(end.na_class, buf, sizeof(buf), mem), mem_line);
-    LIFE_REFUSED(NA_Put(end.na_class, end.context, NULL, NULL, mem, 0, mem, 0,
-                     1, end.self, NA_OP_ID_IGNORE),
-        mem_line);
     HG_CHECK_OK(NA_Context_destroy(end.na_class, end.context));
     LIFE_REFUSED(NA_Context_destroy(end.na_class, end.context), context_line);
     LIFE_REFUSED(NA_Progress(end.na_class, end.context, 0), context_line);

@@ -411,7 +411,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     core->pub.core = &emul_core;
     core->pub.info = &core->info;
     hg_list_init(&core->addrs);
-    hg_map_init(&core->mems);
+    hg_list_init(&core->mems);
     HG_CHECK_OK(hg_monitor_init(&core->own_lock));
     HG_CHECK_OK(hg_lock_init(&core->list_lock));
     core->head = core;
@@ -438,8 +438,7 @@ static void emul_side_close(struct emul_side *side)
         na_addr_unref(side->peer);
     }
     HG_CHECK(hg_list_is_empty(&core->addrs));
-    HG_CHECK_EQ_U64(core->mems.count, 0);
-    hg_map_fini(&core->mems);
+    HG_CHECK(hg_list_is_empty(&core->mems));
     HG_CHECK(na_live_remove(NA_LIVE_NA_CLASS, &core->pub));
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
@@ -477,7 +476,7 @@ static struct emul_pair *emul_try_open(
         if (pair->b.pair == NULL) { /* not reached */
             hg_list_init(&pair->b.in);
             hg_list_init(&pair->b.core.addrs);
-            hg_map_init(&pair->b.core.mems);
+            hg_list_init(&pair->b.core.mems);
             pair->b.pair = pair;
             HG_CHECK_OK(hg_monitor_init(&pair->b.core.own_lock));
             HG_CHECK_OK(hg_lock_init(&pair->b.core.list_lock));

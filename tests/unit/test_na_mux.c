@@ -60,13 +60,26 @@ HG_TEST(mux_lists_have_no_address_that_is_too_long)
 
 /* ---- Memory handles ---- */
 
-static size_t mux_write(unsigned char *buf, const char *tag, const char *bytes)
+/* Begin a list of so many parts. */
+static void mux_head(unsigned char *buf, unsigned parts)
 {
-    size_t size = NA_RMA_LIST_PART + strlen(tag);
+    memcpy(buf, "hX\1", 3);
+    buf[3] = (unsigned char) parts;
+}
 
-    na_rma_put_part(buf, tag, (uint32_t) strlen(bytes));
-    memcpy(buf + size, bytes, strlen(bytes));
-    return size + strlen(bytes);
+/* A part of a list; its size. */
+static size_t mux_write(
+    unsigned char *buf, const char *tag, const void *bytes, size_t size)
+{
+    struct hg_wire wire =
+        hg_wire_writer(buf, NA_RMA_LIST_PART + strlen(tag) + size);
+
+    hg_wire_put32(&wire, (uint32_t) size);
+    hg_wire_put8(&wire, (uint8_t) strlen(tag));
+    hg_wire_put_bytes(&wire, tag, strlen(tag));
+    hg_wire_put_bytes(&wire, bytes, size);
+    HG_CHECK(!wire.failed && hg_wire_left(&wire) == 0);
+    return NA_RMA_LIST_PART + strlen(tag) + size;
 }
 
 /* As drawn in rma.c. */
@@ -74,18 +87,12 @@ static const unsigned char mux_list[] = {0x68, 0x58, 1, 2, /* two parts */
     3, 0, 0, 0, 7, 'z', 'm', 'q', '+', 't', 'c', 'p', 'o', 'n', 'e', /* */
     5, 0, 0, 0, 2, 's', 'm', 't', 'h', 'r', 'e', 'e'};
 
-HG_TEST(mux_descriptions_of_all_parts_are_one)
+HG_TEST(mux_descriptions_are_found_by_their_tags)
 {
-    unsigned char buf[64];
     const void *found;
     na_size_t size = 0;
-    size_t n = NA_RMA_LIST_HEAD;
+    size_t n = sizeof(mux_list);
 
-    na_rma_put_head(buf, 2);
-    n += mux_write(buf + n, "zmq+tcp", "one");
-    n += mux_write(buf + n, "sm", "three");
-    HG_CHECK_EQ_U64(n, sizeof(mux_list));
-    HG_CHECK_EQ_MEM(buf, mux_list, n);
     found = na_rma_find_part(mux_list, n, "sm", &size);
     HG_CHECK(found == mux_list + n - 5);
     HG_CHECK_EQ_U64(size, 5);
@@ -161,9 +168,9 @@ HG_TEST(mux_descriptions_for_others_are_refused)
 
     hg_test_expect_log("are no memory handle");
     HG_CHECK(na_class != NULL);
-    na_rma_put_head(bytes, 1);
+    mux_head(bytes, 1);
     HG_CHECK_EQ_U64(NA_RMA_LIST_HEAD +
-            mux_write(bytes + NA_RMA_LIST_HEAD, "sm", "thirteenbytes"),
+            mux_write(bytes + NA_RMA_LIST_HEAD, "sm", "thirteenbytes", 13),
         sizeof(bytes));
     HG_CHECK_RET(
         NA_Mem_handle_deserialize(na_class, &remote, bytes, sizeof(bytes)),
@@ -282,15 +289,13 @@ static void mux_replace(
 static na_size_t mux_only_sm(
     unsigned char *list, const unsigned char *bytes, na_size_t size)
 {
-    size_t n = NA_RMA_LIST_HEAD + NA_RMA_LIST_PART + strlen("sm");
     na_size_t part = 0;
     const void *from = na_rma_find_part(bytes, size, "sm", &part);
 
     HG_CHECK(from != NULL && part > 0);
-    na_rma_put_head(list, 1);
-    na_rma_put_part(list + NA_RMA_LIST_HEAD, "sm", (uint32_t) part);
-    memcpy(list + n, from, part);
-    return n + part;
+    mux_head(list, 1);
+    return NA_RMA_LIST_HEAD +
+        mux_write(list + NA_RMA_LIST_HEAD, "sm", from, (size_t) part);
 }
 
 /* The transports of one class describe the same memory, of the same size and
@@ -304,13 +309,14 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
         {64, NA_MEM_READWRITE}, {32, NA_MEM_READWRITE}, {64, NA_MEM_READ_ONLY}};
     na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
     unsigned char bytes[3][512], list[512];
-    na_mem_handle_t mem[3];
+    na_mem_handle_t mem[3], remote;
     na_context_t *context;
     na_size_t size = 0;
     char memory[64];
     unsigned i;
 
-    hg_test_expect_log("descriptions of memory contradict each other");
+    hg_test_expect_log("contradict each other");
+    hg_test_expect_log("did not describe its memory for self");
     HG_CHECK(na_class != NULL);
     context = NA_Context_create(na_class);
     HG_CHECK(context != NULL);
@@ -322,12 +328,15 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
         HG_CHECK(size <= sizeof(bytes[i]));
         HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes[i], size, mem[i]));
     }
+    HG_CHECK_EQ_MEM(bytes[0], "hX\1\2", 4);
     mux_get_refused(na_class, context, mux_part(na_class, 0), list,
         mux_only_sm(list, bytes[0], size));
     for (i = 1; i < 3; i++) { /* self tells the size, sm contradicts */
         mux_replace(bytes[0], bytes[i], size);
-        mux_get_refused(
-            na_class, context, mux_part(na_class, 1), bytes[0], size);
+        HG_CHECK_RET(
+            NA_Mem_handle_deserialize(na_class, &remote, bytes[0], size),
+            NA_PROTOCOL_ERROR);
+        HG_CHECK_EQ_U64(NA_Get_counter(na_class, "rma_malformed"), i + 1);
     }
     for (i = 0; i < 3; i++)
         HG_CHECK_OK(NA_Mem_handle_free(na_class, mem[i]));
