@@ -17998,8 +17998,8 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3, /* nobody waits for the request of this sequence */
-    HG_HEADER_ACK = 4     /* the output held under this sequence was fetched */
+    HG_HEADER_CANCEL = 3 /* nobody waits for the request of this sequence, or
+                            its large output was fetched */
 };
 
 enum hg_header_flags {
@@ -20518,7 +20518,6 @@ struct hg_call_part {
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
-    bool missed;                 /* it was being answered when this happened */
     struct na_completion notice; /* that nobody waits any more */
     hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
     void *arg;
@@ -20537,13 +20536,11 @@ struct hg_overflow {
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    size_t room;      /* at `data`; grows with what has come */
-    size_t got;       /* bytes; context lock */
+    size_t got;       /* of it; context lock */
     uint64_t crc;     /* as described; 0: nothing is checked */
     uint64_t got_crc; /* of what has come */
-    size_t share;     /* target: bytes counted for the peer */
-    bool under_way;   /* a piece is being fetched; context lock */
-    na_op_id_t op_id; /* of it, once known; context lock */
+    size_t counted;   /* target: for the peer; context lock */
+    na_op_id_t op_id; /* of the piece under way; context lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -20599,7 +20596,6 @@ struct hg_handle {
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
-    uint64_t held_id;  /* target: of a large output; 0: none */
     /* Which of the peer's has the call; first 0. An answer may come, and set
      * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
@@ -20657,7 +20653,6 @@ struct hg_context {
     struct na_link targets;    /* calls to us */
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
-    struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     unsigned waits;           /* threads in hg_wait_until */
     unsigned room_waits;      /* those of them in HG_Wait_room */
@@ -21038,7 +21033,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 /* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
-    assert(large->mem == NULL && large->remote == NULL && large->share == 0);
+    assert(large->mem == NULL && large->remote == NULL && large->counted == 0);
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -21326,7 +21321,6 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->canceled = false;
     handle->text = NULL;
     atomic_store_explicit(&handle->misread, HG_SUCCESS, memory_order_relaxed);
-    handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
     handle->out_args = none;
@@ -22362,29 +22356,28 @@ HG_PRIVATE void hg_watch_set_hook(
  *
  * They stay where they were encoded. The message carries a description
  * instead, and the receiver's library fetches them before anybody sees the
- * call. The sender withdraws the memory when the call ends (a request), or
- * when the fetch was acknowledged, the peer died or time ran out (an answer).
+ * call. The sender withdraws the memory of an input when the call ends. A
+ * target holds an output until the origin no longer waits for it (CANCEL, which
+ * it sends once it has fetched it, too), has died, or did not fetch it within
+ * output_hold_ms.
  *
  *      payload of a message with HG_HEADER_LARGE
- *      0          8             16            24       28
- *      +----------+-------------+-------------+--------+---------------+
- *      | held id  | args size   | args CRC64  | length | memory handle |
- *      +----------+-------------+-------------+--------+---------------+
+ *      0             8             16       20
+ *      +-------------+-------------+--------+---------------+
+ *      | args size   | args CRC64  | length | memory handle |
+ *      +-------------+-------------+--------+---------------+
  *
  * The CRC64 is that of the arguments; 0: the sender computed none, and nothing
  * is checked. The receiver's is computed piece by piece, as they come.
  *
- * The size is the peer's word. It is checked against max_args_size before
- * anything is done, but memory is not granted on that word: arguments come in
- * pieces, and the room for them is at most twice what has come, and one piece.
- * At a target that room counts as part of the peer's share (share.h) of
- * max_fetched_bytes, piece by piece: an announcement alone takes little away
- * from others. An output, which is there, counts as a whole, of max_held_bytes.
- * At a target each piece has output_hold_ms to come. At an origin it is the
- * caller, who chose whom to call, that waits as long as it likes.
+ * The size is the peer's word. It is checked against max_args_size, and counts
+ * at a target: an input of max_fetched_bytes, an output of max_held_bytes
+ * (limit.h). At a target each piece of an input has output_hold_ms to come. At
+ * an origin it is the caller, who chose whom to call, that waits as long as it
+ * likes.
  *
- * Locking: none of its own; an overflow belongs to whoever drives its handle's
- * state. What the context's lock guards is marked in handle.h.
+ * Locking: an overflow belongs to whoever drives its handle's state. What the
+ * context's lock guards is marked in handle.h.
  */
 #ifndef HG_GEN_HG_OVERFLOW_H
 #define HG_GEN_HG_OVERFLOW_H
@@ -22396,7 +22389,19 @@ HG_PRIVATE void hg_watch_set_hook(
  * target holds enough for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
-    uint64_t held_id, struct hg_handle_message *message);
+    struct hg_handle_message *message);
+
+/* The same with the output in handle->out, which is held then, with a
+ * reference. HG_CANCELED: nobody waits for it any more. */
+HG_PRIVATE hg_return_t hg_overflow_hold(
+    struct hg_handle *handle, struct hg_handle_message *message);
+
+/* Hold an output no longer, if it is held: once the internal lane runs, as
+ * withdrawing may wait; the lock is held. The same of all in a context, without
+ * the lock. Or at once, without the lock: the offer could not be sent. */
+HG_PRIVATE void hg_overflow_release(struct hg_handle *handle);
+HG_PRIVATE void hg_overflow_release_all(struct hg_context *context);
+HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle);
 
 /* Start fetching what a payload describes into `large`; `fetched` is called
  * once, from the internal lane, also on errors found at once. Takes a
@@ -22404,10 +22409,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret));
-
-/* The held id of a payload, 0 when it is malformed. */
-HG_PRIVATE uint64_t hg_overflow_held_id(
-    const unsigned char *payload, size_t size);
 
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
  * have ended. What a slow peer is at still goes later, with the buffer that the
@@ -22425,8 +22426,8 @@ static inline void hg_overflow_end(
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 
-/* The timer of a handle expired: a fetch of its input that waits for the same
- * piece still is ended, with HG_CANCELED. */
+/* The timer of a handle to us expired: an output is held no longer, or a fetch
+ * that waits for the same piece still ends with HG_CANCELED. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 #endif
@@ -22448,65 +22449,62 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "emul/emul.h" */
 /* #include "na/rma.h" */
 
-#define HG_OVERFLOW_FIXED 28
+#define HG_OVERFLOW_FIXED 20
 
-/* Pieces grow from the first size to the largest: as much again as has come.
- * The largest has to come in output_hold_ms. Once a quarter of what a target
- * has is taken they begin small, so that as many announcements as there may be
- * calls leave room for whoever sends something. */
-#define HG_OVERFLOW_PIECE_SMALL ((size_t) 64 << 10)
-#define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
-#define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
+/* Arguments are fetched in pieces of this size. Each has output_hold_ms. */
+#define HG_OVERFLOW_PIECE ((size_t) 16 << 20)
 
-/* How soon to look again at a piece that cannot be canceled yet. */
-#define HG_OVERFLOW_AGAIN_MS 10
+/* ---- Limits ---- */
 
-/* ---- Shares ---- */
+static enum hg_limit_kind hg_overflow_kind(
+    const struct hg_handle *handle, const struct hg_overflow *large)
+{
+    return large == &handle->in_large ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
+}
 
-/* Count `size` bytes more for a target's peer, of its input or its output. */
-static hg_return_t hg_overflow_take_share(
+/* Count `size` bytes for a target's peer, of its input or its output. */
+static hg_return_t hg_overflow_take_quota(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
     struct hg_context *context = handle->context;
-    bool fetched = large == &handle->in_large;
-    struct hg_limit *limits = context->hg_class->limits;
-    enum hg_limit_kind kind = fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
-    uint64_t lingering;
-    bool taken;
+    enum hg_limit_kind kind = hg_overflow_kind(handle, large);
+    uint64_t lingering = 0;
+    bool fits;
 
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    if (kind == HG_LIMIT_HELD)
+        lingering = na_emul_lingering(handle->addr);
     hg_enter(context->lock);
-    taken = hg_limit_fits(limits, handle->addr, kind, size + lingering);
-    if (taken) {
-        hg_limit_add(limits, handle->addr, kind, size);
-        large->share += size;
+    fits = hg_limit_fits(
+        context->hg_class->limits, handle->addr, kind, size + lingering);
+    if (fits) {
+        hg_limit_add(context->hg_class->limits, handle->addr, kind, size);
+        large->counted = size;
     }
     hg_leave(context->lock);
-    if (taken)
+    if (fits)
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
-        fetched ? "input" : "output", fetched ? large->size : size,
+        kind == HG_LIMIT_HELD ? "output" : "input", size,
         hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
 }
 
-static void hg_overflow_give_share(
+static void hg_overflow_give_quota(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
-    bool fetched = large == &handle->in_large;
 
-    if (large->share == 0)
+    if (large->counted == 0)
         return;
     hg_enter(context->lock);
     hg_limit_give(context->hg_class->limits, handle->addr,
-        fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD, large->share);
-    large->share = 0;
+        hg_overflow_kind(handle, large), large->counted);
+    large->counted = 0;
     hg_leave(context->lock);
 }
 
@@ -22514,7 +22512,7 @@ static void hg_overflow_give_share(
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
-    uint64_t held_id, struct hg_handle_message *message)
+    struct hg_handle_message *message)
 {
     struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
@@ -22531,7 +22529,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_take_share(handle, large, args->size);
+        ret = hg_overflow_take_quota(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
     /* Only for the transport of this peer: nobody else fetches it. */
@@ -22552,7 +22550,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
     wire = hg_wire_writer(
         buf->data + args_end + HG_HEADER_MIN, header->payload_size);
-    hg_wire_put64(&wire, held_id);
     hg_wire_put64(&wire, args->size);
     hg_wire_put64(&wire,
         checksum ? hg_crc64_update(0, buf->data + HG_HEADER_MIN, args->size)
@@ -22569,12 +22566,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 end_large:
     hg_overflow_end(handle, large);
     return ret;
-}
-
-HG_PRIVATE uint64_t hg_overflow_held_id(
-    const unsigned char *payload, size_t size)
-{
-    return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
 static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
@@ -22597,159 +22588,148 @@ HG_PRIVATE void hg_overflow_end_large(
     }
     hg_overflow_free_mem(&large->remote);
     hg_mem_free(large->data);
-    hg_overflow_give_share(handle, large);
+    hg_overflow_give_quota(handle, large);
     memset(large, 0, sizeof(*large));
+}
+
+/* ---- Holding an output ---- */
+
+/* Take back the reference that holds an output, before another does. The lock
+ * is held. */
+static bool hg_overflow_take_held(struct hg_handle *handle)
+{
+    if (!handle->held)
+        return false;
+    handle->held = false;
+    hg_deadline_remove(&handle->context->deadline, &handle->timer);
+    return true;
+}
+
+static void hg_overflow_let_go(struct hg_handle *handle)
+{
+    hg_overflow_end(handle, &handle->out_large);
+    hg_handle_unref(handle);
+}
+
+static void hg_overflow_run_let_go(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_overflow_let_go(handle);
+    hg_enter(lock);
+}
+
+HG_PRIVATE void hg_overflow_release(struct hg_handle *handle)
+{
+    if (hg_overflow_take_held(handle))
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_let_go);
+}
+
+HG_PRIVATE void hg_overflow_release_all(struct hg_context *context)
+{
+    struct na_link *link;
+
+    hg_enter(context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        hg_overflow_release(HG_CONTAINER_OF(link, struct hg_handle, link));
+    hg_leave(context->lock);
+}
+
+HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_enter(handle->context->lock);
+    taken = hg_overflow_take_held(handle);
+    hg_leave(handle->context->lock);
+    if (taken)
+        hg_overflow_let_go(handle);
+}
+
+static void hg_overflow_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
+{
+    (void) sequence;
+    (void) ret;
+    hg_overflow_take_back(handle);
+}
+
+HG_PRIVATE hg_return_t hg_overflow_hold(
+    struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_context *context = handle->context;
+    uint64_t until;
+    hg_return_t ret = hg_overflow_offer(
+        handle, &handle->out_large, &handle->out, &handle->out_args, message);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->unsent = hg_overflow_unsent;
+    until = hg_clock_after_ms(context->hg_class->options.output_hold_ms);
+    hg_enter(context->lock);
+    ret = atomic_load(&handle->unwanted) ? HG_CANCELED
+                                         : hg_handle_set_timer(handle, until);
+    handle->held = ret == HG_SUCCESS;
+    if (handle->held)
+        hg_handle_ref(handle);
+    hg_leave(context->lock);
+    if (ret != HG_SUCCESS)
+        hg_overflow_end(handle, &handle->out_large);
+    return ret;
 }
 
 /* ---- Fetching ---- */
 
-/* A fetch ended; of one that failed nothing is left. */
+/* A fetch ended, or could not begin; of one that failed nothing is left. The
+ * lock is not held. */
 static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
-    assert(!large->under_way && large->mem == NULL);
+    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
+
+    assert(large->op_id == NA_OP_ID_NULL);
+    hg_overflow_free_mem(&large->mem); /* described the local half */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
+    fetched(handle, ret);
+    hg_handle_unref(handle);
 }
 
-/* Room for `need` bytes of the arguments: as much again as there was, and that
- * much of the peer's share. */
-static hg_return_t hg_overflow_grow(
-    struct hg_handle *handle, struct hg_overflow *large, size_t need)
+static size_t hg_overflow_piece(const struct hg_overflow *large)
 {
-    size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
-    unsigned char *data;
-    hg_return_t ret;
+    size_t left = large->size - large->got;
 
-    if (need <= large->room)
-        return HG_SUCCESS;
-    if (room < need)
-        room = need;
-    ret = hg_overflow_take_share(handle, large, room - large->room);
-    if (ret != HG_SUCCESS)
-        return ret;
-    data = (unsigned char *) hg_mem_realloc(large->data, room);
-    if (data == NULL) {
-        hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
-            room, large->size);
-        return HG_NOMEM;
-    }
-    large->data = data;
-    large->room = room;
-    return HG_SUCCESS;
+    return left < HG_OVERFLOW_PIECE ? left : HG_OVERFLOW_PIECE;
 }
 
-/* A piece begins, and at a target its time. */
-static hg_return_t hg_overflow_begin_piece(
+static na_return_t hg_overflow_got(const struct na_cb_info *info);
+
+/* Fetch the next piece, which at a target has its time. The lock is held. */
+static hg_return_t hg_overflow_next(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_enter(context->lock);
-    assert(!large->under_way);
-    assert(!handle->target || handle->timer.index == 0);
+    assert(large->op_id == NA_OP_ID_NULL);
+    if (handle->canceled || context->closing)
+        return HG_CANCELED;
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
-    large->under_way = ret == HG_SUCCESS;
-    hg_leave(context->lock);
-    return ret;
-}
-
-/* It ended, with `size` bytes more. Whether there is more to fetch. */
-static bool hg_overflow_end_piece(
-    struct hg_handle *handle, struct hg_overflow *large, size_t size)
-{
-    struct hg_context *context = handle->context;
-    bool more;
-
-    hg_enter(context->lock);
-    if (large->under_way && handle->target)
-        hg_deadline_remove(&context->deadline, &handle->timer);
-    large->under_way = false;
-    large->op_id = NA_OP_ID_NULL;
-    large->got += size;
-    more = large->got < large->size;
-    if (context->closing)
-        handle->canceled = true;
-    hg_leave(context->lock);
-    hg_overflow_free_mem(&large->mem); /* described the local half */
-    return more;
-}
-
-/* How much to fetch next. */
-static size_t hg_overflow_piece(
-    struct hg_handle *handle, const struct hg_overflow *large)
-{
-    const struct hg_limit *limit =
-        &handle->context->hg_class->limits[HG_LIMIT_FETCHED];
-    size_t first = HG_OVERFLOW_PIECE_FIRST;
-    size_t size = large->got;
-
-    hg_enter(handle->context->lock);
-    if (handle->target && limit->used > limit->max / 4)
-        first = HG_OVERFLOW_PIECE_SMALL;
-    hg_leave(handle->context->lock);
-    if (size < first)
-        size = first;
-    if (size > HG_OVERFLOW_PIECE_MAX)
-        size = HG_OVERFLOW_PIECE_MAX;
-    return size < large->size - large->got ? size : large->size - large->got;
-}
-
-static bool hg_overflow_is_canceled(struct hg_handle *handle)
-{
-    bool canceled;
-
-    hg_enter(handle->context->lock);
-    canceled = handle->canceled;
-    hg_leave(handle->context->lock);
-    return canceled;
-}
-
-static na_return_t hg_overflow_got(const struct na_cb_info *info);
-
-/* Fetch the next piece. */
-static hg_return_t hg_overflow_next(
-    struct hg_handle *handle, struct hg_overflow *large)
-{
-    struct hg_context *context = handle->context;
-    size_t start = large->got;
-    size_t size = hg_overflow_piece(handle, large);
-    na_op_id_t op_id = NA_OP_ID_NULL;
-    bool canceled = false; /* while it began */
-    hg_return_t ret;
-
-    ret = hg_overflow_grow(handle, large, start + size);
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
-        size, NA_MEM_WRITE_ONLY, &large->mem);
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_begin_piece(handle, large);
-    if (ret != HG_SUCCESS)
-        goto end_piece;
-    hg_handle_ref(handle); /* it may end before this function does */
-    ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
-        hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
-        handle->addr, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_enter(context->lock);
-        if (large->under_way && large->got == start) { /* this piece is */
-            large->op_id = op_id;
-            canceled = handle->canceled;
-        }
-        hg_leave(context->lock);
+        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+            hg_overflow_got, handle, large->mem, large->got, large->remote,
+            large->got, hg_overflow_piece(large), handle->addr, &large->op_id);
+    if (ret != HG_SUCCESS) {
+        large->op_id = NA_OP_ID_NULL;
+        if (handle->target)
+            hg_deadline_remove(&context->deadline, &handle->timer);
     }
-    if (canceled)
-        (void) na_context_cancel(context->na_context, op_id);
-    hg_handle_unref(handle);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-end_piece:
-    (void) hg_overflow_end_piece(handle, large, 0);
     return ret;
 }
 
@@ -22769,55 +22749,48 @@ static hg_return_t hg_overflow_judge(
 }
 
 /* A piece came, or did not. */
-static void hg_overflow_take_piece(
-    const struct na_cb_info *info, struct hg_handle *handle)
-{
-    struct hg_overflow *large =
-        handle->target ? &handle->in_large : &handle->out_large;
-    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
-    hg_return_t ret = info->ret;
-    size_t size = ret == HG_SUCCESS ? (size_t) large->mem->size : 0;
-    bool more = hg_overflow_end_piece(handle, large, size);
-
-    if (large->crc != 0)
-        large->got_crc = hg_crc64_update(
-            large->got_crc, large->data + large->got - size, size);
-    if (ret == HG_SUCCESS && more) {
-        ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
-                                              : hg_overflow_next(handle, large);
-        if (ret == HG_SUCCESS)
-            return;
-    } else if (ret == HG_SUCCESS) {
-        ret = hg_overflow_judge(handle, large);
-    }
-    hg_overflow_finish(handle, large, ret);
-    fetched(handle, ret);
-    hg_handle_unref(handle);
-}
-
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
+    struct hg_overflow *large =
+        handle->target ? &handle->in_large : &handle->out_large;
     struct hg_monitor *lock = handle->context->lock;
+    hg_return_t ret = info->ret;
 
+    large->op_id = NA_OP_ID_NULL;
+    if (handle->target)
+        hg_deadline_remove(&handle->context->deadline, &handle->timer);
+    if (ret == HG_SUCCESS) {
+        size_t size = hg_overflow_piece(large);
+
+        hg_leave(lock);
+        if (large->crc != 0)
+            large->got_crc =
+                hg_crc64_update(large->got_crc, large->data + large->got, size);
+        hg_enter(lock);
+        large->got += size;
+        if (large->got == large->size)
+            ret = hg_overflow_judge(handle, large);
+        else if ((ret = hg_overflow_next(handle, large)) == HG_SUCCESS)
+            return NA_SUCCESS;
+    }
     hg_leave(lock);
-    hg_overflow_take_piece(info, handle);
+    hg_overflow_finish(handle, large, ret);
     hg_enter(lock);
     return NA_SUCCESS;
 }
 
-/* Take a description apart and claim room. */
+/* Take a description apart and get memory. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
     struct na_class *na_class = handle->context->hg_class->na_class;
     struct hg_wire wire = hg_wire_reader(payload, size);
-    uint64_t args_size;
+    uint64_t args_size = hg_wire_get64(&wire);
     uint32_t mem_size;
+    hg_return_t ret;
 
     handle->large = true;
-    (void) hg_wire_get64(&wire);
-    args_size = hg_wire_get64(&wire);
     large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
@@ -22838,64 +22811,73 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
         return HG_MSGSIZE;
     }
     large->size = (size_t) args_size;
-    return NA_Mem_handle_deserialize(
+    ret = NA_Mem_handle_deserialize(
         na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_take_quota(handle, large, large->size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    large->data = (unsigned char *) hg_mem_alloc(large->size);
+    if (large->data == NULL) {
+        hg_log_error("rpc", "no memory for arguments of %zu bytes of \"%s\"",
+            large->size, hg_handle_function(handle));
+        return HG_NOMEM;
+    }
+    return NA_Mem_handle_create(
+        na_class, large->data, large->size, NA_MEM_WRITE_ONLY, &large->mem);
 }
 
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
+    struct hg_monitor *lock = handle->context->lock;
     hg_return_t ret;
 
     hg_handle_ref(handle); /* for the fetch */
     ret = hg_overflow_prepare(handle, large, payload, size);
     large->fetched = fetched;
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS) {
+        hg_enter(lock);
         ret = hg_overflow_next(handle, large);
-    if (ret == HG_SUCCESS)
-        return;
-    hg_overflow_finish(handle, large, ret);
-    fetched(handle, ret);
-    hg_handle_unref(handle);
+        hg_leave(lock);
+    }
+    if (ret != HG_SUCCESS)
+        hg_overflow_finish(handle, large, ret);
 }
 
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
-    na_op_id_t op_id;
 
     hg_enter(context->lock);
-    op_id = large->op_id;
+    if (large->op_id != NA_OP_ID_NULL)
+        (void) na_context_cancel(context->na_context, large->op_id);
     hg_leave(context->lock);
-    /* Stale once the piece ended, and not yet known before it started: then who
-     * starts it sees that it is canceled. */
-    (void) na_context_cancel(context->na_context, op_id);
 }
 
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    na_op_id_t op_id = NA_OP_ID_NULL;
     bool late;
+    bool held;
 
     hg_enter(context->lock);
+    held = hg_overflow_take_held(handle);
     /* With the timer set again it is the next piece that is on its way. */
-    late = handle->in_large.under_way && handle->timer.index == 0;
+    late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
-        op_id = handle->in_large.op_id;
         handle->canceled = true;
+        (void) na_context_cancel(context->na_context, handle->in_large.op_id);
     }
-    if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
-        (void) hg_handle_set_timer(
-            handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
     hg_leave(context->lock);
-    if (!late || op_id == NA_OP_ID_NULL)
-        return;
-    hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",
-        hg_handle_function(handle), hg_handle_peer(handle));
-    (void) na_context_cancel(context->na_context, op_id);
+    if (held || late)
+        hg_log_warning("rpc", "the %s of \"%s\" did not %s %s in time",
+            held ? "output" : "input", hg_handle_function(handle),
+            held ? "get to" : "come from", hg_handle_peer(handle));
+    if (held)
+        hg_overflow_let_go(handle);
 }
 
 /* ==== gen/hg/forward.h ==== */
@@ -23376,8 +23358,8 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
         message->lent = false;
     }
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &handle->in_args, 0, message);
+        ret = hg_overflow_offer(
+            handle, &handle->in_large, &handle->in, &handle->in_args, message);
     hg_enter(lock);
     return ret;
 }
@@ -23660,16 +23642,6 @@ HG_PRIVATE void hg_forward_end_all(
 
 /* ---- Answers ---- */
 
-/* Tell the target that its output was fetched. */
-static void hg_forward_acknowledge(struct hg_handle *handle)
-{
-    struct hg_header header;
-
-    hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
-    header.sequence = handle->held_id;
-    hg_handle_send_notice(handle, &header);
-}
-
 /* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
@@ -23686,8 +23658,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         text = hg_forward_words(ret);
     }
     hg_leave(context->lock);
-    if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
-        hg_forward_acknowledge(handle);
+    hg_forward_revoke(handle); /* the target need not hold it any longer */
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
@@ -23712,37 +23683,6 @@ static void hg_forward_fetch(struct na_completion *done)
         hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
             handle->out_args.size, hg_forward_fetched);
     hg_enter(lock);
-}
-
-/* A large output came for which nobody waits: its holder need not wait. */
-static void hg_forward_run_let_go(struct na_completion *done)
-{
-    struct hg_handle *carrier = hg_handle_of(done);
-    struct hg_monitor *lock = carrier->context->lock;
-
-    assert(carrier->target && carrier->held_id != 0);
-    hg_leave(lock);
-    if (!na_addr_is_dead(carrier->addr))
-        hg_forward_acknowledge(carrier);
-    hg_handle_unref(carrier);
-    hg_enter(lock);
-}
-
-static void hg_forward_let_go(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header)
-{
-    uint64_t held_id =
-        hg_overflow_held_id(header->payload, header->payload_size);
-    struct hg_handle *carrier = NULL;
-
-    if (held_id != 0)
-        carrier =
-            hg_handle_get_carrier(context, source, header->origin_context);
-    if (carrier == NULL)
-        return;
-    carrier->rpc.id = header->rpc_id;
-    carrier->held_id = held_id;
-    hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
 }
 
 /* An answer to a call that is in flight still tells how much the target takes.
@@ -23876,8 +23816,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 
     if (handle == NULL) {
         hg_handle_count(context, HG_COUNT_LATE);
-        if (large)
-            hg_forward_let_go(context, source, header);
         return;
     }
     if (damaged != HG_SUCCESS) {
@@ -23893,8 +23831,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;
-        handle->held_id =
-            hg_overflow_held_id(header->payload, header->payload_size);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
         return;
     }
@@ -23944,19 +23880,17 @@ HG_PRIVATE void hg_forward_explain_failure(
 /*
  * cancel: calls to us for which nobody waits any more.
  *
- * The origin says so when it takes a call back or its time is over; its death
- * says so of all it had. The call is found by its origin and the number it has
- * there, and marked. The table for that is filled when a notice comes: calls
- * that nobody cancels cost nothing. What the mark does depends on how far the
- * call is:
+ * The origin says so (CANCEL) when it takes a call back, when the time of the
+ * call is over, and when it has fetched a large output; its death says so of
+ * all its calls. A call is found by its origin and its number there. The table
+ * for that is filled when a notice comes: without notices it costs nothing. The
+ * call is marked; what that does depends on its state:
  *
  *     FETCHING    its fetch is ended, then as QUEUED
  *     QUEUED      serve drops it when its turn comes: neither executed nor
  *                 answered
  *     ARRIVED     whoever executes it may ask, or has a callback run
- *     ANSWERED    nothing: the origin lets go of an answer that comes too late;
- *                 but if there is none, as it cannot be encoded, what was
- *                 missed meanwhile is made good
+ *     ANSWERED    a large output is held no longer
  *
  * An origin that dies wants no answer of what nobody waits for, a call one way,
  * and its last words are executed all the same.
@@ -24075,19 +24009,15 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
 /* Nobody waits for a call that is there. The lock is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->state) == HG_HANDLE_ANSWERED) {
-        handle->cancel.used = true;
-        handle->cancel.missed = true;
-        return;
+    if (!atomic_exchange(&handle->unwanted, true)) {
+        if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+            handle->canceled = true;
+            hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+        } else if (handle->cancel.callback != NULL) {
+            hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+        }
     }
-    if (atomic_exchange(&handle->unwanted, true))
-        return;
-    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
-        handle->canceled = true;
-        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-    } else if (handle->cancel.callback != NULL) {
-        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    }
+    hg_overflow_release(handle);
 }
 
 /* A notice comes from the address its call came from: pointers are compared. */
@@ -24100,8 +24030,9 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
 }
 
 /* Enter the calls that arrived since the last time, oldest first, so that those
- * without an entry are the latest of the list. HG_NOMEM: some have none. */
-static hg_return_t hg_cancel_index(struct hg_context *context)
+ * without an entry are the latest of the list. Each is visited once, however
+ * many notices come. Without memory some have no entry. */
+static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
     hg_return_t ret = hg_map_reserve(&context->by_call);
@@ -24117,34 +24048,6 @@ static hg_return_t hg_cancel_index(struct hg_context *context)
         ret = hg_map_put(&context->by_call, hg_handle_call_key(handle), handle);
         handle->indexed = ret == HG_SUCCESS;
     }
-    return ret;
-}
-
-/* The call that is meant, or NULL. Each call is visited once, however many
- * notices come; without memory the calls that have no entry are searched. The
- * lock is held. */
-static struct hg_handle *hg_cancel_find(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
-{
-    hg_return_t ret = hg_cancel_index(context);
-    struct hg_handle *handle =
-        (struct hg_handle *) hg_map_get(&context->by_call,
-            hg_handle_key(
-                context, source, header->origin_context, header->sequence));
-    struct na_link *link;
-
-    if (handle != NULL && hg_cancel_is_meant(handle, source, header))
-        return handle;
-    for (link = context->targets.prev;
-         ret != HG_SUCCESS && link != &context->targets; link = link->prev) {
-        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
-        if (handle->indexed)
-            break;
-        if (hg_cancel_is_there(handle) &&
-            hg_cancel_is_meant(handle, source, header))
-            return handle;
-    }
-    return NULL;
 }
 
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
@@ -24153,16 +24056,20 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     struct hg_handle *handle;
 
     hg_enter(context->lock);
-    handle = hg_cancel_find(context, source, header);
-    if (handle != NULL && hg_cancel_is_there(handle))
+    hg_cancel_index(context);
+    handle = (struct hg_handle *) hg_map_get(&context->by_call,
+        hg_handle_key(
+            context, source, header->origin_context, header->sequence));
+    if (handle != NULL && hg_cancel_is_meant(handle, source, header) &&
+        hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
     hg_leave(context->lock);
 }
 
-/* The newest calls are visited first, and the scan stops when all calls of the
- * peer were found that its share counts as not answered: a peer that dies soon
- * after its calls costs little, however many calls of others there are. A call
- * is answered or dropped before its share is given back, so none is missed. */
+/* The newest calls are visited first, and the scan stops when all were found
+ * that count as not answered, or as held: a peer that dies soon after its calls
+ * costs little, however many calls of others there are. A call is answered or
+ * dropped before it no longer counts, so none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
@@ -24170,7 +24077,8 @@ HG_PRIVATE void hg_cancel_peer(
     uint64_t left;
 
     hg_enter(context->lock);
-    left = *hg_limit_of(addr, HG_LIMIT_CALLS);
+    left =
+        *hg_limit_of(addr, HG_LIMIT_CALLS) + *hg_limit_of(addr, HG_LIMIT_HELD);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
         struct hg_handle *handle =
@@ -24181,6 +24089,7 @@ HG_PRIVATE void hg_cancel_peer(
         if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
             !handle->shut_out)
             left--;
+        left -= handle->out_large.counted;
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
@@ -24194,8 +24103,6 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (handle->cancel.missed)
-        atomic_store(&handle->unwanted, true);
     if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
@@ -24214,227 +24121,6 @@ HG_PRIVATE void hg_cancel_set_callback(
     if (callback != NULL && hg_handle_is_over(handle))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
-}
-
-/* ==== gen/hg/held.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/held.h"
-#endif
-/*
- * held: outputs too large for a message, until they are fetched.
- *
- * An output that overflow has offered stays at the target, where it was
- * encoded: until the origin acknowledges that it has it, the origin dies, its
- * time (output_hold_ms) is up, or the message with the offer cannot leave.
- * Whichever comes first takes the handle out of the table of held outputs, and
- * so lets go of the output, once.
- *
- * Locking: the context's lock guards the table, the marks in its handles and
- * their timers. Nothing is withdrawn under it, as that may wait.
- */
-#ifndef HG_GEN_HG_HELD_H
-#define HG_GEN_HG_HELD_H
-
-/* #include "hg/handle.h" */
-
-/* Let the origin fetch the output in handle->out, and hold it. *message is then
- * what tells it so, to be sealed. HG_AGAIN (logged): see hg_overflow_offer. */
-HG_PRIVATE hg_return_t hg_held_offer(
-    struct hg_handle *handle, struct hg_handle_message *message);
-
-/* The offer could not be sent; nothing if the output is not held any more. */
-HG_PRIVATE void hg_held_take_back(struct hg_handle *handle);
-
-/* The origin says that it has the output. */
-HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header);
-
-/* Let go of what is held for `addr`, or for everybody when NULL. */
-HG_PRIVATE void hg_held_release(
-    struct hg_context *context, const struct na_addr *addr);
-
-/* The timer of a handle expired. False: it was not that of a held output. */
-HG_PRIVATE bool hg_held_expired(struct hg_handle *handle);
-
-#endif
-
-/* ==== gen/hg/held.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/held.c"
-#endif
-/* held: see held.h. */
-/* #include "hg/held.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/overflow.h" */
-/* #include "na/addr.h" */
-
-/* ---- Letting go ---- */
-
-/* Take an output out of the table: who gets true lets go of it. The lock is
- * held. */
-static bool hg_held_take(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    if (!handle->held)
-        return false;
-    handle->held = false;
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_deadline_remove(&context->deadline, &handle->timer);
-    return true;
-}
-
-static void hg_held_let_go(struct hg_handle *handle)
-{
-    hg_overflow_end(handle, &handle->out_large);
-    hg_handle_unref(handle);
-}
-
-static void hg_held_run_let_go(struct na_completion *done)
-{
-    struct hg_handle *handle = hg_handle_of(done);
-    struct hg_monitor *lock = handle->context->lock;
-
-    hg_leave(lock);
-    hg_held_let_go(handle);
-    hg_enter(lock);
-}
-
-/* For the sink, which must not wait, as a transport's own withdrawing may. */
-static void hg_held_push_let_go(struct hg_handle *handle)
-{
-    hg_handle_push(handle, NA_LANE_INTERNAL, hg_held_run_let_go);
-}
-
-HG_PRIVATE void hg_held_take_back(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_enter(handle->context->lock);
-    taken = hg_held_take(handle);
-    hg_leave(handle->context->lock);
-    if (taken)
-        hg_held_let_go(handle);
-}
-
-HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
-{
-    struct hg_handle *handle;
-
-    hg_enter(context->lock);
-    handle =
-        (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
-    if (handle != NULL &&
-        (!na_addr_is_from(handle->addr, source) || !hg_held_take(handle)))
-        handle = NULL;
-    hg_leave(context->lock);
-    if (handle != NULL)
-        hg_held_push_let_go(handle);
-    else
-        hg_handle_count(context, HG_COUNT_LATE);
-}
-
-HG_PRIVATE void hg_held_release(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    uint32_t cursor = 0;
-    struct hg_handle *handle;
-    uint64_t id;
-
-    hg_enter(context->lock);
-    while ((handle = (struct hg_handle *) hg_slots_next(
-                &context->held, &cursor, &id)) != NULL) {
-        if ((addr == NULL || handle->addr == addr) && hg_held_take(handle))
-            hg_held_push_let_go(handle);
-    }
-    hg_leave(context->lock);
-}
-
-HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_enter(handle->context->lock);
-    taken = hg_held_take(handle);
-    hg_leave(handle->context->lock);
-    if (!taken)
-        return false;
-    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
-        hg_handle_peer(handle), hg_handle_function(handle));
-    hg_held_let_go(handle);
-    return true;
-}
-
-/* ---- Holding ---- */
-
-static void hg_held_unsent(
-    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
-{
-    (void) sequence;
-    (void) ret;
-    hg_held_take_back(handle);
-}
-
-/* A place in the table, which numbers the output. Nobody takes it yet. */
-static hg_return_t hg_held_reserve(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret;
-
-    hg_enter(context->lock);
-    ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    hg_leave(context->lock);
-    return ret;
-}
-
-/* From now on anybody may take it: a reference and a timer. */
-static hg_return_t hg_held_begin(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    uint64_t until =
-        hg_clock_after_ms(context->hg_class->options.output_hold_ms);
-    hg_return_t ret;
-
-    hg_enter(context->lock);
-    ret = hg_handle_set_timer(handle, until);
-    handle->held = ret == HG_SUCCESS;
-    if (handle->held)
-        hg_handle_ref(handle);
-    hg_leave(context->lock);
-    return ret;
-}
-
-HG_PRIVATE hg_return_t hg_held_offer(
-    struct hg_handle *handle, struct hg_handle_message *message)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret = hg_held_reserve(handle);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out,
-        &handle->out_args, handle->held_id, message);
-    if (ret != HG_SUCCESS)
-        goto give_place;
-    handle->unsent = hg_held_unsent;
-    ret = hg_held_begin(handle);
-    if (ret != HG_SUCCESS)
-        goto end_large;
-    return HG_SUCCESS;
-
-end_large:
-    hg_overflow_end(handle, &handle->out_large);
-give_place:
-    hg_enter(context->lock);
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_leave(context->lock);
-    return ret;
 }
 
 /* ==== gen/hg/serve.h ==== */
@@ -24542,7 +24228,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
-/* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
@@ -25164,14 +24849,16 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     header.payload_size = args->size;
     if (HG_UNLIKELY(large)) {
-        ret = hg_held_offer(handle, &message);
+        ret = hg_overflow_hold(handle, &message);
+        if (ret == HG_CANCELED)
+            return hg_serve_send_nothing(handle, ret);
         if (ret != HG_SUCCESS)
             return ret;
     }
     hg_handle_seal(handle, &message);
     ret = hg_handle_send(handle, &message);
     if (ret != HG_SUCCESS && large)
-        hg_held_take_back(handle);
+        hg_overflow_take_back(handle);
     if (ret != HG_SUCCESS && na_addr_is_dead(handle->addr))
         return hg_serve_send_nothing(handle, ret);
     return ret;
@@ -25475,7 +25162,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
-/* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
@@ -25497,8 +25183,6 @@ static na_return_t hg_context_file(struct hg_context *context,
         return hg_serve_request(context, source, header, ret);
     if (header->type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, header, ret);
-    else if (header->type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_held_acknowledged(context, source, header);
     else if (header->type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
         hg_cancel_arrived(context, source, header);
     else if (ret == HG_SUCCESS)
@@ -25534,7 +25218,6 @@ static void hg_context_peer_dead(
     struct hg_context *context = (struct hg_context *) arg;
 
     hg_forward_end_all(context, addr, ret);
-    hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
     if (context->room_waits > 0)
         na_queue_raise(context->queue, &context->room_news);
@@ -25568,7 +25251,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             return next;
         if (!handle->target)
             hg_forward_expired(handle);
-        else if (!hg_held_expired(handle))
+        else
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
@@ -25838,7 +25521,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
     hg_slots_init(&context->sequences);
-    hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
@@ -25907,7 +25589,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_handle_drop_pool(context);
     hg_map_fini(&context->by_call);
     hg_slots_fini(&context->sequences);
-    hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     hg_mem_free(context);
 }
@@ -25986,7 +25667,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_drain(context, drain_ms);
     na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
-        hg_held_release(context, NULL);
+        hg_overflow_release_all(context);
         na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }

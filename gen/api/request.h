@@ -64,10 +64,9 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * answers gets its refusals once it does; when 65,536 of them wait for it, its
  * connection ends (logged).
  *
- * Arguments too large for a message take memory, and count, as they come, not
- * as they are announced: a call may get HG_AGAIN in the middle of its input.
- * Each 64 KiB to 16 MiB of an input has output_hold_ms to come, or the call
- * ends with HG_CANCELED. */
+ * A large input counts from when it is announced until the call's handle is
+ * freed. Each 16 MiB of it has output_hold_ms to come, or the call ends with
+ * HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536; beyond it, or past
@@ -81,10 +80,8 @@ struct hg_options {
                                     to come; 30,000 */
     unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
     size_t max_args_size;        /* of a call's input or output; 1 GiB */
-    size_t max_fetched_bytes;    /* of all large inputs of calls to us, what
-                                    has come and a piece, until the call's
-                                    handle is freed; at least, and by default,
-                                    max_args_size */
+    size_t max_fetched_bytes;    /* of all large inputs of calls to us; at
+                                    least, and by default, max_args_size */
     size_t max_held_bytes;       /* of all large outputs of ours that wait to
                                     be fetched; the same */
     size_t max_in_flight_bytes;  /* that calls of ours take, each 1.5 KiB, and

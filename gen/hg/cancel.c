@@ -79,19 +79,15 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
 /* Nobody waits for a call that is there. The lock is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->state) == HG_HANDLE_ANSWERED) {
-        handle->cancel.used = true;
-        handle->cancel.missed = true;
-        return;
+    if (!atomic_exchange(&handle->unwanted, true)) {
+        if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+            handle->canceled = true;
+            hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+        } else if (handle->cancel.callback != NULL) {
+            hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+        }
     }
-    if (atomic_exchange(&handle->unwanted, true))
-        return;
-    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
-        handle->canceled = true;
-        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-    } else if (handle->cancel.callback != NULL) {
-        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    }
+    hg_overflow_release(handle);
 }
 
 /* A notice comes from the address its call came from: pointers are compared. */
@@ -104,8 +100,9 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
 }
 
 /* Enter the calls that arrived since the last time, oldest first, so that those
- * without an entry are the latest of the list. HG_NOMEM: some have none. */
-static hg_return_t hg_cancel_index(struct hg_context *context)
+ * without an entry are the latest of the list. Each is visited once, however
+ * many notices come. Without memory some have no entry. */
+static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
     hg_return_t ret = hg_map_reserve(&context->by_call);
@@ -121,34 +118,6 @@ static hg_return_t hg_cancel_index(struct hg_context *context)
         ret = hg_map_put(&context->by_call, hg_handle_call_key(handle), handle);
         handle->indexed = ret == HG_SUCCESS;
     }
-    return ret;
-}
-
-/* The call that is meant, or NULL. Each call is visited once, however many
- * notices come; without memory the calls that have no entry are searched. The
- * lock is held. */
-static struct hg_handle *hg_cancel_find(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
-{
-    hg_return_t ret = hg_cancel_index(context);
-    struct hg_handle *handle =
-        (struct hg_handle *) hg_map_get(&context->by_call,
-            hg_handle_key(
-                context, source, header->origin_context, header->sequence));
-    struct na_link *link;
-
-    if (handle != NULL && hg_cancel_is_meant(handle, source, header))
-        return handle;
-    for (link = context->targets.prev;
-         ret != HG_SUCCESS && link != &context->targets; link = link->prev) {
-        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
-        if (handle->indexed)
-            break;
-        if (hg_cancel_is_there(handle) &&
-            hg_cancel_is_meant(handle, source, header))
-            return handle;
-    }
-    return NULL;
 }
 
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
@@ -157,16 +126,20 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     struct hg_handle *handle;
 
     hg_enter(context->lock);
-    handle = hg_cancel_find(context, source, header);
-    if (handle != NULL && hg_cancel_is_there(handle))
+    hg_cancel_index(context);
+    handle = (struct hg_handle *) hg_map_get(&context->by_call,
+        hg_handle_key(
+            context, source, header->origin_context, header->sequence));
+    if (handle != NULL && hg_cancel_is_meant(handle, source, header) &&
+        hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
     hg_leave(context->lock);
 }
 
-/* The newest calls are visited first, and the scan stops when all calls of the
- * peer were found that its share counts as not answered: a peer that dies soon
- * after its calls costs little, however many calls of others there are. A call
- * is answered or dropped before its share is given back, so none is missed. */
+/* The newest calls are visited first, and the scan stops when all were found
+ * that count as not answered, or as held: a peer that dies soon after its calls
+ * costs little, however many calls of others there are. A call is answered or
+ * dropped before it no longer counts, so none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
@@ -174,7 +147,8 @@ HG_PRIVATE void hg_cancel_peer(
     uint64_t left;
 
     hg_enter(context->lock);
-    left = *hg_limit_of(addr, HG_LIMIT_CALLS);
+    left =
+        *hg_limit_of(addr, HG_LIMIT_CALLS) + *hg_limit_of(addr, HG_LIMIT_HELD);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
          link = link->prev) {
         struct hg_handle *handle =
@@ -185,6 +159,7 @@ HG_PRIVATE void hg_cancel_peer(
         if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
             !handle->shut_out)
             left--;
+        left -= handle->out_large.counted;
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
@@ -198,8 +173,6 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (handle->cancel.missed)
-        atomic_store(&handle->unwanted, true);
     if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);

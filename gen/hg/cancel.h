@@ -2,19 +2,17 @@
 /*
  * cancel: calls to us for which nobody waits any more.
  *
- * The origin says so when it takes a call back or its time is over; its death
- * says so of all it had. The call is found by its origin and the number it has
- * there, and marked. The table for that is filled when a notice comes: calls
- * that nobody cancels cost nothing. What the mark does depends on how far the
- * call is:
+ * The origin says so (CANCEL) when it takes a call back, when the time of the
+ * call is over, and when it has fetched a large output; its death says so of
+ * all its calls. A call is found by its origin and its number there. The table
+ * for that is filled when a notice comes: without notices it costs nothing. The
+ * call is marked; what that does depends on its state:
  *
  *     FETCHING    its fetch is ended, then as QUEUED
  *     QUEUED      serve drops it when its turn comes: neither executed nor
  *                 answered
  *     ARRIVED     whoever executes it may ask, or has a callback run
- *     ANSWERED    nothing: the origin lets go of an answer that comes too late;
- *                 but if there is none, as it cannot be encoded, what was
- *                 missed meanwhile is made good
+ *     ANSWERED    a large output is held no longer
  *
  * An origin that dies wants no answer of what nobody waits for, a call one way,
  * and its last words are executed all the same.

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "hg/cancel.h"
 #include "hg/forward.h"
-#include "hg/held.h"
 #include "hg/overflow.h"
 #include "hg/serve.h"
 #include "na/addr.h"
@@ -29,8 +28,6 @@ static na_return_t hg_context_file(struct hg_context *context,
         return hg_serve_request(context, source, header, ret);
     if (header->type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, header, ret);
-    else if (header->type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_held_acknowledged(context, source, header);
     else if (header->type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
         hg_cancel_arrived(context, source, header);
     else if (ret == HG_SUCCESS)
@@ -66,7 +63,6 @@ static void hg_context_peer_dead(
     struct hg_context *context = (struct hg_context *) arg;
 
     hg_forward_end_all(context, addr, ret);
-    hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
     if (context->room_waits > 0)
         na_queue_raise(context->queue, &context->room_news);
@@ -100,7 +96,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             return next;
         if (!handle->target)
             hg_forward_expired(handle);
-        else if (!hg_held_expired(handle))
+        else
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
@@ -370,7 +366,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
     hg_slots_init(&context->sequences);
-    hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
@@ -439,7 +434,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_handle_drop_pool(context);
     hg_map_fini(&context->by_call);
     hg_slots_fini(&context->sequences);
-    hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     hg_mem_free(context);
 }
@@ -518,7 +512,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_drain(context, drain_ms);
     na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
-        hg_held_release(context, NULL);
+        hg_overflow_release_all(context);
         na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }

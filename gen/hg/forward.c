@@ -356,8 +356,8 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
         message->lent = false;
     }
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &handle->in_args, 0, message);
+        ret = hg_overflow_offer(
+            handle, &handle->in_large, &handle->in, &handle->in_args, message);
     hg_enter(lock);
     return ret;
 }
@@ -640,16 +640,6 @@ HG_PRIVATE void hg_forward_end_all(
 
 /* ---- Answers ---- */
 
-/* Tell the target that its output was fetched. */
-static void hg_forward_acknowledge(struct hg_handle *handle)
-{
-    struct hg_header header;
-
-    hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
-    header.sequence = handle->held_id;
-    hg_handle_send_notice(handle, &header);
-}
-
 /* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
@@ -666,8 +656,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         text = hg_forward_words(ret);
     }
     hg_leave(context->lock);
-    if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
-        hg_forward_acknowledge(handle);
+    hg_forward_revoke(handle); /* the target need not hold it any longer */
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
@@ -692,37 +681,6 @@ static void hg_forward_fetch(struct na_completion *done)
         hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
             handle->out_args.size, hg_forward_fetched);
     hg_enter(lock);
-}
-
-/* A large output came for which nobody waits: its holder need not wait. */
-static void hg_forward_run_let_go(struct na_completion *done)
-{
-    struct hg_handle *carrier = hg_handle_of(done);
-    struct hg_monitor *lock = carrier->context->lock;
-
-    assert(carrier->target && carrier->held_id != 0);
-    hg_leave(lock);
-    if (!na_addr_is_dead(carrier->addr))
-        hg_forward_acknowledge(carrier);
-    hg_handle_unref(carrier);
-    hg_enter(lock);
-}
-
-static void hg_forward_let_go(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header)
-{
-    uint64_t held_id =
-        hg_overflow_held_id(header->payload, header->payload_size);
-    struct hg_handle *carrier = NULL;
-
-    if (held_id != 0)
-        carrier =
-            hg_handle_get_carrier(context, source, header->origin_context);
-    if (carrier == NULL)
-        return;
-    carrier->rpc.id = header->rpc_id;
-    carrier->held_id = held_id;
-    hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
 }
 
 /* An answer to a call that is in flight still tells how much the target takes.
@@ -856,8 +814,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 
     if (handle == NULL) {
         hg_handle_count(context, HG_COUNT_LATE);
-        if (large)
-            hg_forward_let_go(context, source, header);
         return;
     }
     if (damaged != HG_SUCCESS) {
@@ -873,8 +829,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;
-        handle->held_id =
-            hg_overflow_held_id(header->payload, header->payload_size);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
         return;
     }

@@ -124,7 +124,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 /* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
-    assert(large->mem == NULL && large->remote == NULL && large->share == 0);
+    assert(large->mem == NULL && large->remote == NULL && large->counted == 0);
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -412,7 +412,6 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->canceled = false;
     handle->text = NULL;
     atomic_store_explicit(&handle->misread, HG_SUCCESS, memory_order_relaxed);
-    handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
     handle->out_args = none;

@@ -99,7 +99,6 @@ struct hg_call_part {
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
-    bool missed;                 /* it was being answered when this happened */
     struct na_completion notice; /* that nobody waits any more */
     hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
     void *arg;
@@ -118,13 +117,11 @@ struct hg_overflow {
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    size_t room;      /* at `data`; grows with what has come */
-    size_t got;       /* bytes; context lock */
+    size_t got;       /* of it; context lock */
     uint64_t crc;     /* as described; 0: nothing is checked */
     uint64_t got_crc; /* of what has come */
-    size_t share;     /* target: bytes counted for the peer */
-    bool under_way;   /* a piece is being fetched; context lock */
-    na_op_id_t op_id; /* of it, once known; context lock */
+    size_t counted;   /* target: for the peer; context lock */
+    na_op_id_t op_id; /* of the piece under way; context lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -180,7 +177,6 @@ struct hg_handle {
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
-    uint64_t held_id;  /* target: of a large output; 0: none */
     /* Which of the peer's has the call; first 0. An answer may come, and set
      * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
@@ -238,7 +234,6 @@ struct hg_context {
     struct na_link targets;    /* calls to us */
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
-    struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     unsigned waits;           /* threads in hg_wait_until */
     unsigned room_waits;      /* those of them in HG_Wait_room */

@@ -43,8 +43,8 @@
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3, /* nobody waits for the request of this sequence */
-    HG_HEADER_ACK = 4     /* the output held under this sequence was fetched */
+    HG_HEADER_CANCEL = 3 /* nobody waits for the request of this sequence, or
+                            its large output was fetched */
 };
 
 enum hg_header_flags {

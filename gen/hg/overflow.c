@@ -11,65 +11,62 @@
 #include "emul/emul.h"
 #include "na/rma.h"
 
-#define HG_OVERFLOW_FIXED 28
+#define HG_OVERFLOW_FIXED 20
 
-/* Pieces grow from the first size to the largest: as much again as has come.
- * The largest has to come in output_hold_ms. Once a quarter of what a target
- * has is taken they begin small, so that as many announcements as there may be
- * calls leave room for whoever sends something. */
-#define HG_OVERFLOW_PIECE_SMALL ((size_t) 64 << 10)
-#define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
-#define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
+/* Arguments are fetched in pieces of this size. Each has output_hold_ms. */
+#define HG_OVERFLOW_PIECE ((size_t) 16 << 20)
 
-/* How soon to look again at a piece that cannot be canceled yet. */
-#define HG_OVERFLOW_AGAIN_MS 10
+/* ---- Limits ---- */
 
-/* ---- Shares ---- */
+static enum hg_limit_kind hg_overflow_kind(
+    const struct hg_handle *handle, const struct hg_overflow *large)
+{
+    return large == &handle->in_large ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
+}
 
-/* Count `size` bytes more for a target's peer, of its input or its output. */
-static hg_return_t hg_overflow_take_share(
+/* Count `size` bytes for a target's peer, of its input or its output. */
+static hg_return_t hg_overflow_take_quota(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
     struct hg_context *context = handle->context;
-    bool fetched = large == &handle->in_large;
-    struct hg_limit *limits = context->hg_class->limits;
-    enum hg_limit_kind kind = fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
-    uint64_t lingering;
-    bool taken;
+    enum hg_limit_kind kind = hg_overflow_kind(handle, large);
+    uint64_t lingering = 0;
+    bool fits;
 
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    if (kind == HG_LIMIT_HELD)
+        lingering = na_emul_lingering(handle->addr);
     hg_enter(context->lock);
-    taken = hg_limit_fits(limits, handle->addr, kind, size + lingering);
-    if (taken) {
-        hg_limit_add(limits, handle->addr, kind, size);
-        large->share += size;
+    fits = hg_limit_fits(
+        context->hg_class->limits, handle->addr, kind, size + lingering);
+    if (fits) {
+        hg_limit_add(context->hg_class->limits, handle->addr, kind, size);
+        large->counted = size;
     }
     hg_leave(context->lock);
-    if (taken)
+    if (fits)
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
-        fetched ? "input" : "output", fetched ? large->size : size,
+        kind == HG_LIMIT_HELD ? "output" : "input", size,
         hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
 }
 
-static void hg_overflow_give_share(
+static void hg_overflow_give_quota(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
-    bool fetched = large == &handle->in_large;
 
-    if (large->share == 0)
+    if (large->counted == 0)
         return;
     hg_enter(context->lock);
     hg_limit_give(context->hg_class->limits, handle->addr,
-        fetched ? HG_LIMIT_FETCHED : HG_LIMIT_HELD, large->share);
-    large->share = 0;
+        hg_overflow_kind(handle, large), large->counted);
+    large->counted = 0;
     hg_leave(context->lock);
 }
 
@@ -77,7 +74,7 @@ static void hg_overflow_give_share(
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
-    uint64_t held_id, struct hg_handle_message *message)
+    struct hg_handle_message *message)
 {
     struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
@@ -94,7 +91,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_take_share(handle, large, args->size);
+        ret = hg_overflow_take_quota(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
     /* Only for the transport of this peer: nobody else fetches it. */
@@ -115,7 +112,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
     wire = hg_wire_writer(
         buf->data + args_end + HG_HEADER_MIN, header->payload_size);
-    hg_wire_put64(&wire, held_id);
     hg_wire_put64(&wire, args->size);
     hg_wire_put64(&wire,
         checksum ? hg_crc64_update(0, buf->data + HG_HEADER_MIN, args->size)
@@ -132,12 +128,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
 end_large:
     hg_overflow_end(handle, large);
     return ret;
-}
-
-HG_PRIVATE uint64_t hg_overflow_held_id(
-    const unsigned char *payload, size_t size)
-{
-    return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
 static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
@@ -160,159 +150,148 @@ HG_PRIVATE void hg_overflow_end_large(
     }
     hg_overflow_free_mem(&large->remote);
     hg_mem_free(large->data);
-    hg_overflow_give_share(handle, large);
+    hg_overflow_give_quota(handle, large);
     memset(large, 0, sizeof(*large));
+}
+
+/* ---- Holding an output ---- */
+
+/* Take back the reference that holds an output, before another does. The lock
+ * is held. */
+static bool hg_overflow_take_held(struct hg_handle *handle)
+{
+    if (!handle->held)
+        return false;
+    handle->held = false;
+    hg_deadline_remove(&handle->context->deadline, &handle->timer);
+    return true;
+}
+
+static void hg_overflow_let_go(struct hg_handle *handle)
+{
+    hg_overflow_end(handle, &handle->out_large);
+    hg_handle_unref(handle);
+}
+
+static void hg_overflow_run_let_go(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    struct hg_monitor *lock = handle->context->lock;
+
+    hg_leave(lock);
+    hg_overflow_let_go(handle);
+    hg_enter(lock);
+}
+
+HG_PRIVATE void hg_overflow_release(struct hg_handle *handle)
+{
+    if (hg_overflow_take_held(handle))
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_let_go);
+}
+
+HG_PRIVATE void hg_overflow_release_all(struct hg_context *context)
+{
+    struct na_link *link;
+
+    hg_enter(context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        hg_overflow_release(HG_CONTAINER_OF(link, struct hg_handle, link));
+    hg_leave(context->lock);
+}
+
+HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_enter(handle->context->lock);
+    taken = hg_overflow_take_held(handle);
+    hg_leave(handle->context->lock);
+    if (taken)
+        hg_overflow_let_go(handle);
+}
+
+static void hg_overflow_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
+{
+    (void) sequence;
+    (void) ret;
+    hg_overflow_take_back(handle);
+}
+
+HG_PRIVATE hg_return_t hg_overflow_hold(
+    struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_context *context = handle->context;
+    uint64_t until;
+    hg_return_t ret = hg_overflow_offer(
+        handle, &handle->out_large, &handle->out, &handle->out_args, message);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->unsent = hg_overflow_unsent;
+    until = hg_clock_after_ms(context->hg_class->options.output_hold_ms);
+    hg_enter(context->lock);
+    ret = atomic_load(&handle->unwanted) ? HG_CANCELED
+                                         : hg_handle_set_timer(handle, until);
+    handle->held = ret == HG_SUCCESS;
+    if (handle->held)
+        hg_handle_ref(handle);
+    hg_leave(context->lock);
+    if (ret != HG_SUCCESS)
+        hg_overflow_end(handle, &handle->out_large);
+    return ret;
 }
 
 /* ---- Fetching ---- */
 
-/* A fetch ended; of one that failed nothing is left. */
+/* A fetch ended, or could not begin; of one that failed nothing is left. The
+ * lock is not held. */
 static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
-    assert(!large->under_way && large->mem == NULL);
+    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
+
+    assert(large->op_id == NA_OP_ID_NULL);
+    hg_overflow_free_mem(&large->mem); /* described the local half */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
+    fetched(handle, ret);
+    hg_handle_unref(handle);
 }
 
-/* Room for `need` bytes of the arguments: as much again as there was, and that
- * much of the peer's share. */
-static hg_return_t hg_overflow_grow(
-    struct hg_handle *handle, struct hg_overflow *large, size_t need)
+static size_t hg_overflow_piece(const struct hg_overflow *large)
 {
-    size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
-    unsigned char *data;
-    hg_return_t ret;
+    size_t left = large->size - large->got;
 
-    if (need <= large->room)
-        return HG_SUCCESS;
-    if (room < need)
-        room = need;
-    ret = hg_overflow_take_share(handle, large, room - large->room);
-    if (ret != HG_SUCCESS)
-        return ret;
-    data = (unsigned char *) hg_mem_realloc(large->data, room);
-    if (data == NULL) {
-        hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
-            room, large->size);
-        return HG_NOMEM;
-    }
-    large->data = data;
-    large->room = room;
-    return HG_SUCCESS;
+    return left < HG_OVERFLOW_PIECE ? left : HG_OVERFLOW_PIECE;
 }
 
-/* A piece begins, and at a target its time. */
-static hg_return_t hg_overflow_begin_piece(
+static na_return_t hg_overflow_got(const struct na_cb_info *info);
+
+/* Fetch the next piece, which at a target has its time. The lock is held. */
+static hg_return_t hg_overflow_next(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_enter(context->lock);
-    assert(!large->under_way);
-    assert(!handle->target || handle->timer.index == 0);
+    assert(large->op_id == NA_OP_ID_NULL);
+    if (handle->canceled || context->closing)
+        return HG_CANCELED;
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
-    large->under_way = ret == HG_SUCCESS;
-    hg_leave(context->lock);
-    return ret;
-}
-
-/* It ended, with `size` bytes more. Whether there is more to fetch. */
-static bool hg_overflow_end_piece(
-    struct hg_handle *handle, struct hg_overflow *large, size_t size)
-{
-    struct hg_context *context = handle->context;
-    bool more;
-
-    hg_enter(context->lock);
-    if (large->under_way && handle->target)
-        hg_deadline_remove(&context->deadline, &handle->timer);
-    large->under_way = false;
-    large->op_id = NA_OP_ID_NULL;
-    large->got += size;
-    more = large->got < large->size;
-    if (context->closing)
-        handle->canceled = true;
-    hg_leave(context->lock);
-    hg_overflow_free_mem(&large->mem); /* described the local half */
-    return more;
-}
-
-/* How much to fetch next. */
-static size_t hg_overflow_piece(
-    struct hg_handle *handle, const struct hg_overflow *large)
-{
-    const struct hg_limit *limit =
-        &handle->context->hg_class->limits[HG_LIMIT_FETCHED];
-    size_t first = HG_OVERFLOW_PIECE_FIRST;
-    size_t size = large->got;
-
-    hg_enter(handle->context->lock);
-    if (handle->target && limit->used > limit->max / 4)
-        first = HG_OVERFLOW_PIECE_SMALL;
-    hg_leave(handle->context->lock);
-    if (size < first)
-        size = first;
-    if (size > HG_OVERFLOW_PIECE_MAX)
-        size = HG_OVERFLOW_PIECE_MAX;
-    return size < large->size - large->got ? size : large->size - large->got;
-}
-
-static bool hg_overflow_is_canceled(struct hg_handle *handle)
-{
-    bool canceled;
-
-    hg_enter(handle->context->lock);
-    canceled = handle->canceled;
-    hg_leave(handle->context->lock);
-    return canceled;
-}
-
-static na_return_t hg_overflow_got(const struct na_cb_info *info);
-
-/* Fetch the next piece. */
-static hg_return_t hg_overflow_next(
-    struct hg_handle *handle, struct hg_overflow *large)
-{
-    struct hg_context *context = handle->context;
-    size_t start = large->got;
-    size_t size = hg_overflow_piece(handle, large);
-    na_op_id_t op_id = NA_OP_ID_NULL;
-    bool canceled = false; /* while it began */
-    hg_return_t ret;
-
-    ret = hg_overflow_grow(handle, large, start + size);
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
-        size, NA_MEM_WRITE_ONLY, &large->mem);
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_begin_piece(handle, large);
-    if (ret != HG_SUCCESS)
-        goto end_piece;
-    hg_handle_ref(handle); /* it may end before this function does */
-    ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
-        hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
-        handle->addr, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_enter(context->lock);
-        if (large->under_way && large->got == start) { /* this piece is */
-            large->op_id = op_id;
-            canceled = handle->canceled;
-        }
-        hg_leave(context->lock);
+        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+            hg_overflow_got, handle, large->mem, large->got, large->remote,
+            large->got, hg_overflow_piece(large), handle->addr, &large->op_id);
+    if (ret != HG_SUCCESS) {
+        large->op_id = NA_OP_ID_NULL;
+        if (handle->target)
+            hg_deadline_remove(&context->deadline, &handle->timer);
     }
-    if (canceled)
-        (void) na_context_cancel(context->na_context, op_id);
-    hg_handle_unref(handle);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-end_piece:
-    (void) hg_overflow_end_piece(handle, large, 0);
     return ret;
 }
 
@@ -332,55 +311,48 @@ static hg_return_t hg_overflow_judge(
 }
 
 /* A piece came, or did not. */
-static void hg_overflow_take_piece(
-    const struct na_cb_info *info, struct hg_handle *handle)
-{
-    struct hg_overflow *large =
-        handle->target ? &handle->in_large : &handle->out_large;
-    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
-    hg_return_t ret = info->ret;
-    size_t size = ret == HG_SUCCESS ? (size_t) large->mem->size : 0;
-    bool more = hg_overflow_end_piece(handle, large, size);
-
-    if (large->crc != 0)
-        large->got_crc = hg_crc64_update(
-            large->got_crc, large->data + large->got - size, size);
-    if (ret == HG_SUCCESS && more) {
-        ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
-                                              : hg_overflow_next(handle, large);
-        if (ret == HG_SUCCESS)
-            return;
-    } else if (ret == HG_SUCCESS) {
-        ret = hg_overflow_judge(handle, large);
-    }
-    hg_overflow_finish(handle, large, ret);
-    fetched(handle, ret);
-    hg_handle_unref(handle);
-}
-
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
+    struct hg_overflow *large =
+        handle->target ? &handle->in_large : &handle->out_large;
     struct hg_monitor *lock = handle->context->lock;
+    hg_return_t ret = info->ret;
 
+    large->op_id = NA_OP_ID_NULL;
+    if (handle->target)
+        hg_deadline_remove(&handle->context->deadline, &handle->timer);
+    if (ret == HG_SUCCESS) {
+        size_t size = hg_overflow_piece(large);
+
+        hg_leave(lock);
+        if (large->crc != 0)
+            large->got_crc =
+                hg_crc64_update(large->got_crc, large->data + large->got, size);
+        hg_enter(lock);
+        large->got += size;
+        if (large->got == large->size)
+            ret = hg_overflow_judge(handle, large);
+        else if ((ret = hg_overflow_next(handle, large)) == HG_SUCCESS)
+            return NA_SUCCESS;
+    }
     hg_leave(lock);
-    hg_overflow_take_piece(info, handle);
+    hg_overflow_finish(handle, large, ret);
     hg_enter(lock);
     return NA_SUCCESS;
 }
 
-/* Take a description apart and claim room. */
+/* Take a description apart and get memory. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
     struct na_class *na_class = handle->context->hg_class->na_class;
     struct hg_wire wire = hg_wire_reader(payload, size);
-    uint64_t args_size;
+    uint64_t args_size = hg_wire_get64(&wire);
     uint32_t mem_size;
+    hg_return_t ret;
 
     handle->large = true;
-    (void) hg_wire_get64(&wire);
-    args_size = hg_wire_get64(&wire);
     large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
@@ -401,62 +373,71 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
         return HG_MSGSIZE;
     }
     large->size = (size_t) args_size;
-    return NA_Mem_handle_deserialize(
+    ret = NA_Mem_handle_deserialize(
         na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_take_quota(handle, large, large->size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    large->data = (unsigned char *) hg_mem_alloc(large->size);
+    if (large->data == NULL) {
+        hg_log_error("rpc", "no memory for arguments of %zu bytes of \"%s\"",
+            large->size, hg_handle_function(handle));
+        return HG_NOMEM;
+    }
+    return NA_Mem_handle_create(
+        na_class, large->data, large->size, NA_MEM_WRITE_ONLY, &large->mem);
 }
 
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
+    struct hg_monitor *lock = handle->context->lock;
     hg_return_t ret;
 
     hg_handle_ref(handle); /* for the fetch */
     ret = hg_overflow_prepare(handle, large, payload, size);
     large->fetched = fetched;
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS) {
+        hg_enter(lock);
         ret = hg_overflow_next(handle, large);
-    if (ret == HG_SUCCESS)
-        return;
-    hg_overflow_finish(handle, large, ret);
-    fetched(handle, ret);
-    hg_handle_unref(handle);
+        hg_leave(lock);
+    }
+    if (ret != HG_SUCCESS)
+        hg_overflow_finish(handle, large, ret);
 }
 
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     struct hg_context *context = handle->context;
-    na_op_id_t op_id;
 
     hg_enter(context->lock);
-    op_id = large->op_id;
+    if (large->op_id != NA_OP_ID_NULL)
+        (void) na_context_cancel(context->na_context, large->op_id);
     hg_leave(context->lock);
-    /* Stale once the piece ended, and not yet known before it started: then who
-     * starts it sees that it is canceled. */
-    (void) na_context_cancel(context->na_context, op_id);
 }
 
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    na_op_id_t op_id = NA_OP_ID_NULL;
     bool late;
+    bool held;
 
     hg_enter(context->lock);
+    held = hg_overflow_take_held(handle);
     /* With the timer set again it is the next piece that is on its way. */
-    late = handle->in_large.under_way && handle->timer.index == 0;
+    late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
-        op_id = handle->in_large.op_id;
         handle->canceled = true;
+        (void) na_context_cancel(context->na_context, handle->in_large.op_id);
     }
-    if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
-        (void) hg_handle_set_timer(
-            handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
     hg_leave(context->lock);
-    if (!late || op_id == NA_OP_ID_NULL)
-        return;
-    hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",
-        hg_handle_function(handle), hg_handle_peer(handle));
-    (void) na_context_cancel(context->na_context, op_id);
+    if (held || late)
+        hg_log_warning("rpc", "the %s of \"%s\" did not %s %s in time",
+            held ? "output" : "input", hg_handle_function(handle),
+            held ? "get to" : "come from", hg_handle_peer(handle));
+    if (held)
+        hg_overflow_let_go(handle);
 }

@@ -6,7 +6,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/cancel.h"
-#include "hg/held.h"
 #include "hg/overflow.h"
 #include "hg/watch.h"
 #include "na/addr.h"
@@ -628,14 +627,16 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     header.payload_size = args->size;
     if (HG_UNLIKELY(large)) {
-        ret = hg_held_offer(handle, &message);
+        ret = hg_overflow_hold(handle, &message);
+        if (ret == HG_CANCELED)
+            return hg_serve_send_nothing(handle, ret);
         if (ret != HG_SUCCESS)
             return ret;
     }
     hg_handle_seal(handle, &message);
     ret = hg_handle_send(handle, &message);
     if (ret != HG_SUCCESS && large)
-        hg_held_take_back(handle);
+        hg_overflow_take_back(handle);
     if (ret != HG_SUCCESS && na_addr_is_dead(handle->addr))
         return hg_serve_send_nothing(handle, ret);
     return ret;

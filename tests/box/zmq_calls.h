@@ -16,7 +16,6 @@ enum { /* types of the RPC layer's messages */
     REQUEST = 1,
     RESPONSE,
     CANCEL,
-    ACK,
     TYPE_END
 };
 
@@ -246,13 +245,13 @@ static inline size_t calls_make(
  * fetched from the sender's memory. */
 static inline size_t calls_describe(unsigned char *bytes, uint64_t size)
 {
-    memset(bytes, 0, 28 + 24);
-    stranger_put(bytes + 8, 8, size);
-    stranger_put(bytes + 24, 4, 24);
-    memcpy(bytes + 28, "hM\1\3", 4);
-    stranger_put(bytes + 36, 8, 77);
-    stranger_put(bytes + 44, 8, size);
-    return 28 + 24;
+    memset(bytes, 0, 20 + 24);
+    stranger_put(bytes, 8, size);
+    stranger_put(bytes + 16, 4, 24);
+    memcpy(bytes + 20, "hM\1\3", 4);
+    stranger_put(bytes + 28, 8, 77);
+    stranger_put(bytes + 36, 8, size);
+    return 20 + 24;
 }
 
 static inline void calls_send(

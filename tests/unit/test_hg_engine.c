@@ -168,8 +168,8 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         args.data = handle->in.data + HG_HEADER_MIN;
         args.size = args_size;
         args.raw = false;
-        HG_CHECK_OK(hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &args, answer ? 0x0000000100000001u : 0, &message));
+        HG_CHECK_OK(hg_overflow_offer(
+            handle, &handle->in_large, &handle->in, &args, &message));
         HG_CHECK_EQ_U64(message.size, want_size);
         hg_header_encode(&header, message.data, false); /* the key is random */
         bytes = (unsigned char *) malloc(want_size);
@@ -180,14 +180,12 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         free(bytes);
         hg_overflow_end(handle, &handle->in_large);
 
-        HG_CHECK_EQ_U64(hg_overflow_held_id(
-                            want + HG_HEADER_MIN, want_size - HG_HEADER_MIN),
-            answer ? 0x0000000100000001u : 0);
         HG_CHECK_OK(hg_overflow_prepare(handle, &handle->in_large,
             want + HG_HEADER_MIN, want_size - HG_HEADER_MIN));
         HG_CHECK_EQ_U64(handle->in_large.size, args_size);
         HG_CHECK_EQ_U64(handle->in_large.remote->size, args_size);
         HG_CHECK_EQ_U64(handle->in_large.remote->key, 0xa8a7a6a5a4a3a2a1u);
+        hg_overflow_free_mem(&handle->in_large.mem);
         hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
@@ -205,10 +203,10 @@ HG_TEST(overflow_output_is_let_go_when_nobody_fetches_it)
     options.output_hold_ms = 10;
     engine_begin_call(&engine, &options, engine_answer_large, &trouble, &call);
     HG_CHECK_EQ_INT(trouble.count, 1);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     HG_CHECK_EQ_INT(call.ends, 0);
     /* Progress sleeps until the time is up, not longer. */
-    while (engine.b.context->held.count > 0)
+    while (engine_held(engine.b.context, NULL) > 0)
         (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
@@ -232,19 +230,18 @@ HG_TEST(overflow_output_let_go_too_early_is_an_error)
     id = engine_register(&engine, "large", engine_answer_large);
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_turn(&engine.b);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
-    while (engine.b.context->held.count > 0)
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
+    while (engine_held(engine.b.context, NULL) > 0)
         (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_NOENTRY);
-    HG_CHECK_EQ_U64(engine_late(&engine.b), 1); /* the acknowledgement */
     engine_forget(&call);
     engine_end(&engine);
 }
 
-/* Only a valid ACK of the peer that fetches an output releases it. */
+/* Only a valid CANCEL of the peer that fetches an output releases it. */
 HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
 {
     unsigned char bytes[HG_HEADER_MIN];
@@ -252,7 +249,6 @@ HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
     struct engine_call call;
     struct hg_header header;
     struct engine engine;
-    uint32_t cursor = 0;
     na_addr_t stranger;
     na_class_t *third;
     hg_id_t id;
@@ -265,22 +261,21 @@ HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_turn(&engine.b);
     memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_ACK;
-    HG_CHECK(hg_slots_next(
-                 &engine.b.context->held, &cursor, &header.sequence) != NULL);
+    header.type = HG_HEADER_CANCEL;
+    header.sequence = call.handle->sequence;
     hg_header_encode(&header, bytes, true);
     loop_inject(engine.b.na_class, stranger, bytes, sizeof(bytes));
     engine_turn(&engine.b);
-    HG_CHECK_EQ_U64(engine_late(&engine.b), 1);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     bytes[HG_HEADER_MIN - 1] ^= 1;
     loop_inject(engine.b.na_class, engine.b.peer, bytes, sizeof(bytes));
     engine_turn(&engine.b);
     HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_OK(call.ret);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
     engine_forget(&call);
     HG_CHECK_OK(NA_Addr_free(engine.b.na_class, stranger));
     HG_CHECK_OK(NA_Finalize(third));
@@ -313,56 +308,13 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
         if (turns <= 1)
             HG_CHECK_RET(call.ret, HG_CANCELED);
         engine_forget(&call);
-        if (engine.b.context->held.count > 0) { /* nobody acknowledged */
-            hg_held_release(engine.b.context, NULL);
+        if (engine_held(engine.b.context, NULL) > 0) { /* nobody acknowledged */
+            hg_overflow_release_all(engine.b.context);
             engine_settle(&engine);
         }
         engine_check_empty(&engine);
     }
     engine_close(&engine);
-}
-
-/* As much again as has come, within limits: the largest piece has its time, and
- * where much is taken from peers the first is small. */
-HG_TEST(overflow_pieces_grow_within_limits)
-{
-    static const struct {
-        size_t got;
-        size_t size;
-        size_t piece;
-        size_t crowded; /* the piece when a quarter is taken */
-    } pieces[] = {
-        {0, 100u << 20, 1u << 20, 64u << 10},
-        {1u << 16, 100u << 20, 1u << 20, 1u << 16},
-        {3u << 20, 100u << 20, 3u << 20, 3u << 20},
-        {16u << 20, 100u << 20, 16u << 20, 16u << 20},
-        {40u << 20, 100u << 20, 16u << 20, 16u << 20},
-        {90u << 20, 100u << 20, 10u << 20, 10u << 20},
-        {0, 1000, 1000, 1000},
-    };
-    struct hg_overflow large;
-    struct hg_handle *handle;
-    struct hg_limit *limit;
-    struct engine engine;
-    size_t i;
-
-    engine_begin(&engine, ENGINE_EAGER, NULL);
-    handle = engine_new_handle(engine.b.context);
-    limit = &engine.b.hg_class->limits[HG_LIMIT_FETCHED];
-    memset(&large, 0, sizeof(large));
-    for (i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
-        large.got = pieces[i].got;
-        large.size = pieces[i].size;
-        handle->target = true;
-        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        limit->used = limit->max / 4 + 1;
-        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].crowded);
-        handle->target = false; /* what one asked for oneself is no burden */
-        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
-        limit->used = 0;
-    }
-    hg_handle_unref(handle);
-    engine_end(&engine);
 }
 
 /* It came, and nothing of it was asked for yet: there is no transfer to cancel,
@@ -391,7 +343,7 @@ HG_TEST(overflow_fetch_can_be_canceled_before_it_begins)
 /* A layer that ends does not first fetch what it will not execute. */
 HG_TEST(overflow_fetch_stops_when_the_layer_ends)
 {
-    struct blob in = engine_new_blob((size_t) 8 << 20, 3);
+    struct blob in = engine_new_blob((size_t) 40 << 20, 3);
     struct engine_call call;
     struct engine engine;
     struct hg_context *context;
@@ -439,14 +391,14 @@ static size_t engine_lie_message(unsigned char *bytes,
     header.payload_size =
         HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE - lie->cut;
     memset(payload, 0, HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE);
-    hg_wire_store64(payload + 8, lie->size);
-    hg_wire_store32(payload + 24, lie->length);
-    payload[28] = 0x68;
-    payload[29] = 0x4d;
-    payload[30] = 1;
-    payload[31] = NA_MEM_READ_ONLY;
-    hg_wire_store64(payload + 36, 0x1234567890u);
-    hg_wire_store64(payload + 44, 1000);
+    hg_wire_store64(payload, lie->size);
+    hg_wire_store32(payload + 16, lie->length);
+    payload[20] = 0x68;
+    payload[21] = 0x4d;
+    payload[22] = 1;
+    payload[23] = NA_MEM_READ_ONLY;
+    hg_wire_store64(payload + 28, 0x1234567890u);
+    hg_wire_store64(payload + 36, 1000);
     hg_header_encode(&header, bytes, true);
     return HG_HEADER_MIN + header.payload_size;
 }
@@ -459,7 +411,7 @@ static const struct engine_lie engine_lies[] = {
     {1000, 25, 0, HG_PROTOCOL_ERROR},
     {1000, 0, 24, HG_PROTOCOL_ERROR},
     {1000, 24, 25, HG_PROTOCOL_ERROR},
-    {1000, 24, 52, HG_PROTOCOL_ERROR},
+    {1000, 24, 44, HG_PROTOCOL_ERROR},
     {((uint64_t) 1 << 30) + 1, 24, 0, HG_MSGSIZE},
     {UINT64_MAX, 24, 0, HG_MSGSIZE},
 };
@@ -523,7 +475,7 @@ HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
 }
 
 /* An answer that is an error has no large output, whatever its flags say: the
- * caller fetches nothing and sends no ACK. */
+ * caller fetches nothing and sends no CANCEL. */
 HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
@@ -543,10 +495,9 @@ HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
     size = engine_lie_message(
         bytes, &engine_lies[0], HG_HEADER_RESPONSE, id, call.handle->sequence);
     HG_CHECK_OK(hg_header_decode(&header, bytes, size, &answerable));
-    hg_wire_store64(bytes + HG_HEADER_MIN, 7); /* the number of the output */
     header.code = HG_PERMISSION;
     hg_header_encode(&header, bytes, true);
-    trouble.type = HG_HEADER_ACK;
+    trouble.type = HG_HEADER_CANCEL;
     trouble.count = 0;
     loop_inject(engine.a.na_class, engine.a.peer, bytes, size);
     engine_settle(&engine);
@@ -556,18 +507,6 @@ HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
     loop_set_tap(NULL, NULL);
     engine_forget(&call);
     engine_end(&engine);
-}
-
-/* A description that is too short has no number of an output. */
-HG_TEST(overflow_number_is_read_from_whole_descriptions)
-{
-    unsigned char bytes[HG_OVERFLOW_FIXED];
-    size_t size;
-
-    memset(bytes, 0xff, sizeof(bytes));
-    for (size = 0; size < sizeof(bytes); size++)
-        HG_CHECK_EQ_U64(hg_overflow_held_id(bytes, size), 0);
-    HG_CHECK_EQ_U64(hg_overflow_held_id(bytes, size), UINT64_MAX);
 }
 
 /* ---- Messages damaged, lost, delayed, made up ---- */
@@ -837,13 +776,8 @@ static void engine_damage_large(bool answer, bool checked)
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     at = call.handle;
     if (answer) {
-        uint32_t cursor = 0;
-        uint64_t held_id;
-
         engine_turn(&engine.b);
-        at = (struct hg_handle *) hg_slots_next(
-            &engine.b.context->held, &cursor, &held_id);
-        HG_CHECK(at != NULL);
+        HG_CHECK_EQ_INT(engine_held(engine.b.context, &at), 1);
     }
     (answer ? at->out : at->in).data[HG_HEADER_MIN + 70000] ^= 4;
     engine_settle(&engine);
@@ -907,7 +841,7 @@ HG_TEST(serve_answers_a_damaged_request)
 HG_TEST(messages_that_leave_later_arrive)
 {
     static const uint8_t types[] = {
-        HG_HEADER_REQUEST, HG_HEADER_RESPONSE, HG_HEADER_ACK};
+        HG_HEADER_REQUEST, HG_HEADER_RESPONSE, HG_HEADER_CANCEL};
     struct engine engine;
     size_t i;
     hg_id_t id;
@@ -959,7 +893,7 @@ HG_TEST(serve_lets_go_of_an_answer_that_cannot_leave)
     struct engine engine;
 
     engine_begin_call(&engine, NULL, engine_answer_large, &trouble, &call);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
     HG_CHECK_OK(hg_forward_cancel(call.handle));
     engine_settle(&engine);
     engine_forget(&call);
@@ -988,7 +922,7 @@ HG_TEST(calls_never_sent_are_not_counted)
     engine_end(&engine);
 }
 
-/* Answers and acknowledgements that fit nothing are counted, no more. */
+/* Answers that fit nothing are counted, no more. */
 HG_TEST(messages_nobody_waits_for_are_counted)
 {
     unsigned char bytes[HG_HEADER_MIN];
@@ -1022,12 +956,12 @@ HG_TEST(messages_nobody_waits_for_are_counted)
     header.sequence++;
     hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
-    header.type = HG_HEADER_ACK;
+    header.type = HG_HEADER_CANCEL;
     hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 0);
-    HG_CHECK_EQ_U64(engine_late(&engine.a), 4);
+    HG_CHECK_EQ_U64(engine_late(&engine.a), 3);
 
     header.type = 77; /* a type nobody knows */
     hg_header_encode(&header, bytes, true);
@@ -1093,10 +1027,10 @@ HG_TEST(serve_lets_go_of_what_it_held_for_the_dead)
     struct engine engine;
 
     engine_begin_call(&engine, NULL, engine_answer_large, &trouble, &call);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     loop_kill(engine.b.na_class, engine.b.peer);
     engine_settle(&engine);
-    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
     loop_kill(engine.a.na_class, engine.a.peer);
     engine_settle(&engine);

@@ -66,7 +66,6 @@ static const struct header_vector header_vectors[] = {
         "no such file", true},
     {"cancel", {.type = HG_HEADER_CANCEL, .sequence = HEADER_SEQUENCE}, "",
         true},
-    {"ack", {.type = HG_HEADER_ACK, .sequence = 0x0000000100000001u}, "", true},
 };
 
 #define HEADER_VECTORS (sizeof(header_vectors) / sizeof(header_vectors[0]))
