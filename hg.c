@@ -16385,6 +16385,7 @@ struct hg_proc {
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
     bool made_outside;    /* HG_FREE: the application allocated the strings */
+    bool keeps;           /* decoding for the engine: what it makes */
     const char *function; /* for log lines: what is called; NULL */
     struct hg_class *hg_class; /* of a call of the callback model; else NULL */
     struct hg_handle *handle;  /* likewise */
@@ -16393,9 +16394,8 @@ struct hg_proc {
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
     struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
     size_t reserve;       /* bytes of *buf in front of `data` */
-    struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
-    size_t kept_capacity;
+    struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
 };
 
@@ -16475,9 +16475,6 @@ HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* Whether there is a proc (logged if not). */
 HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
-
-/* Make room for a step where there is none; the proc does not free. */
-HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);
 
 /* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
  * room. Returns the code to hand up. The caller has logged it. */
@@ -16597,7 +16594,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
     data = (unsigned char *) hg_mem_realloc(
         buf->on_stack ? NULL : buf->data, larger);
     if (data == NULL) {
-        hg_log_error("proc", "no memory for a message of %zu bytes", larger);
+        hg_log_error("proc", "no memory for a buffer of %zu bytes", larger);
         return HG_NOMEM;
     }
     if (buf->on_stack)
@@ -16622,6 +16619,7 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
     proc->made_outside = false;
+    proc->keeps = false;
     proc->function = NULL;
     proc->hg_class = NULL;
     proc->handle = NULL;
@@ -16629,7 +16627,6 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->layer = NULL;
     proc->addr = NULL;
     proc->buf = NULL;
-    proc->kept = NULL;
 }
 
 /* After the buffer has grown, perhaps moved: where the proc stands in it. */
@@ -16665,29 +16662,14 @@ HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size)
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
-    proc->kept = proc->kept_first;
+    proc->keeps = true;
     proc->kept_count = 0;
-    proc->kept_capacity = HG_PROC_KEPT_FIRST;
+    memset(&proc->kept_more, 0, sizeof(proc->kept_more));
 }
 
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 {
     hg_proc_init(proc, HG_FREE, NULL, 0);
-}
-
-HG_PRIVATE hg_return_t hg_proc_finish_encode(
-    const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
-{
-    assert(proc->room.op == HG_ENCODE);
-    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        HG_PROC_EXPLAIN(
-            proc, "the proc function fails: %s", HG_Error_to_string(ret));
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (proc->error != HG_SUCCESS)
-        return proc->error;
-    *size_p = proc->room.pos;
-    return HG_SUCCESS;
 }
 
 /* What the likeliest cause is when a call's arguments do not fit. */
@@ -16698,94 +16680,95 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
         : "";
 }
 
-/* Result of hg_proc_finish_decode. */
-static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
+/* What a proc function returned, unless HG_SUCCESS, or what it kept silent
+ * about. */
+static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 {
-    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        HG_PROC_EXPLAIN(proc, "the proc function refuses the arguments: %s%s",
-            HG_Error_to_string(ret), hg_proc_doubt(proc));
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (proc->error != HG_SUCCESS)
+    if (ret == HG_SUCCESS)
         return proc->error;
-    if (proc->room.pos < proc->room.end) {
-        HG_PROC_EXPLAIN(proc,
-            "the proc left %zu of %zu bytes of arguments undecoded%s",
-            proc->room.end - proc->room.pos, proc->room.end,
-            hg_proc_doubt(proc));
-        return HG_CHECKSUM_ERROR;
-    }
-    return HG_SUCCESS;
+    if (proc->error == HG_SUCCESS)
+        HG_PROC_EXPLAIN(proc, "the proc function fails: %s%s",
+            HG_Error_to_string(ret), hg_proc_doubt(proc));
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_proc_finish_encode(
+    const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
+{
+    assert(proc->room.op == HG_ENCODE);
+    ret = hg_proc_result(proc, ret);
+    if (ret == HG_SUCCESS)
+        *size_p = proc->room.pos;
+    return ret;
+}
+
+/* Entry `i` of what decoding made. */
+static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
+{
+    return i < HG_PROC_KEPT_FIRST
+        ? &proc->kept_first[i]
+        : (struct hg_proc_kept *) (void *) proc->kept_more.data +
+            (i - HG_PROC_KEPT_FIRST);
 }
 
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->room.op == HG_DECODE && proc->kept != NULL);
+    assert(proc->room.op == HG_DECODE && proc->keeps);
 
-    ret = hg_proc_judge(proc, ret);
+    ret = hg_proc_result(proc, ret);
+    if (ret == HG_SUCCESS && proc->room.pos < proc->room.end) {
+        HG_PROC_EXPLAIN(proc,
+            "the proc left %zu of %zu bytes of arguments undecoded%s",
+            proc->room.end - proc->room.pos, proc->room.end,
+            hg_proc_doubt(proc));
+        ret = HG_CHECKSUM_ERROR;
+    }
     while (ret != HG_SUCCESS && proc->kept_count > 0) {
-        struct hg_proc_kept *last = &proc->kept[--proc->kept_count];
+        const struct hg_proc_kept *last =
+            hg_proc_kept_at(proc, --proc->kept_count);
 
         last->release(last->object);
     }
-    if (proc->kept != proc->kept_first)
-        hg_mem_free(proc->kept);
-    proc->kept = NULL;
+    if (HG_UNLIKELY(proc->kept_more.data != NULL))
+        hg_buf_fini(&proc->kept_more);
+    proc->keeps = false;
     return ret;
 }
 
 /* ---- What decoding made ---- */
 
-/* Room for twice as many. */
-static hg_return_t hg_proc_keep_more(struct hg_proc *proc)
-{
-    bool first = proc->kept == proc->kept_first;
-    size_t size = proc->kept_capacity * sizeof(*proc->kept);
-    struct hg_proc_kept *kept = (struct hg_proc_kept *) hg_mem_realloc(
-        first ? NULL : proc->kept, size * 2);
-
-    if (kept == NULL) {
-        hg_log_error("proc", "no memory to keep %zu decoded values",
-            proc->kept_capacity * 2);
-        return HG_NOMEM;
-    }
-    if (first)
-        memcpy(kept, proc->kept_first, size);
-    proc->kept = kept;
-    proc->kept_capacity *= 2;
-    return HG_SUCCESS;
-}
-
 HG_PRIVATE hg_return_t hg_proc_keep(
     struct hg_proc *proc, void *object, void (*release)(void *object))
 {
-    struct hg_proc_kept *next;
+    const struct hg_proc_kept kept = {object, release};
+    size_t more = proc->kept_count >= HG_PROC_KEPT_FIRST
+        ? proc->kept_count - HG_PROC_KEPT_FIRST + 1
+        : 0;
 
     assert(object != NULL);
     /* Procs of the application keep nothing: it frees with HG_FREE. */
-    if (proc->kept == NULL)
+    if (!proc->keeps)
         return HG_SUCCESS;
-    if (proc->kept_count == proc->kept_capacity &&
-        hg_proc_keep_more(proc) != HG_SUCCESS) {
+    if (hg_buf_reserve(&proc->kept_more, more * sizeof(kept), SIZE_MAX / 2) !=
+        HG_SUCCESS) {
         release(object);
         return hg_proc_fail(proc, HG_NOMEM);
     }
-    next = &proc->kept[proc->kept_count++];
-    next->object = object;
-    next->release = release;
+    *hg_proc_kept_at(proc, proc->kept_count++) = kept;
     return HG_SUCCESS;
 }
 
 /* It looks among the latest first. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
-    size_t i = proc->kept != NULL ? proc->kept_count : 0;
+    size_t i = proc->keeps ? proc->kept_count : 0;
 
-    while (i > 0 && proc->kept[i - 1].object != object)
+    while (i > 0 && hg_proc_kept_at(proc, i - 1)->object != object)
         i--;
     if (i > 0)
-        proc->kept[i - 1] = proc->kept[--proc->kept_count];
+        *hg_proc_kept_at(proc, i - 1) =
+            *hg_proc_kept_at(proc, --proc->kept_count);
 }
 
 /* ---- Steps ---- */
@@ -16814,7 +16797,7 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
 
 /* Grow the buffer, so that `size` more bytes fit. What was encoded elsewhere,
  * as the application gave a buffer, or took one, moves into it. */
-static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
+static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t size)
 {
     const unsigned char *elsewhere =
         proc->buf->data == NULL ? proc->room.data : NULL;
@@ -16822,11 +16805,13 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 
     if (size > proc->limit - proc->room.pos) {
         HG_PROC_EXPLAIN(proc,
-            "arguments of %zu bytes and %zu more exceed the limit of %zu",
+            "arguments of %zu bytes and %" PRIu64 " more exceed the limit of "
+            "%zu",
             proc->room.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
-    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
+    ret = hg_buf_reserve(proc->buf,
+        proc->reserve + proc->room.pos + (size_t) size,
         proc->reserve + proc->limit);
     if (ret != HG_SUCCESS)
         return ret;
@@ -16836,17 +16821,20 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
+hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
 
-    assert(size > proc->room.end - proc->room.pos && proc->room.op != HG_FREE);
-    if (proc->error != HG_SUCCESS)
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    if (proc->error != HG_SUCCESS || proc->room.op == HG_FREE ||
+        size <= proc->room.end - proc->room.pos)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
-        HG_PROC_EXPLAIN(proc, "%s needs %zu bytes, and %zu of %zu are left%s",
+        HG_PROC_EXPLAIN(proc,
+            "%s needs %" PRIu64 " bytes, and %zu of %zu are left%s",
             proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
             proc->room.end - proc->room.pos, proc->room.end,
             hg_proc_doubt(proc));
@@ -16855,14 +16843,9 @@ HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
 {
-    unsigned char *bytes;
-
-    if (proc->room.op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
+    if (proc->room.op == HG_FREE || hg_proc_reserve(proc, size) != HG_SUCCESS)
         return NULL;
-    assert(size <= proc->room.end - proc->room.pos);
-    bytes = proc->room.data + proc->room.pos;
-    proc->room.pos += size;
-    return bytes;
+    return hg_proc_step(proc, size);
 }
 
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
@@ -16872,10 +16855,10 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    if (proc->room.op == HG_FREE) /* a number has nothing to free */
-        return HG_SUCCESS;
-    ret = hg_proc_make_room(proc, size);
-    return ret == HG_SUCCESS ? step(proc, data) : ret;
+    ret = hg_proc_reserve(proc, size);
+    /* A number has nothing to free. */
+    return ret == HG_SUCCESS && proc->room.op != HG_FREE ? step(proc, data)
+                                                         : ret;
 }
 
 /* ---- What hg.h offers ---- */
@@ -16919,16 +16902,6 @@ hg_handle_t hg_proc_get_handle(hg_proc_t proc)
 hg_size_t hg_proc_get_size(hg_proc_t proc)
 {
     return hg_proc_is_there(proc) ? proc->room.end : 0;
-}
-
-hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
-{
-    if (proc == NULL)
-        return hg_proc_refuse(NULL);
-    if (proc->room.op == HG_FREE || size <= proc->room.end - proc->room.pos)
-        return proc->error;
-    /* What no memory has is refused below like any other size. */
-    return hg_proc_make_room(proc, size <= SIZE_MAX ? (size_t) size : SIZE_MAX);
 }
 
 hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
@@ -17138,15 +17111,12 @@ static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
             size, HG_PROC_STRING_ZEROS, left, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
-    if (memchr(bytes, 0, (size_t) size) != bytes + size - 1) {
+    if (memchr(bytes, 0, (size_t) size) != bytes + size - 1 ||
+        bytes[size] != 0 || bytes[size + 1] != 0) {
         HG_PROC_EXPLAIN(proc,
-            "a string of %" PRIu64 " bytes does not end with its first NUL",
+            "a string of %" PRIu64 " bytes does not end with its first NUL and "
+            "two zeros",
             size);
-        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
-    }
-    if (bytes[size] != 0 || bytes[size + 1] != 0) {
-        HG_PROC_EXPLAIN(proc, "a string is followed by the bytes %u and %u",
-            bytes[size], bytes[size + 1]);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     return HG_SUCCESS;
@@ -17167,13 +17137,8 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
         return HG_SUCCESS;
     if (hg_proc_string_check(proc, size) != HG_SUCCESS)
         return proc->error;
-    copy = (char *) hg_mem_alloc((size_t) size);
-    if (copy == NULL) {
-        hg_log_error(
-            "proc", "no memory for a string of %" PRIu64 " bytes", size);
-        return hg_proc_fail(proc, HG_NOMEM);
-    }
-    if (hg_proc_keep(proc, copy, hg_mem_free) != HG_SUCCESS)
+    copy = (char *) hg_proc_alloc(proc, (size_t) size);
+    if (copy == NULL)
         return proc->error;
     memcpy(copy, proc->room.data + proc->room.pos, (size_t) size);
     proc->room.pos += (size_t) size + HG_PROC_STRING_ZEROS;
@@ -17379,9 +17344,15 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     return NULL;
 }
 
-static bool hg_proc_own_is_op(hg_proc_op_t op)
+/* Whether a proc may do `op` with such a buffer; logged if not. */
+static hg_return_t hg_proc_own_check(
+    const void *buf, hg_size_t size, hg_proc_op_t op, const char *function)
 {
-    return op == HG_ENCODE || op == HG_DECODE || op == HG_FREE;
+    if ((unsigned) op <= (unsigned) HG_FREE && size <= SIZE_MAX / 2 &&
+        (buf != NULL || size == 0 || op == HG_FREE))
+        return HG_SUCCESS;
+    return hg_log_misuse(
+        "proc", function, "a NULL, or no such operation or size");
 }
 
 /* ---- Life ---- */
@@ -17398,10 +17369,8 @@ static void hg_proc_own_begin(
     own->taken = none;
     own->flags = 0;
     own->value = 0;
-    if (op == HG_FREE)
-        hg_proc_init_free(&own->proc);
-    else
-        hg_proc_init(&own->proc, op, (unsigned char *) buf, size);
+    hg_proc_init(&own->proc, op, op != HG_FREE ? (unsigned char *) buf : NULL,
+        op != HG_FREE ? size : 0);
     own->proc.hg_class = hg_class;
     own->proc.handle = handle;
     own->proc.own = own;
@@ -17412,70 +17381,49 @@ static void hg_proc_own_begin(
     own->proc.limit = SIZE_MAX / 2;
 }
 
-/* NULL: no memory (logged). */
-static struct hg_proc_own *hg_proc_own_new(
-    hg_class_t *hg_class, hg_proc_hash_t hash)
+static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
+    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    struct hg_proc_own *own =
-        (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
+    struct hg_proc_own *own;
+    hg_return_t ret = hg_proc_own_check(
+        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, "hg_proc_create");
 
+    if (ret != HG_SUCCESS)
+        return ret;
+    own = (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
     if (own == NULL) {
         hg_log_error("proc", "no memory for a proc");
-        return NULL;
+        return HG_NOMEM;
     }
     own->proc.hg_class = hg_class;
     own->hash = hash;
-    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
-    return own;
+    hg_proc_own_begin(own, buf, (size_t) size, op);
+    *proc_p = &own->proc;
+    return HG_SUCCESS;
 }
 
 hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
 {
-    struct hg_proc_own *own;
+    hg_return_t ret = hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc);
 
-    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
-        !hg_proc_own_is_op(op))
-        return hg_log_misuse(
-            "proc", "hg_proc_create", "a NULL, or an unknown operation");
-    own = hg_proc_own_new(NULL, HG_NOHASH);
-    if (own == NULL)
-        return HG_NOMEM;
-    hg_proc_own_begin(own, buf, size, op);
-    own->proc.buf = NULL; /* the end is an error */
-    *proc = &own->proc;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        (*proc)->buf = NULL; /* the end is an error */
+    return ret;
 }
 
 hg_return_t hg_proc_create2(
     hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    struct hg_proc_own *own;
-
-    if (hg_class == NULL || proc_p == NULL)
-        return hg_log_misuse("proc", "hg_proc_create", "a NULL");
-    own = hg_proc_own_new(hg_class, hash);
-    if (own == NULL)
-        return HG_NOMEM;
-    *proc_p = &own->proc;
-    return HG_SUCCESS;
+    return hg_proc_create_set(hg_class, NULL, 0, HG_ENCODE, hash, proc_p);
 }
 
 hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    hg_proc_t proc = NULL;
-    hg_return_t ret =
-        hg_proc_create2(hg_class, hash, proc_p != NULL ? &proc : NULL);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_proc_reset(proc, buf, buf_size, op);
-    if (ret == HG_SUCCESS)
-        *proc_p = proc;
-    else
-        (void) hg_proc_free2(proc);
-    return ret;
+    if (hg_class == NULL)
+        return hg_log_misuse("proc", "hg_proc_create", "the class is NULL");
+    return hg_proc_own_new(hg_class, buf, buf_size, op, hash, proc_p);
 }
 
 hg_return_t hg_proc_free(hg_proc_t proc)
@@ -17502,12 +17450,9 @@ hg_return_t hg_proc_reset(
 {
     struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
 
-    if (own == NULL)
+    if (own == NULL ||
+        hg_proc_own_check(buf, buf_size, op, "hg_proc_reset") != HG_SUCCESS)
         return HG_INVALID_ARG;
-    if (!hg_proc_own_is_op(op) || (buf == NULL && op != HG_FREE) ||
-        buf_size > SIZE_MAX / 2)
-        return hg_log_misuse(
-            "proc", "hg_proc_reset", "no buffer, or no such operation");
     hg_proc_own_begin(own, buf, (size_t) buf_size, op);
     return HG_SUCCESS;
 }
@@ -17653,12 +17598,9 @@ hg_return_t hg_proc_checksum_get(
     if (own == NULL)
         return HG_INVALID_ARG;
     size = hg_proc_own_hash_size(own->hash);
-    if (size == 0 || hash == NULL || hash_size < size) {
-        hg_log_error("proc",
-            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
-            size);
-        return HG_INVALID_ARG;
-    }
+    if (size == 0 || hash == NULL || hash_size < size)
+        return hg_log_misuse("proc", "hg_proc_checksum_get",
+            "no hash, or no room for its bytes");
     hg_wire_store64(bytes, own->value);
     memcpy(hash, bytes, size);
     return HG_SUCCESS;
@@ -17668,19 +17610,16 @@ hg_return_t hg_proc_checksum_verify(
     hg_proc_t proc, const void *hash, hg_size_t hash_size)
 {
     unsigned char bytes[8] = {0};
-    size_t size;
     hg_return_t ret;
 
-    if (hash == NULL) {
-        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (hash == NULL)
+        return hg_log_misuse(
+            "proc", "hg_proc_checksum_verify", "the hash is NULL");
     ret = hg_proc_checksum_get(
         proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
     if (ret != HG_SUCCESS)
         return ret;
-    size = hg_proc_own_hash_size(proc->own->hash);
-    if (memcmp(hash, bytes, size) == 0)
+    if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
     HG_PROC_EXPLAIN(
         proc, "the hash of %zu bytes is not the one that came", proc->room.pos);

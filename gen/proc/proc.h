@@ -69,6 +69,7 @@ struct hg_proc {
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
     bool made_outside;    /* HG_FREE: the application allocated the strings */
+    bool keeps;           /* decoding for the engine: what it makes */
     const char *function; /* for log lines: what is called; NULL */
     struct hg_class *hg_class; /* of a call of the callback model; else NULL */
     struct hg_handle *handle;  /* likewise */
@@ -77,9 +78,8 @@ struct hg_proc {
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
     struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
     size_t reserve;       /* bytes of *buf in front of `data` */
-    struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
-    size_t kept_capacity;
+    struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
 };
 
@@ -159,9 +159,6 @@ HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* Whether there is a proc (logged if not). */
 HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
-
-/* Make room for a step where there is none; the proc does not free. */
-HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);
 
 /* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
  * room. Returns the code to hand up. The caller has logged it. */

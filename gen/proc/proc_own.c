@@ -40,9 +40,15 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     return NULL;
 }
 
-static bool hg_proc_own_is_op(hg_proc_op_t op)
+/* Whether a proc may do `op` with such a buffer; logged if not. */
+static hg_return_t hg_proc_own_check(
+    const void *buf, hg_size_t size, hg_proc_op_t op, const char *function)
 {
-    return op == HG_ENCODE || op == HG_DECODE || op == HG_FREE;
+    if ((unsigned) op <= (unsigned) HG_FREE && size <= SIZE_MAX / 2 &&
+        (buf != NULL || size == 0 || op == HG_FREE))
+        return HG_SUCCESS;
+    return hg_log_misuse(
+        "proc", function, "a NULL, or no such operation or size");
 }
 
 /* ---- Life ---- */
@@ -59,10 +65,8 @@ static void hg_proc_own_begin(
     own->taken = none;
     own->flags = 0;
     own->value = 0;
-    if (op == HG_FREE)
-        hg_proc_init_free(&own->proc);
-    else
-        hg_proc_init(&own->proc, op, (unsigned char *) buf, size);
+    hg_proc_init(&own->proc, op, op != HG_FREE ? (unsigned char *) buf : NULL,
+        op != HG_FREE ? size : 0);
     own->proc.hg_class = hg_class;
     own->proc.handle = handle;
     own->proc.own = own;
@@ -73,70 +77,49 @@ static void hg_proc_own_begin(
     own->proc.limit = SIZE_MAX / 2;
 }
 
-/* NULL: no memory (logged). */
-static struct hg_proc_own *hg_proc_own_new(
-    hg_class_t *hg_class, hg_proc_hash_t hash)
+static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
+    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    struct hg_proc_own *own =
-        (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
+    struct hg_proc_own *own;
+    hg_return_t ret = hg_proc_own_check(
+        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, "hg_proc_create");
 
+    if (ret != HG_SUCCESS)
+        return ret;
+    own = (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
     if (own == NULL) {
         hg_log_error("proc", "no memory for a proc");
-        return NULL;
+        return HG_NOMEM;
     }
     own->proc.hg_class = hg_class;
     own->hash = hash;
-    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
-    return own;
+    hg_proc_own_begin(own, buf, (size_t) size, op);
+    *proc_p = &own->proc;
+    return HG_SUCCESS;
 }
 
 hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
 {
-    struct hg_proc_own *own;
+    hg_return_t ret = hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc);
 
-    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
-        !hg_proc_own_is_op(op))
-        return hg_log_misuse(
-            "proc", "hg_proc_create", "a NULL, or an unknown operation");
-    own = hg_proc_own_new(NULL, HG_NOHASH);
-    if (own == NULL)
-        return HG_NOMEM;
-    hg_proc_own_begin(own, buf, size, op);
-    own->proc.buf = NULL; /* the end is an error */
-    *proc = &own->proc;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        (*proc)->buf = NULL; /* the end is an error */
+    return ret;
 }
 
 hg_return_t hg_proc_create2(
     hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    struct hg_proc_own *own;
-
-    if (hg_class == NULL || proc_p == NULL)
-        return hg_log_misuse("proc", "hg_proc_create", "a NULL");
-    own = hg_proc_own_new(hg_class, hash);
-    if (own == NULL)
-        return HG_NOMEM;
-    *proc_p = &own->proc;
-    return HG_SUCCESS;
+    return hg_proc_create_set(hg_class, NULL, 0, HG_ENCODE, hash, proc_p);
 }
 
 hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    hg_proc_t proc = NULL;
-    hg_return_t ret =
-        hg_proc_create2(hg_class, hash, proc_p != NULL ? &proc : NULL);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_proc_reset(proc, buf, buf_size, op);
-    if (ret == HG_SUCCESS)
-        *proc_p = proc;
-    else
-        (void) hg_proc_free2(proc);
-    return ret;
+    if (hg_class == NULL)
+        return hg_log_misuse("proc", "hg_proc_create", "the class is NULL");
+    return hg_proc_own_new(hg_class, buf, buf_size, op, hash, proc_p);
 }
 
 hg_return_t hg_proc_free(hg_proc_t proc)
@@ -163,12 +146,9 @@ hg_return_t hg_proc_reset(
 {
     struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
 
-    if (own == NULL)
+    if (own == NULL ||
+        hg_proc_own_check(buf, buf_size, op, "hg_proc_reset") != HG_SUCCESS)
         return HG_INVALID_ARG;
-    if (!hg_proc_own_is_op(op) || (buf == NULL && op != HG_FREE) ||
-        buf_size > SIZE_MAX / 2)
-        return hg_log_misuse(
-            "proc", "hg_proc_reset", "no buffer, or no such operation");
     hg_proc_own_begin(own, buf, (size_t) buf_size, op);
     return HG_SUCCESS;
 }
@@ -314,12 +294,9 @@ hg_return_t hg_proc_checksum_get(
     if (own == NULL)
         return HG_INVALID_ARG;
     size = hg_proc_own_hash_size(own->hash);
-    if (size == 0 || hash == NULL || hash_size < size) {
-        hg_log_error("proc",
-            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
-            size);
-        return HG_INVALID_ARG;
-    }
+    if (size == 0 || hash == NULL || hash_size < size)
+        return hg_log_misuse("proc", "hg_proc_checksum_get",
+            "no hash, or no room for its bytes");
     hg_wire_store64(bytes, own->value);
     memcpy(hash, bytes, size);
     return HG_SUCCESS;
@@ -329,19 +306,16 @@ hg_return_t hg_proc_checksum_verify(
     hg_proc_t proc, const void *hash, hg_size_t hash_size)
 {
     unsigned char bytes[8] = {0};
-    size_t size;
     hg_return_t ret;
 
-    if (hash == NULL) {
-        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (hash == NULL)
+        return hg_log_misuse(
+            "proc", "hg_proc_checksum_verify", "the hash is NULL");
     ret = hg_proc_checksum_get(
         proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
     if (ret != HG_SUCCESS)
         return ret;
-    size = hg_proc_own_hash_size(proc->own->hash);
-    if (memcmp(hash, bytes, size) == 0)
+    if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
     HG_PROC_EXPLAIN(
         proc, "the hash of %zu bytes is not the one that came", proc->room.pos);

@@ -310,7 +310,7 @@ HG_TEST(mercury_proc_without_memory)
 
     hg_test_alloc_install();
     hg_test_expect_log("no memory for a proc");
-    hg_test_expect_log("no memory for a message");
+    hg_test_expect_log("no memory for a buffer");
     hg_test_alloc_fail_at(1);
     HG_CHECK_RET(hg_proc_create_set(
                      mproc_class(), small, 4, HG_ENCODE, HG_NOHASH, &proc),

@@ -170,15 +170,14 @@ HG_TEST(proc_finish_tells_the_cause)
     HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_OVERFLOW);
 
-    hg_test_expect_log("the proc function refuses the arguments");
+    hg_test_expect_log("the proc function fails");
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
 
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
     HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_OTHER_ERROR), HG_OTHER_ERROR);
-    HG_CHECK_EQ_INT(
-        hg_test_log_count("the proc function refuses the arguments"), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("the proc function fails"), 1);
 }
 
 /* The encoded bytes do not depend on how the proc splits them into steps. */
@@ -245,7 +244,7 @@ HG_TEST(proc_failure_unmakes_what_was_decoded)
     HG_CHECK_EQ_INT(proc_unmade, 0);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 
-    hg_test_expect_log("the proc function refuses the arguments");
+    hg_test_expect_log("the proc function fails");
     proc_keep_100(&proc);
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
     HG_CHECK_EQ_INT(proc_unmade, 100);
@@ -278,7 +277,7 @@ HG_TEST(proc_released_memory_is_not_unmade_again)
     HG_CHECK_OK(proc_decode(proc_careful, "", 0, &kept));
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
     hg_proc_release(NULL, kept);
-    hg_test_expect_log("the proc function refuses the arguments");
+    hg_test_expect_log("the proc function fails");
     hg_proc_init_decode(&proc, "", 0);
     HG_CHECK_OK(proc_careful(&proc, &kept));
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
@@ -295,7 +294,7 @@ HG_TEST(proc_keeps_all_or_fails)
     unsigned i;
 
     hg_test_alloc_install();
-    hg_test_expect_log("no memory to keep 8 decoded values");
+    hg_test_expect_log("no memory for a buffer of 512 bytes");
     hg_proc_init_decode(&proc, "", 0);
     for (i = 0; i < HG_PROC_KEPT_FIRST; i++)
         HG_CHECK(hg_proc_alloc(&proc, 1) != NULL);
@@ -316,7 +315,7 @@ HG_TEST(proc_claimed_counts_allocate_nothing)
 
     hg_test_alloc_install();
     hg_test_alloc_fail_at(1);
-    hg_test_expect_log("the proc function refuses the arguments");
+    hg_test_expect_log("the proc function fails");
     HG_CHECK_RET(
         proc_decode(hg_proc_rich_names_t, claim, 9, &names), HG_OVERFLOW);
     HG_CHECK(!hg_test_alloc_failed());
