@@ -17,8 +17,8 @@
 
 #define STOPPED_OUTPUT ((size_t) 48 << 20)
 
-/* Room for that much is what the client takes to fetch a piece of 16 MiB,
- * which is more than a socket holds. */
+/* The client takes memory for all of it when it begins to fetch the first piece
+ * of 16 MiB, which is more than a socket holds. */
 #define STOPPED_ROOM ((size_t) 30 << 20)
 
 static na_class_t *stopped_open(const char *string, na_bool_t listen)
@@ -40,6 +40,7 @@ static bool stopped_fetches;
 static void *stopped_malloc(size_t size, void *arg)
 {
     (void) arg;
+    stopped_fetches = stopped_fetches || size >= STOPPED_ROOM;
     return malloc(size);
 }
 
@@ -52,7 +53,6 @@ static void stopped_free(void *memory, void *arg)
 static void *stopped_realloc(void *memory, size_t size, void *arg)
 {
     (void) arg;
-    stopped_fetches = stopped_fetches || size >= STOPPED_ROOM;
     return realloc(memory, size);
 }
 
