@@ -8822,8 +8822,10 @@ HG_PRIVATE na_return_t na_context_destroy(
         return NA_BUSY;
     }
     quiet = na_context_drain(core, drain_ms);
+    na_context_enter(core);
     if (core->poll_armed)
         na_progress_disarm(core);
+    na_context_leave(core);
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_context_close_parts(core);
     na_context_remove(core);
@@ -10032,41 +10034,29 @@ static bool na_sm_page_is_allowed(size_t size)
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
-    int given, error;
-    void *memory;
-    int fd;
+    void *memory = MAP_FAILED;
+    int given = -1;
+    int error, fd;
 
     if (!na_sm_page_is_allowed(size))
         return false;
     fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return false;
-    if (ftruncate(fd, (off_t) size) != 0)
-        goto close_fd;
-    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        goto close_fd;
-    if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
-        goto unmap;
-    given = read_only ? na_sm_page_weaken(fd) : fd;
-    if (given < 0)
-        goto unmap;
-    (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
-    if (given != fd)
+    if (fd >= 0 && ftruncate(fd, (off_t) size) == 0)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory != MAP_FAILED && fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) == 0)
+        given = read_only ? na_sm_page_weaken(fd) : fd;
+    error = errno;
+    if (given >= 0) {
+        (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+        *memory_p = memory;
+        *fd_p = given;
+    } else if (memory != MAP_FAILED) {
+        (void) munmap(memory, size);
+    }
+    if (fd >= 0 && fd != given)
         (void) close(fd);
-    *memory_p = memory;
-    *fd_p = given;
-    return true;
-
-unmap:
-    error = errno;
-    (void) munmap(memory, size);
     errno = error;
-close_fd:
-    error = errno;
-    (void) close(fd);
-    errno = error;
-    return false;
+    return given >= 0;
 }
 
 HG_PRIVATE na_return_t na_sm_page_create(
@@ -11276,12 +11266,13 @@ struct na_sm_addr {
     enum na_sm_vm vm;
     struct na_sm_in in;
     struct na_sm_out out;
-    struct na_sm_shared *shared;
+    /* The pair and the peer's memory, by enum na_sm_fd; NULL: not mapped. */
+    void *maps[NA_SM_FD_BELL];
+    struct na_sm_shared *shared; /* of those */
     const struct na_sm_public *peer_public;
     struct na_sm_hints *peer_hints;
-    unsigned char *peer_arena[NA_SM_ARENAS]; /* mapped here; NULL: it is not */
-    size_t peer_open[NA_SM_ARENAS];          /* of that, what is accessible */
-    int peer_bell; /* -1: none, it is rung for by the socket */
+    size_t peer_open[NA_SM_ARENAS]; /* of the arenas, what is accessible */
+    int peer_bell;                  /* -1: none, it is rung for by the socket */
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
 };
@@ -11363,6 +11354,11 @@ static inline void na_sm_enter(const struct na_sm_class *self)
     hg_enter(na_sm_lock(self));
 }
 
+static inline void na_sm_leave(const struct na_sm_class *self)
+{
+    hg_leave(na_sm_lock(self));
+}
+
 /* Leave, for a moment: another thread may have to get on. */
 HG_PRIVATE void na_sm_nap(const struct na_sm_class *self);
 
@@ -11390,8 +11386,8 @@ static inline void na_sm_op_remove(struct na_op *op)
     hg_list_remove(&op->link);
 }
 
-/* Leave the lock, waking a sleeper that has something to do now. */
-HG_PRIVATE void na_sm_leave(struct na_sm_class *self);
+/* There is something to do: wake whoever sleeps. */
+HG_PRIVATE void na_sm_wake(struct na_sm_class *self);
 
 /* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
@@ -11484,13 +11480,10 @@ HG_PRIVATE unsigned na_sm_door_hear(
 /* #include "base/mem.h" */
 /* #include "na/progress.h" */
 
-HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
+HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
 {
-    if (self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
-            !hg_list_is_empty(&self->transfers)))
+    if (self->sleepers > 0)
         na_progress_wake(&self->base);
-    hg_leave(na_sm_lock(self));
 }
 
 HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
@@ -11643,6 +11636,7 @@ HG_PRIVATE void na_sm_peer_dial(
     hg_list_push(&self->dialling, &addr->turn);
     self->tick = 0;
     self->look = true;
+    na_sm_wake(self);
 }
 
 HG_PRIVATE void na_sm_peer_close(
@@ -11656,6 +11650,7 @@ HG_PRIVATE void na_sm_peer_close(
     hg_list_push(&self->closing, &addr->turn);
     self->tick = 0;
     self->look = true;
+    na_sm_wake(self);
 }
 
 /* The rings of a pair are mapped, and so are the peer's pages: open them. */
@@ -11695,6 +11690,7 @@ static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
+    na_sm_wake(self);
 }
 
 HG_PRIVATE void na_sm_peer_lose(
@@ -11738,6 +11734,15 @@ HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
     return false;
 }
 
+/* What is mapped, by enum na_sm_fd. */
+static const struct {
+    size_t size;
+    int protection;
+} na_sm_peer_maps[NA_SM_FD_BELL] = {{NA_SM_PUBLIC_SIZE, PROT_READ},
+    {NA_SM_HINTS_SIZE, PROT_READ | PROT_WRITE},
+    {sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE},
+    {NA_SM_ARENA_SIZE, PROT_NONE}, {NA_SM_ARENA_SIZE, PROT_NONE}};
+
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11745,17 +11750,12 @@ HG_PRIVATE void na_sm_peer_part(
 
     while (addr->copies != 0)
         na_sm_nap(self);
-    na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
-    na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
-    na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
-    addr->shared = NULL;
-    addr->peer_public = NULL;
-    addr->peer_hints = NULL;
-    for (i = 0; i < NA_SM_ARENAS; i++) {
-        na_sm_page_unmap(addr->peer_arena[i], NA_SM_ARENA_SIZE);
-        addr->peer_arena[i] = NULL;
-        addr->peer_open[i] = 0;
+    for (i = 0; i < NA_SM_FD_BELL; i++) {
+        na_sm_page_unmap(addr->maps[i], na_sm_peer_maps[i].size);
+        addr->maps[i] = NULL;
     }
+    addr->shared = NULL;
+    memset(addr->peer_open, 0, sizeof(addr->peer_open));
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         (void) close(addr->fd);
@@ -11913,47 +11913,28 @@ static void na_sm_door_refuse(
 
 /* ---- Dialling ---- */
 
-/* Map the arenas that the other side sent. One that cannot be mapped, or is
- * none, costs speed only. */
-static void na_sm_door_map_arenas(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    void *arena;
-    unsigned i;
-
-    for (i = 0; i < NA_SM_ARENAS; i++) {
-        int fd = packet->fds[NA_SM_FD_ARENA + i];
-
-        if (fd >= 0 && na_sm_arena_is_mappable() &&
-            na_sm_page_map(fd, NA_SM_ARENA_SIZE, PROT_NONE, &arena) ==
-                NA_SUCCESS)
-            addr->peer_arena[i] = (unsigned char *) arena;
-    }
-}
-
 /* Map what the other side sent, and take its bell, if there is one and it may
- * be rung. */
-static na_return_t na_sm_door_map_pages(
+ * be rung. An arena that cannot be mapped, or is none, costs speed only. */
+static na_return_t na_sm_door_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
-    void *pages = NULL;
-    void *hints = NULL;
-    na_return_t ret;
+    bool arenas = na_sm_arena_is_mappable();
+    unsigned i;
 
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, PROT_READ, &pages);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_page_map(packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE,
-        PROT_READ | PROT_WRITE, &hints);
-    if (ret != NA_SUCCESS) {
-        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
-        return ret;
+    for (i = 0; i < (arenas ? NA_SM_FD_BELL : NA_SM_FD_ARENA); i++) {
+        na_return_t ret = packet->fds[i] < 0
+            ? NA_SUCCESS
+            : na_sm_page_map(packet->fds[i], na_sm_peer_maps[i].size,
+                  na_sm_peer_maps[i].protection, &addr->maps[i]);
+
+        if (ret != NA_SUCCESS && i < NA_SM_FD_ARENA)
+            return ret;
     }
-    addr->peer_public = (const struct na_sm_public *) pages;
-    addr->peer_hints = (struct na_sm_hints *) hints;
+    addr->peer_public =
+        (const struct na_sm_public *) addr->maps[NA_SM_FD_PUBLIC];
+    addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
+    addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    na_sm_door_map_arenas(addr, packet);
     if (addr->kin)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
@@ -11964,14 +11945,12 @@ static na_return_t na_sm_door_map_pages(
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    void *shared = NULL;
     int fd = -1;
-    na_return_t ret = na_sm_page_create(
-        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
+    na_return_t ret = na_sm_page_create("hg-pair", sizeof(struct na_sm_shared),
+        false, &addr->maps[NA_SM_FD_PAIR], &fd);
 
     if (ret != NA_SUCCESS)
         return ret;
-    addr->shared = (struct na_sm_shared *) shared;
     ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
@@ -12072,17 +12051,12 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
-    void *shared = NULL;
     na_return_t ret = na_sm_peer_take_slot(self, addr);
 
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_map_pages(addr, hello);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
+        ret = na_sm_door_map(addr, hello);
     if (ret != NA_SUCCESS)
         return ret;
-    addr->shared = (struct na_sm_shared *) shared;
     if (strncmp(hello->name, "sm://", 5) != 0)
         na_sm_caller_name(hello->name);
     ret = na_addr_set_name(&addr->base, hello->name);
@@ -12098,20 +12072,20 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
 static na_return_t na_sm_door_judge(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
-    unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    const unsigned pair = 1u << NA_SM_FD_PAIR;
+    const unsigned pages = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
     int bell = packet->fds[NA_SM_FD_BELL];
 
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (!addr->dialled)
-        needed |= 1u << NA_SM_FD_PAIR;
     if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
-        (packet->what & needed) != needed ||
+        (packet->what & (pages | pair)) !=
+            (addr->dialled ? pages : pages | pair) ||
         (bell >= 0 && !na_sm_bell_is_one(bell)))
         return NA_PROTOCOL_ERROR;
     if (packet->incarnation == self->base.incarnation)
         return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
-    return addr->dialled ? na_sm_door_map_pages(addr, packet)
+    return addr->dialled ? na_sm_door_map(addr, packet)
                          : na_sm_door_admit(self, addr, packet);
 }
 
@@ -12336,14 +12310,13 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 
 #if HG_ENABLE_SM
 
-/* The slots of struct na_plugin with the same names, for a peer. */
+/* The slots msg_send, frame_send and addr_terminate. */
 HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op);
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    struct na_context *context, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg);
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op);
 
 /* Have an operation wait until the address is connected, and dial it if it is
  * idle; op NULL: only dial. NA_AGAIN: it waits, or would; NA_DISCONNECT: the
@@ -12360,8 +12333,8 @@ HG_PRIVATE unsigned na_sm_flow_visit(
  * while are lowered. */
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 
-/* The same for all peers: hints may be spoiled. */
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
+/* Raise the hints of all peers that have something: they may be spoiled. */
+HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self);
 
 /* Deliver what is left in the ring of a peer that has ended. Messages for which
  * the core has no room are dropped, counted and logged. */
@@ -12526,12 +12499,15 @@ HG_PRIVATE na_return_t na_sm_flow_queue(
 }
 
 HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op)
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
+    struct na_sm_class *self = na_sm_of(context->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
     assert(hg_is_inside(na_sm_lock(self)));
+    if (addr->base.self)
+        return na_loop_send(&self->loop, msg, op);
     assert(addr->full || addr->state != NA_SM_READY ||
         hg_list_is_empty(&addr->sends));
     if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
@@ -12549,17 +12525,21 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     return ret == NA_AGAIN && op != NULL ? NA_SUCCESS : ret;
 }
 
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
 {
-    struct na_sm_class *self = na_sm_of(addr->base.na_class);
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_addr *addr = na_sm_addr_of(base);
     struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
         0, 0, (uint8_t) header_size};
     struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    if (base->self)
+        return na_loop_frame_send(
+            &self->loop, base, header, header_size, data, size, release, arg);
     if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
@@ -12624,21 +12604,22 @@ HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
     return n;
 }
 
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op)
+HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    struct na_sm_class *self = na_sm_of(op->addr->na_class);
 
-    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
-        addr->base.self) {
+    na_sm_enter(self);
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         na_op_complete(op, NA_SUCCESS);
-        return NA_SUCCESS;
+    } else {
+        na_sm_op_push(&addr->closers, op);
+        if (addr->state == NA_SM_READY) {
+            na_sm_peer_close(self, addr);
+            na_sm_flow_close(self, addr, 0); /* before anything else is sent */
+        }
     }
-    na_sm_op_push(&addr->closers, op);
-    if (addr->state == NA_SM_READY) {
-        na_sm_peer_close(self, addr);
-        na_sm_flow_close(self, addr, 0); /* before anything else is sent */
-    }
+    na_sm_leave(self);
     return NA_SUCCESS;
 }
 
@@ -12788,18 +12769,16 @@ static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
             atomic_load(&na_sm_ours(addr)->starved) == 0);
 }
 
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
+HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self)
 {
-    unsigned n = 0;
     uint32_t i;
 
     for (i = 0; i < self->slots_end; i++) {
-        struct na_sm_addr *addr = self->slots[i];
+        const struct na_sm_addr *addr = self->slots[i];
 
         if (addr != NULL && (addr->held || na_sm_flow_peer_has_work(addr)))
-            n += na_sm_flow_visit(self, addr);
+            na_sm_hint_set(self->hints, i);
     }
-    return n;
 }
 
 HG_PRIVATE void na_sm_flow_drain(
@@ -13431,17 +13410,20 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     unsigned char *remote;
     na_size_t left = size;
 
-    if (arena >= NA_SM_ARENAS || touch->addr->peer_arena[arena] == NULL ||
+    if (arena >= NA_SM_ARENAS ||
+        touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
         touch->self->rma_mode == NA_SM_RMA_VM ||
         told->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
         size > NA_SM_ARENA_SIZE - offset ||
         (put && arena == NA_SM_ARENA_READ_ONLY) ||
-        !na_sm_arena_open(touch->addr->peer_arena[arena],
+        !na_sm_arena_open(
+            (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena],
             &touch->addr->peer_open[arena], (size_t) (offset + size),
             arena == NA_SM_ARENA_READ_ONLY ? PROT_READ
                                            : PROT_READ | PROT_WRITE))
         return NA_OPNOTSUPPORT;
-    remote = touch->addr->peer_arena[arena] + offset;
+    remote =
+        (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena] + offset;
     na_cursor_init(&cursor, op->local, op->local_offset);
     na_sm_rma_copy_begins(touch);
     while (left > 0) {
@@ -13618,6 +13600,8 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     else if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op, !inside);
     ret = na_sm_rma_settle(self, op, ret);
+    if (!hg_list_is_empty(&self->transfers))
+        na_sm_wake(self);
     na_sm_leave(self);
     return ret;
 }
@@ -14003,7 +13987,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         ret = na_sm_open_listener(self, host, name);
     else
         na_sm_caller_name(name);
-    hg_leave(na_sm_lock(self));
+    na_sm_leave(self);
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -14041,7 +14025,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_list_remove(&addr->turn);
         na_addr_unuse(&addr->base);
     }
-    hg_leave(na_sm_lock(self));
+    na_sm_leave(self);
     na_sm_shut(self);
 }
 
@@ -14055,28 +14039,31 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
     if (strcmp(name, self->base.self_addr->name) == 0)
         return true;
-    return where->is_path && self->where.is_path && self->base.listen &&
-        stat(where->where.sun_path, &there) == 0 &&
+    return where != NULL && where->is_path && self->where.is_path &&
+        self->base.listen && stat(where->where.sun_path, &there) == 0 &&
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
 /* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory. With `ask` a connection is asked whether it has
- * ended. */
+ * NULL: out of memory, logged. A class that does not listen (`where` is NULL)
+ * must have connected to this one: NULL, too. With `ask` a connection is asked
+ * whether it has ended. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
+    bool ready = addr != NULL && addr->state == NA_SM_READY;
 
-    if (ask && addr != NULL && addr->state == NA_SM_READY &&
-        na_sm_peer_has_ended(addr)) {
+    if (ready && ask && na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL)
+    if (addr != NULL && (ready || where != NULL))
         return addr;
-    addr = na_sm_peer_new(self, name, NA_FALSE, where);
+    if (addr != NULL)
+        na_addr_unref(&addr->base);
+    addr = where != NULL ? na_sm_peer_new(self, name, NA_FALSE, where) : NULL;
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
@@ -14084,37 +14071,6 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         return addr;
     na_addr_unref(&addr->base);
     return NULL;
-}
-
-/* The address of a class that does not listen: it must have connected to this
- * one. */
-static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
-    na_bool_t from_peer, struct na_addr **addr_p)
-{
-    struct na_sm_addr *addr;
-    bool connected;
-
-    if (strcmp(name, self->base.self_addr->name) == 0) {
-        na_addr_ref(self->base.self_addr);
-        *addr_p = self->base.self_addr;
-        return NA_SUCCESS;
-    }
-    na_sm_enter(self);
-    addr = na_sm_peer_find(self, name);
-    connected = addr != NULL &&
-        (addr->state == NA_SM_DIALLING || addr->state == NA_SM_READY);
-    if (addr != NULL && !connected)
-        na_addr_unref(&addr->base);
-    na_sm_leave(self);
-    if (connected) {
-        *addr_p = &addr->base;
-        return NA_SUCCESS;
-    }
-    HG_LOG_AT(na_addr_name_level(from_peer), "sm",
-        "%s does not listen and is not connected to this class: its process "
-        "must look up %s first",
-        name, self->base.self_addr->name);
-    return NA_HOSTUNREACH;
 }
 
 /* Find the peer of a name. With `op`, a lookup that waits if the peer is not
@@ -14126,24 +14082,31 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
+    bool calls; /* it does not listen */
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    na_return_t ret;
+    na_return_t ret = NA_SUCCESS;
 
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    if (na_sm_is_caller_name(name))
-        return na_sm_seek_caller(self, name, from_peer, addr_p);
-    ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
+    calls = na_sm_is_caller_name(name);
+    if (!calls)
+        ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
-    if (na_sm_is_own_name(self, name, &where)) {
+    if (na_sm_is_own_name(self, name, calls ? NULL : &where)) {
         na_addr_ref(na_class->self_addr);
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, &where, !from_peer);
-    if (addr == NULL) {
+    addr = na_sm_find(self, name, calls ? NULL : &where, !from_peer);
+    if (addr == NULL && calls) {
+        HG_LOG_AT(na_addr_name_level(from_peer), "sm",
+            "%s does not listen and is not connected to this class: its "
+            "process must look up %s first",
+            name, na_class->self_addr->name);
+        ret = NA_HOSTUNREACH;
+    } else if (addr == NULL) {
         ret = NA_NOMEM;
     } else {
         addr->from_peer = addr->from_peer && from_peer;
@@ -14196,17 +14159,6 @@ static const char *na_sm_addr_identity(const struct na_addr *addr)
     return na_sm_addr_of(addr)->identity;
 }
 
-static na_return_t na_sm_terminate(struct na_op *op)
-{
-    struct na_sm_class *self = na_sm_of(op->context->na_class);
-    na_return_t ret;
-
-    na_sm_enter(self);
-    ret = na_sm_flow_terminate(self, op);
-    na_sm_leave(self);
-    return ret;
-}
-
 static void na_sm_abandon(struct na_addr *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
@@ -14220,45 +14172,14 @@ static void na_sm_abandon(struct na_addr *base)
 
 /* ---- Messages ---- */
 
-static na_return_t na_sm_send(
-    struct na_context *context, const struct na_msg *msg, struct na_op *op)
-{
-    struct na_sm_class *self = na_sm_of(context->na_class);
-    na_return_t ret;
-
-    if (msg->addr->self)
-        return na_loop_send(&self->loop, msg, op);
-    na_sm_enter(self);
-    ret = na_sm_flow_send(self, msg, op);
-    na_sm_leave(self);
-    return ret;
-}
-
-static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
-    size_t header_size, const void *data, size_t size,
-    void (*release)(void *arg), void *arg)
-{
-    struct na_sm_class *self = na_sm_of(addr->na_class);
-    na_return_t ret;
-
-    if (addr->self)
-        return na_loop_frame_send(
-            &self->loop, addr, header, header_size, data, size, release, arg);
-    na_sm_enter(self);
-    ret = na_sm_flow_frame_send(
-        na_sm_addr_of(addr), header, header_size, data, size, release, arg);
-    na_sm_leave(self);
-    return ret;
-}
-
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
+    assert(hg_is_inside(na_sm_lock(self)));
     if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
-    na_sm_enter(self);
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
     if (found) {
         na_sm_op_remove(op);
@@ -14266,7 +14187,6 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     } else {
         found = na_sm_rma_cancel_running(self, op, op_id);
     }
-    na_sm_leave(self);
     return found ? NA_SUCCESS : NA_NOENTRY;
 }
 
@@ -14330,7 +14250,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     if (count == NA_SM_EVENTS)
         self->look = true; /* there are more */
     if (now >= self->scan_at) {
-        n += na_sm_flow_visit_all(self);
+        na_sm_flow_hint_all(self);
         self->scan_at = now + NA_SM_SCAN_NS;
     }
     n += na_sm_flow_close_all(self, now);
@@ -14400,7 +14320,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    na_sm_enter(self);
+    assert(hg_is_inside(na_sm_lock(self)));
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -14413,7 +14333,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     if (!busy)
         na_sm_set_timer(self);
     context->slept = context->slept || !busy;
-    hg_leave(na_sm_lock(self));
     return busy ? NA_FALSE : NA_TRUE;
 }
 
@@ -14422,7 +14341,7 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    na_sm_enter(self);
+    assert(hg_is_inside(na_sm_lock(self)));
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
@@ -14430,7 +14349,6 @@ static void na_sm_wait_end(struct na_context *base)
      * there was no sleep ends that one at once. */
     self->look = self->look || context->slept;
     context->slept = false;
-    hg_leave(na_sm_lock(self));
 }
 
 static const char *const na_sm_protocols[] = {"sm", NULL};
@@ -14453,10 +14371,10 @@ static const struct na_plugin na_sm_plugin = {
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
-    .addr_terminate = na_sm_terminate,
+    .addr_terminate = na_sm_flow_terminate,
     .addr_abandon = na_sm_abandon,
-    .msg_send = na_sm_send,
-    .frame_send = na_sm_frame_send,
+    .msg_send = na_sm_flow_send,
+    .frame_send = na_sm_flow_frame_send,
     .mem_register = na_sm_mem_register,
     .mem_deregister = na_sm_mem_deregister,
     .mem_serialize_size = na_sm_mem_serialize_size,

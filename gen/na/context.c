@@ -231,8 +231,10 @@ HG_PRIVATE na_return_t na_context_destroy(
         return NA_BUSY;
     }
     quiet = na_context_drain(core, drain_ms);
+    na_context_enter(core);
     if (core->poll_armed)
         na_progress_disarm(core);
+    na_context_leave(core);
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_context_close_parts(core);
     na_context_remove(core);

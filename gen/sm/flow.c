@@ -141,12 +141,15 @@ HG_PRIVATE na_return_t na_sm_flow_queue(
 }
 
 HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op)
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
+    struct na_sm_class *self = na_sm_of(context->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
     assert(hg_is_inside(na_sm_lock(self)));
+    if (addr->base.self)
+        return na_loop_send(&self->loop, msg, op);
     assert(addr->full || addr->state != NA_SM_READY ||
         hg_list_is_empty(&addr->sends));
     if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
@@ -164,17 +167,21 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     return ret == NA_AGAIN && op != NULL ? NA_SUCCESS : ret;
 }
 
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
 {
-    struct na_sm_class *self = na_sm_of(addr->base.na_class);
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_addr *addr = na_sm_addr_of(base);
     struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
         0, 0, (uint8_t) header_size};
     struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    if (base->self)
+        return na_loop_frame_send(
+            &self->loop, base, header, header_size, data, size, release, arg);
     if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
@@ -239,21 +246,22 @@ HG_PRIVATE unsigned na_sm_flow_close_all(struct na_sm_class *self, uint64_t now)
     return n;
 }
 
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op)
+HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    struct na_sm_class *self = na_sm_of(op->addr->na_class);
 
-    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD ||
-        addr->base.self) {
+    na_sm_enter(self);
+    if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         na_op_complete(op, NA_SUCCESS);
-        return NA_SUCCESS;
+    } else {
+        na_sm_op_push(&addr->closers, op);
+        if (addr->state == NA_SM_READY) {
+            na_sm_peer_close(self, addr);
+            na_sm_flow_close(self, addr, 0); /* before anything else is sent */
+        }
     }
-    na_sm_op_push(&addr->closers, op);
-    if (addr->state == NA_SM_READY) {
-        na_sm_peer_close(self, addr);
-        na_sm_flow_close(self, addr, 0); /* before anything else is sent */
-    }
+    na_sm_leave(self);
     return NA_SUCCESS;
 }
 
@@ -403,18 +411,16 @@ static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
             atomic_load(&na_sm_ours(addr)->starved) == 0);
 }
 
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
+HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self)
 {
-    unsigned n = 0;
     uint32_t i;
 
     for (i = 0; i < self->slots_end; i++) {
-        struct na_sm_addr *addr = self->slots[i];
+        const struct na_sm_addr *addr = self->slots[i];
 
         if (addr != NULL && (addr->held || na_sm_flow_peer_has_work(addr)))
-            n += na_sm_flow_visit(self, addr);
+            na_sm_hint_set(self->hints, i);
     }
-    return n;
 }
 
 HG_PRIVATE void na_sm_flow_drain(

@@ -27,14 +27,13 @@
 
 #if HG_ENABLE_SM
 
-/* The slots of struct na_plugin with the same names, for a peer. */
+/* The slots msg_send, frame_send and addr_terminate. */
 HG_PRIVATE na_return_t na_sm_flow_send(
-    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op);
-HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    struct na_context *context, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg);
-HG_PRIVATE na_return_t na_sm_flow_terminate(
-    struct na_sm_class *self, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op);
 
 /* Have an operation wait until the address is connected, and dial it if it is
  * idle; op NULL: only dial. NA_AGAIN: it waits, or would; NA_DISCONNECT: the
@@ -51,8 +50,8 @@ HG_PRIVATE unsigned na_sm_flow_visit(
  * while are lowered. */
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 
-/* The same for all peers: hints may be spoiled. */
-HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
+/* Raise the hints of all peers that have something: they may be spoiled. */
+HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self);
 
 /* Deliver what is left in the ring of a peer that has ended. Messages for which
  * the core has no room are dropped, counted and logged. */

@@ -44,41 +44,29 @@ static bool na_sm_page_is_allowed(size_t size)
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
-    int given, error;
-    void *memory;
-    int fd;
+    void *memory = MAP_FAILED;
+    int given = -1;
+    int error, fd;
 
     if (!na_sm_page_is_allowed(size))
         return false;
     fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return false;
-    if (ftruncate(fd, (off_t) size) != 0)
-        goto close_fd;
-    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        goto close_fd;
-    if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
-        goto unmap;
-    given = read_only ? na_sm_page_weaken(fd) : fd;
-    if (given < 0)
-        goto unmap;
-    (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
-    if (given != fd)
+    if (fd >= 0 && ftruncate(fd, (off_t) size) == 0)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory != MAP_FAILED && fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) == 0)
+        given = read_only ? na_sm_page_weaken(fd) : fd;
+    error = errno;
+    if (given >= 0) {
+        (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+        *memory_p = memory;
+        *fd_p = given;
+    } else if (memory != MAP_FAILED) {
+        (void) munmap(memory, size);
+    }
+    if (fd >= 0 && fd != given)
         (void) close(fd);
-    *memory_p = memory;
-    *fd_p = given;
-    return true;
-
-unmap:
-    error = errno;
-    (void) munmap(memory, size);
     errno = error;
-close_fd:
-    error = errno;
-    (void) close(fd);
-    errno = error;
-    return false;
+    return given >= 0;
 }
 
 HG_PRIVATE na_return_t na_sm_page_create(

@@ -11,13 +11,10 @@
 #include "base/mem.h"
 #include "na/progress.h"
 
-HG_PRIVATE void na_sm_leave(struct na_sm_class *self)
+HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
 {
-    if (self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
-            !hg_list_is_empty(&self->transfers)))
+    if (self->sleepers > 0)
         na_progress_wake(&self->base);
-    hg_leave(na_sm_lock(self));
 }
 
 HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
@@ -170,6 +167,7 @@ HG_PRIVATE void na_sm_peer_dial(
     hg_list_push(&self->dialling, &addr->turn);
     self->tick = 0;
     self->look = true;
+    na_sm_wake(self);
 }
 
 HG_PRIVATE void na_sm_peer_close(
@@ -183,6 +181,7 @@ HG_PRIVATE void na_sm_peer_close(
     hg_list_push(&self->closing, &addr->turn);
     self->tick = 0;
     self->look = true;
+    na_sm_wake(self);
 }
 
 /* The rings of a pair are mapped, and so are the peer's pages: open them. */
@@ -222,6 +221,7 @@ static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
+    na_sm_wake(self);
 }
 
 HG_PRIVATE void na_sm_peer_lose(
@@ -265,6 +265,15 @@ HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
     return false;
 }
 
+/* What is mapped, by enum na_sm_fd. */
+static const struct {
+    size_t size;
+    int protection;
+} na_sm_peer_maps[NA_SM_FD_BELL] = {{NA_SM_PUBLIC_SIZE, PROT_READ},
+    {NA_SM_HINTS_SIZE, PROT_READ | PROT_WRITE},
+    {sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE},
+    {NA_SM_ARENA_SIZE, PROT_NONE}, {NA_SM_ARENA_SIZE, PROT_NONE}};
+
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -272,17 +281,12 @@ HG_PRIVATE void na_sm_peer_part(
 
     while (addr->copies != 0)
         na_sm_nap(self);
-    na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
-    na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
-    na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
-    addr->shared = NULL;
-    addr->peer_public = NULL;
-    addr->peer_hints = NULL;
-    for (i = 0; i < NA_SM_ARENAS; i++) {
-        na_sm_page_unmap(addr->peer_arena[i], NA_SM_ARENA_SIZE);
-        addr->peer_arena[i] = NULL;
-        addr->peer_open[i] = 0;
+    for (i = 0; i < NA_SM_FD_BELL; i++) {
+        na_sm_page_unmap(addr->maps[i], na_sm_peer_maps[i].size);
+        addr->maps[i] = NULL;
     }
+    addr->shared = NULL;
+    memset(addr->peer_open, 0, sizeof(addr->peer_open));
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         (void) close(addr->fd);
@@ -440,47 +444,28 @@ static void na_sm_door_refuse(
 
 /* ---- Dialling ---- */
 
-/* Map the arenas that the other side sent. One that cannot be mapped, or is
- * none, costs speed only. */
-static void na_sm_door_map_arenas(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
-{
-    void *arena;
-    unsigned i;
-
-    for (i = 0; i < NA_SM_ARENAS; i++) {
-        int fd = packet->fds[NA_SM_FD_ARENA + i];
-
-        if (fd >= 0 && na_sm_arena_is_mappable() &&
-            na_sm_page_map(fd, NA_SM_ARENA_SIZE, PROT_NONE, &arena) ==
-                NA_SUCCESS)
-            addr->peer_arena[i] = (unsigned char *) arena;
-    }
-}
-
 /* Map what the other side sent, and take its bell, if there is one and it may
- * be rung. */
-static na_return_t na_sm_door_map_pages(
+ * be rung. An arena that cannot be mapped, or is none, costs speed only. */
+static na_return_t na_sm_door_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
-    void *pages = NULL;
-    void *hints = NULL;
-    na_return_t ret;
+    bool arenas = na_sm_arena_is_mappable();
+    unsigned i;
 
-    ret = na_sm_page_map(
-        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, PROT_READ, &pages);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = na_sm_page_map(packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE,
-        PROT_READ | PROT_WRITE, &hints);
-    if (ret != NA_SUCCESS) {
-        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
-        return ret;
+    for (i = 0; i < (arenas ? NA_SM_FD_BELL : NA_SM_FD_ARENA); i++) {
+        na_return_t ret = packet->fds[i] < 0
+            ? NA_SUCCESS
+            : na_sm_page_map(packet->fds[i], na_sm_peer_maps[i].size,
+                  na_sm_peer_maps[i].protection, &addr->maps[i]);
+
+        if (ret != NA_SUCCESS && i < NA_SM_FD_ARENA)
+            return ret;
     }
-    addr->peer_public = (const struct na_sm_public *) pages;
-    addr->peer_hints = (struct na_sm_hints *) hints;
+    addr->peer_public =
+        (const struct na_sm_public *) addr->maps[NA_SM_FD_PUBLIC];
+    addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
+    addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    na_sm_door_map_arenas(addr, packet);
     if (addr->kin)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
@@ -491,14 +476,12 @@ static na_return_t na_sm_door_map_pages(
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    void *shared = NULL;
     int fd = -1;
-    na_return_t ret = na_sm_page_create(
-        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
+    na_return_t ret = na_sm_page_create("hg-pair", sizeof(struct na_sm_shared),
+        false, &addr->maps[NA_SM_FD_PAIR], &fd);
 
     if (ret != NA_SUCCESS)
         return ret;
-    addr->shared = (struct na_sm_shared *) shared;
     ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
@@ -599,17 +582,12 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
-    void *shared = NULL;
     na_return_t ret = na_sm_peer_take_slot(self, addr);
 
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_map_pages(addr, hello);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
-            sizeof(struct na_sm_shared), PROT_READ | PROT_WRITE, &shared);
+        ret = na_sm_door_map(addr, hello);
     if (ret != NA_SUCCESS)
         return ret;
-    addr->shared = (struct na_sm_shared *) shared;
     if (strncmp(hello->name, "sm://", 5) != 0)
         na_sm_caller_name(hello->name);
     ret = na_addr_set_name(&addr->base, hello->name);
@@ -625,20 +603,20 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
 static na_return_t na_sm_door_judge(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
-    unsigned needed = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
+    const unsigned pair = 1u << NA_SM_FD_PAIR;
+    const unsigned pages = 1u << NA_SM_FD_PUBLIC | 1u << NA_SM_FD_HINTS;
     int bell = packet->fds[NA_SM_FD_BELL];
 
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (!addr->dialled)
-        needed |= 1u << NA_SM_FD_PAIR;
     if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
-        (packet->what & needed) != needed ||
+        (packet->what & (pages | pair)) !=
+            (addr->dialled ? pages : pages | pair) ||
         (bell >= 0 && !na_sm_bell_is_one(bell)))
         return NA_PROTOCOL_ERROR;
     if (packet->incarnation == self->base.incarnation)
         return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
-    return addr->dialled ? na_sm_door_map_pages(addr, packet)
+    return addr->dialled ? na_sm_door_map(addr, packet)
                          : na_sm_door_admit(self, addr, packet);
 }
 

@@ -127,12 +127,13 @@ struct na_sm_addr {
     enum na_sm_vm vm;
     struct na_sm_in in;
     struct na_sm_out out;
-    struct na_sm_shared *shared;
+    /* The pair and the peer's memory, by enum na_sm_fd; NULL: not mapped. */
+    void *maps[NA_SM_FD_BELL];
+    struct na_sm_shared *shared; /* of those */
     const struct na_sm_public *peer_public;
     struct na_sm_hints *peer_hints;
-    unsigned char *peer_arena[NA_SM_ARENAS]; /* mapped here; NULL: it is not */
-    size_t peer_open[NA_SM_ARENAS];          /* of that, what is accessible */
-    int peer_bell; /* -1: none, it is rung for by the socket */
+    size_t peer_open[NA_SM_ARENAS]; /* of the arenas, what is accessible */
+    int peer_bell;                  /* -1: none, it is rung for by the socket */
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
 };
@@ -214,6 +215,11 @@ static inline void na_sm_enter(const struct na_sm_class *self)
     hg_enter(na_sm_lock(self));
 }
 
+static inline void na_sm_leave(const struct na_sm_class *self)
+{
+    hg_leave(na_sm_lock(self));
+}
+
 /* Leave, for a moment: another thread may have to get on. */
 HG_PRIVATE void na_sm_nap(const struct na_sm_class *self);
 
@@ -241,8 +247,8 @@ static inline void na_sm_op_remove(struct na_op *op)
     hg_list_remove(&op->link);
 }
 
-/* Leave the lock, waking a sleeper that has something to do now. */
-HG_PRIVATE void na_sm_leave(struct na_sm_class *self);
+/* There is something to do: wake whoever sleeps. */
+HG_PRIVATE void na_sm_wake(struct na_sm_class *self);
 
 /* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,

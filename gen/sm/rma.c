@@ -470,17 +470,20 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     unsigned char *remote;
     na_size_t left = size;
 
-    if (arena >= NA_SM_ARENAS || touch->addr->peer_arena[arena] == NULL ||
+    if (arena >= NA_SM_ARENAS ||
+        touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
         touch->self->rma_mode == NA_SM_RMA_VM ||
         told->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
         size > NA_SM_ARENA_SIZE - offset ||
         (put && arena == NA_SM_ARENA_READ_ONLY) ||
-        !na_sm_arena_open(touch->addr->peer_arena[arena],
+        !na_sm_arena_open(
+            (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena],
             &touch->addr->peer_open[arena], (size_t) (offset + size),
             arena == NA_SM_ARENA_READ_ONLY ? PROT_READ
                                            : PROT_READ | PROT_WRITE))
         return NA_OPNOTSUPPORT;
-    remote = touch->addr->peer_arena[arena] + offset;
+    remote =
+        (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena] + offset;
     na_cursor_init(&cursor, op->local, op->local_offset);
     na_sm_rma_copy_begins(touch);
     while (left > 0) {
@@ -657,6 +660,8 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     else if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op, !inside);
     ret = na_sm_rma_settle(self, op, ret);
+    if (!hg_list_is_empty(&self->transfers))
+        na_sm_wake(self);
     na_sm_leave(self);
     return ret;
 }

@@ -229,7 +229,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         ret = na_sm_open_listener(self, host, name);
     else
         na_sm_caller_name(name);
-    hg_leave(na_sm_lock(self));
+    na_sm_leave(self);
     if (ret != NA_SUCCESS)
         goto shut;
     addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
@@ -267,7 +267,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_list_remove(&addr->turn);
         na_addr_unuse(&addr->base);
     }
-    hg_leave(na_sm_lock(self));
+    na_sm_leave(self);
     na_sm_shut(self);
 }
 
@@ -281,28 +281,31 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
     if (strcmp(name, self->base.self_addr->name) == 0)
         return true;
-    return where->is_path && self->where.is_path && self->base.listen &&
-        stat(where->where.sun_path, &there) == 0 &&
+    return where != NULL && where->is_path && self->where.is_path &&
+        self->base.listen && stat(where->where.sun_path, &there) == 0 &&
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
 /* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory. With `ask` a connection is asked whether it has
- * ended. */
+ * NULL: out of memory, logged. A class that does not listen (`where` is NULL)
+ * must have connected to this one: NULL, too. With `ask` a connection is asked
+ * whether it has ended. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
+    bool ready = addr != NULL && addr->state == NA_SM_READY;
 
-    if (ask && addr != NULL && addr->state == NA_SM_READY &&
-        na_sm_peer_has_ended(addr)) {
+    if (ready && ask && na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL)
+    if (addr != NULL && (ready || where != NULL))
         return addr;
-    addr = na_sm_peer_new(self, name, NA_FALSE, where);
+    if (addr != NULL)
+        na_addr_unref(&addr->base);
+    addr = where != NULL ? na_sm_peer_new(self, name, NA_FALSE, where) : NULL;
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
@@ -310,37 +313,6 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         return addr;
     na_addr_unref(&addr->base);
     return NULL;
-}
-
-/* The address of a class that does not listen: it must have connected to this
- * one. */
-static na_return_t na_sm_seek_caller(struct na_sm_class *self, const char *name,
-    na_bool_t from_peer, struct na_addr **addr_p)
-{
-    struct na_sm_addr *addr;
-    bool connected;
-
-    if (strcmp(name, self->base.self_addr->name) == 0) {
-        na_addr_ref(self->base.self_addr);
-        *addr_p = self->base.self_addr;
-        return NA_SUCCESS;
-    }
-    na_sm_enter(self);
-    addr = na_sm_peer_find(self, name);
-    connected = addr != NULL &&
-        (addr->state == NA_SM_DIALLING || addr->state == NA_SM_READY);
-    if (addr != NULL && !connected)
-        na_addr_unref(&addr->base);
-    na_sm_leave(self);
-    if (connected) {
-        *addr_p = &addr->base;
-        return NA_SUCCESS;
-    }
-    HG_LOG_AT(na_addr_name_level(from_peer), "sm",
-        "%s does not listen and is not connected to this class: its process "
-        "must look up %s first",
-        name, self->base.self_addr->name);
-    return NA_HOSTUNREACH;
 }
 
 /* Find the peer of a name. With `op`, a lookup that waits if the peer is not
@@ -352,24 +324,31 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
+    bool calls; /* it does not listen */
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    na_return_t ret;
+    na_return_t ret = NA_SUCCESS;
 
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    if (na_sm_is_caller_name(name))
-        return na_sm_seek_caller(self, name, from_peer, addr_p);
-    ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
+    calls = na_sm_is_caller_name(name);
+    if (!calls)
+        ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
-    if (na_sm_is_own_name(self, name, &where)) {
+    if (na_sm_is_own_name(self, name, calls ? NULL : &where)) {
         na_addr_ref(na_class->self_addr);
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, &where, !from_peer);
-    if (addr == NULL) {
+    addr = na_sm_find(self, name, calls ? NULL : &where, !from_peer);
+    if (addr == NULL && calls) {
+        HG_LOG_AT(na_addr_name_level(from_peer), "sm",
+            "%s does not listen and is not connected to this class: its "
+            "process must look up %s first",
+            name, na_class->self_addr->name);
+        ret = NA_HOSTUNREACH;
+    } else if (addr == NULL) {
         ret = NA_NOMEM;
     } else {
         addr->from_peer = addr->from_peer && from_peer;
@@ -422,17 +401,6 @@ static const char *na_sm_addr_identity(const struct na_addr *addr)
     return na_sm_addr_of(addr)->identity;
 }
 
-static na_return_t na_sm_terminate(struct na_op *op)
-{
-    struct na_sm_class *self = na_sm_of(op->context->na_class);
-    na_return_t ret;
-
-    na_sm_enter(self);
-    ret = na_sm_flow_terminate(self, op);
-    na_sm_leave(self);
-    return ret;
-}
-
 static void na_sm_abandon(struct na_addr *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
@@ -446,45 +414,14 @@ static void na_sm_abandon(struct na_addr *base)
 
 /* ---- Messages ---- */
 
-static na_return_t na_sm_send(
-    struct na_context *context, const struct na_msg *msg, struct na_op *op)
-{
-    struct na_sm_class *self = na_sm_of(context->na_class);
-    na_return_t ret;
-
-    if (msg->addr->self)
-        return na_loop_send(&self->loop, msg, op);
-    na_sm_enter(self);
-    ret = na_sm_flow_send(self, msg, op);
-    na_sm_leave(self);
-    return ret;
-}
-
-static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
-    size_t header_size, const void *data, size_t size,
-    void (*release)(void *arg), void *arg)
-{
-    struct na_sm_class *self = na_sm_of(addr->na_class);
-    na_return_t ret;
-
-    if (addr->self)
-        return na_loop_frame_send(
-            &self->loop, addr, header, header_size, data, size, release, arg);
-    na_sm_enter(self);
-    ret = na_sm_flow_frame_send(
-        na_sm_addr_of(addr), header, header_size, data, size, release, arg);
-    na_sm_leave(self);
-    return ret;
-}
-
 static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
+    assert(hg_is_inside(na_sm_lock(self)));
     if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
-    na_sm_enter(self);
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
     if (found) {
         na_sm_op_remove(op);
@@ -492,7 +429,6 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     } else {
         found = na_sm_rma_cancel_running(self, op, op_id);
     }
-    na_sm_leave(self);
     return found ? NA_SUCCESS : NA_NOENTRY;
 }
 
@@ -556,7 +492,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     if (count == NA_SM_EVENTS)
         self->look = true; /* there are more */
     if (now >= self->scan_at) {
-        n += na_sm_flow_visit_all(self);
+        na_sm_flow_hint_all(self);
         self->scan_at = now + NA_SM_SCAN_NS;
     }
     n += na_sm_flow_close_all(self, now);
@@ -626,7 +562,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    na_sm_enter(self);
+    assert(hg_is_inside(na_sm_lock(self)));
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -639,7 +575,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     if (!busy)
         na_sm_set_timer(self);
     context->slept = context->slept || !busy;
-    hg_leave(na_sm_lock(self));
     return busy ? NA_FALSE : NA_TRUE;
 }
 
@@ -648,7 +583,7 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    na_sm_enter(self);
+    assert(hg_is_inside(na_sm_lock(self)));
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
@@ -656,7 +591,6 @@ static void na_sm_wait_end(struct na_context *base)
      * there was no sleep ends that one at once. */
     self->look = self->look || context->slept;
     context->slept = false;
-    hg_leave(na_sm_lock(self));
 }
 
 static const char *const na_sm_protocols[] = {"sm", NULL};
@@ -679,10 +613,10 @@ static const struct na_plugin na_sm_plugin = {
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
-    .addr_terminate = na_sm_terminate,
+    .addr_terminate = na_sm_flow_terminate,
     .addr_abandon = na_sm_abandon,
-    .msg_send = na_sm_send,
-    .frame_send = na_sm_frame_send,
+    .msg_send = na_sm_flow_send,
+    .frame_send = na_sm_flow_frame_send,
     .mem_register = na_sm_mem_register,
     .mem_deregister = na_sm_mem_deregister,
     .mem_serialize_size = na_sm_mem_serialize_size,

@@ -167,7 +167,7 @@ static void idle_spans(struct idle_run *run, int signal_number)
     (void) na_sm_look(server, 1);
     idle_mark(signal_number);
     idle_mark(signal_number);
-    (void) na_sm_flow_visit_all(server);
+    na_sm_flow_hint_all(server);
     idle_mark(signal_number);
     idle_stop_clock(run);
 }

@@ -232,8 +232,8 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
         addr = sm_end_attacker(&victim, way % SM_END_WAYS);
         na_sm_enter(na_sm_of(victim.na_class));
         do
-            ret = frame ? na_sm_flow_frame_send(
-                              addr, bytes, 24, bytes, sizeof(bytes), NULL, NULL)
+            ret = frame ? na_sm_flow_frame_send(&addr->base, bytes, 24, bytes,
+                              sizeof(bytes), NULL, NULL)
                         : NA_Msg_send_unexpected(victim.na_class,
                               victim.context, NULL, NULL, bytes, sizeof(bytes),
                               &addr->base, 1, NA_OP_ID_IGNORE);
@@ -243,8 +243,8 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
         atomic_store(&addr->out.control->starved, 0);
         (void) na_sm_flow_visit(na_sm_of(victim.na_class), addr);
         if (frame)
-            HG_CHECK_RET(na_sm_flow_frame_send(
-                             addr, bytes, 24, bytes, sizeof(bytes), NULL, NULL),
+            HG_CHECK_RET(na_sm_flow_frame_send(&addr->base, bytes, 24, bytes,
+                             sizeof(bytes), NULL, NULL),
                 NA_DISCONNECT);
         na_sm_leave(na_sm_of(victim.na_class));
         HG_CHECK_EQ_U64(
@@ -434,7 +434,7 @@ HG_TEST(sm_hostile_packets_without_a_bell_have_none)
         &packet.fds[NA_SM_FD_PUBLIC]));
     HG_CHECK(na_sm_page_make("hg-test", NA_SM_HINTS_SIZE, false, &hints,
         &packet.fds[NA_SM_FD_HINTS]));
-    HG_CHECK_OK(na_sm_door_map_pages(&addr, &packet));
+    HG_CHECK_OK(na_sm_door_map(&addr, &packet));
     HG_CHECK_EQ_INT(addr.peer_bell, -1);
     na_sm_packet_close(&packet);
     na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);

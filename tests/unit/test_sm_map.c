@@ -165,19 +165,21 @@ static bool map_forge(int fd)
 {
     struct na_sm_packet packet;
     struct na_sm_addr addr;
+    void *arena;
     bool mapped;
 
     HG_CHECK(fd >= 0);
     memset(&addr, 0, sizeof(addr));
     na_sm_packet_init(&packet, NA_SM_WELCOME);
     packet.fds[NA_SM_FD_ARENA] = fd;
-    na_sm_door_map_arenas(&addr, &packet);
+    HG_CHECK_OK(na_sm_door_map(&addr, &packet));
     na_sm_packet_close(&packet);
-    mapped = addr.peer_arena[0] != NULL &&
-        na_sm_arena_open(addr.peer_arena[0], &addr.peer_open[0], 4096,
+    arena = addr.maps[NA_SM_FD_ARENA];
+    mapped = arena != NULL &&
+        na_sm_arena_open((unsigned char *) arena, &addr.peer_open[0], 4096,
             PROT_READ | PROT_WRITE);
-    na_sm_page_unmap(addr.peer_arena[0], NA_SM_ARENA_SIZE);
-    HG_CHECK(addr.peer_arena[1] == NULL);
+    na_sm_page_unmap(arena, NA_SM_ARENA_SIZE);
+    HG_CHECK(addr.maps[NA_SM_FD_ARENA + 1] == NULL);
     return mapped;
 }
 
