@@ -6656,6 +6656,8 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  * canceled it sends no more requests; their answers are awaited, because they
  * count until then, but end nothing any more.
  *
+ * Memory of the class itself is copied at once, without a frame.
+ *
  * A transfer, at the initiator, belongs to an operation; at the target, it
  * answers one request.
  *
@@ -7045,7 +7047,7 @@ static struct na_emul_xfer *na_emul_xfer_new(
     xfer->emul = emul;
     xfer->addr = addr;
     xfer->origin = origin;
-    na_addr_ref(addr);
+    na_addr_use(addr);
     return xfer;
 }
 
@@ -7080,7 +7082,7 @@ static void na_emul_check(struct na_emul_xfer *xfer)
         return;
     assert(hg_list_is_empty(&xfer->link));
     (void) hg_map_remove(&xfer->emul->xfers, xfer->id);
-    na_addr_unref(xfer->addr);
+    na_addr_unuse(xfer->addr);
     hg_mem_free(xfer);
 }
 
@@ -7407,9 +7409,11 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     struct na_emul_xfer *xfer;
     size_t cursor = 0;
 
+    hg_enter(na_emul_lock(emul));
     na_emul_untouch(emul, true);
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
         na_emul_drop(xfer, NA_CANCELED);
+    hg_leave(na_emul_lock(emul));
     assert(emul->xfers.count == 0);
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
@@ -7604,6 +7608,67 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 
 /* ---- Operations ---- */
 
+/* Whether a request may be served, and from which memory. */
+static na_return_t na_emul_judge(const struct na_emul *emul,
+    const struct na_emul_wire *wire, struct na_mem_core **mem_p)
+{
+    struct na_mem_core *mem =
+        (struct na_mem_core *) hg_map_get(&emul->regs, wire->key);
+    unsigned long needs =
+        wire->type == NA_EMUL_WIRE_GET ? NA_MEM_READ_ONLY : NA_MEM_WRITE_ONLY;
+
+    if (mem == NULL)
+        return NA_NOENTRY;
+    if ((mem->pub.flags & needs) == 0)
+        return NA_PERMISSION;
+    if (wire->offset > mem->pub.size ||
+        wire->length > mem->pub.size - wire->offset)
+        return NA_OVERFLOW;
+    *mem_p = mem;
+    return NA_SUCCESS;
+}
+
+/* Do an operation on memory of this class's own. A long copy is made with the
+ * lock free, unless the caller holds it. */
+static void na_emul_copy(struct na_emul_xfer *xfer)
+{
+    struct hg_monitor *lock = na_emul_lock(xfer->emul);
+    const struct na_op *op = xfer->op;
+    bool leaves = lock->depth == 1 && op->size > NA_EMUL_PIECE;
+    struct na_mem_core *mem = NULL;
+    struct na_emul_wire wire;
+    na_return_t ret;
+
+    memset(&wire, 0, sizeof(wire));
+    wire.type = xfer->sends ? NA_EMUL_WIRE_PUT : NA_EMUL_WIRE_GET;
+    wire.key = op->remote->key;
+    wire.offset = op->remote_offset;
+    wire.length = op->size;
+    ret = na_emul_judge(xfer->emul, &wire, &mem);
+    if (ret != NA_SUCCESS) {
+        xfer->emul->na_class->core->count(
+            xfer->emul->na_class, "rma_refused", 1);
+        na_emul_end(xfer, ret);
+        return;
+    }
+    xfer->mem = mem;
+    mem->refs++;
+    atomic_fetch_add(&xfer->pins, 1);
+    if (leaves)
+        hg_leave(lock);
+    if (xfer->sends)
+        na_rma_copy(&mem->pub, op->remote_offset, op->local, op->local_offset,
+            op->size);
+    else
+        na_rma_copy(op->local, op->local_offset, &mem->pub, op->remote_offset,
+            op->size);
+    if (leaves)
+        hg_enter(lock);
+    na_emul_end(xfer, NA_SUCCESS);
+    atomic_fetch_sub(&xfer->pins, 1);
+    na_emul_check(xfer);
+}
+
 /* Start an operation. Once there is a transfer for it, its end is told by
  * completing it. The first frame leaves from here. */
 static na_return_t na_emul_start(struct na_op *op, bool sends)
@@ -7630,7 +7695,10 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     xfer->sends = sends;
     xfer->sums = emul->sums;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
-    (void) na_emul_send(xfer);
+    if (op->addr->self)
+        na_emul_copy(xfer);
+    else
+        (void) na_emul_send(xfer);
 
 leave:
     na_emul_leave(emul);
@@ -7748,26 +7816,6 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
         na_cursor_init(&cursor, mem, offset);
         na_cursor_scatter(&cursor, data, wire->length);
     }
-    return NA_SUCCESS;
-}
-
-/* Whether a request may be served, and from which memory. */
-static na_return_t na_emul_judge(const struct na_emul *emul,
-    const struct na_emul_wire *wire, struct na_mem_core **mem_p)
-{
-    struct na_mem_core *mem =
-        (struct na_mem_core *) hg_map_get(&emul->regs, wire->key);
-    unsigned long needs =
-        wire->type == NA_EMUL_WIRE_GET ? NA_MEM_READ_ONLY : NA_MEM_WRITE_ONLY;
-
-    if (mem == NULL)
-        return NA_NOENTRY;
-    if ((mem->pub.flags & needs) == 0)
-        return NA_PERMISSION;
-    if (wire->offset > mem->pub.size ||
-        wire->length > mem->pub.size - wire->offset)
-        return NA_OVERFLOW;
-    *mem_p = mem;
     return NA_SUCCESS;
 }
 

@@ -24,6 +24,8 @@
  * canceled it sends no more requests; their answers are awaited, because they
  * count until then, but end nothing any more.
  *
+ * Memory of the class itself is copied at once, without a frame.
+ *
  * A transfer, at the initiator, belongs to an operation; at the target, it
  * answers one request.
  *

@@ -729,3 +729,49 @@ HG_TEST(emul_ends_a_connection_that_asks_for_too_much)
     emul_plain_free(&plain);
     emul_close(pair);
 }
+
+/* Memory of the class itself is copied without a frame, under the same
+ * checks. */
+HG_TEST(emul_copies_to_itself)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct na_addr *peer = pair->a.peer;
+    struct emul_mem local, owned;
+    struct emul_call call;
+    na_mem_handle_t remote;
+    unsigned put;
+
+    pair->a.peer = na_addr_create(&pair->a.core.pub, "pipe://self", NA_TRUE);
+    HG_CHECK(pair->a.peer != NULL);
+    HG_CHECK_OK(
+        emul_mem_make(&local, &pair->a, 7, 10000, true, NA_MEM_READWRITE));
+    HG_CHECK_OK(
+        emul_mem_make(&owned, &pair->a, 5, 14000, true, NA_MEM_READWRITE));
+    HG_CHECK_OK(emul_mem_publish(&owned, &pair->a, &remote));
+    for (put = 0; put < 2; put++) {
+        HG_CHECK_OK(emul_start(&call, &pair->a, put != 0, local.handle, 9,
+            remote, 11, put != 0 ? 100 : 69000));
+        emul_check_end(&call, NA_SUCCESS);
+        if (put)
+            emul_model(&owned, 11, &local, 9, 100);
+        else
+            emul_model(&local, 9, &owned, 11, 69000);
+        emul_mem_check(&local);
+        emul_mem_check(&owned);
+        HG_CHECK_OK(emul_start(
+            &call, &pair->a, put != 0, local.handle, 0, remote, 69999, 2));
+        emul_check_end(&call, NA_OVERFLOW);
+    }
+    HG_CHECK_OK(NA_Mem_deregister(&pair->a.core.pub, owned.handle));
+    HG_CHECK_OK(
+        emul_start(&call, &pair->a, false, local.handle, 0, remote, 0, 100));
+    emul_check_end(&call, NA_NOENTRY);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_refused"), 3);
+    emul_check_idle(pair);
+    na_addr_unref(pair->a.peer);
+    pair->a.peer = peer;
+    HG_CHECK_OK(NA_Mem_handle_free(remote->na_class, remote));
+    emul_mem_free(&local);
+    emul_mem_free(&owned);
+    emul_close(pair);
+}
