@@ -20333,7 +20333,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  * from who makes it to its callback. The last one returns the handle, buffers
  * and all, to its context's pool.
  *
- *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
+ *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *                                +---> DROPPED
  *
@@ -20379,6 +20379,7 @@ struct hg_context;
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
+    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread changes it */
     HG_HANDLE_SENT,     /* origin: waits for the answer */
     HG_HANDLE_FETCHING, /* pulls arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result stands */
@@ -20470,7 +20471,8 @@ struct hg_handle {
     _Atomic enum hg_handle_state state;
     bool counted;    /* target: in its peer's share; who sends, and the last */
     bool in_flight;  /* origin: counted as such; context lock */
-    uint64_t number; /* its place among sequences; 0: none; context lock */
+    uint64_t number; /* its place among sequences; 0: none; context lock.
+                        Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool one_way;  /* nobody waits for an answer */
@@ -21217,7 +21219,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
     static const struct hg_args none = {NULL, 0, false};
 
-    assert(handle->state == HG_HANDLE_IDLE && !handle->target);
+    assert(handle->state == HG_HANDLE_CLAIMED && !handle->target);
     if (handle->large) {
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);
@@ -22827,23 +22829,25 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc,
     struct hg_handle **handle_p);
 
-/* The same in two steps, for handles that are used again: one with no number,
- * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
- * once for each call: HG_BUSY if it has one, or the message of one that was
- * ended before has yet to leave; HG_AGAIN, HG_NOMEM (all logged). */
+/* The same in steps, for handles that are used again: one without a call, and
+ * without a peer if `addr` is NULL; NULL: no memory (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
-HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
-/* Have a handle for oneself, without a call of it; nobody gets a number for it
- * until it is given back. HG_BUSY as above (logged). */
-HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle);
-HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
+/* Have an idle handle for oneself, to encode a call or to change it, until it
+ * is forgotten. HG_BUSY (logged): its call is not over, or the message of one
+ * that was ended before has yet to leave. */
+HG_PRIVATE hg_return_t hg_forward_claim(
+    struct hg_handle *handle, const char *function);
 
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
-/* The call is over, or did not begin: the handle is idle, without a number. */
+/* Number a call of a handle that was claimed. HG_AGAIN, HG_NOMEM (logged).
+ * Inside. */
+HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
+
+/* The call is over, or did not begin: the handle is idle. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Send what was encoded, of in_args.size bytes behind room for the header: in
@@ -22915,9 +22919,6 @@ HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 /* #include "hg/overflow.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
-
-/* Stands for the number of a handle that somebody has for himself. */
-#define HG_FORWARD_NO_CALL UINT64_MAX
 
 /* A target's window grows by one call for so many that it answers. */
 #define HG_FORWARD_STEPS 32u
@@ -23061,77 +23062,48 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
-/* Whether it has no call, nor a message of one that has yet to leave. The lock
- * is held. */
-static bool hg_forward_is_free(struct hg_handle *handle)
+/* Whether the message of its last call does not hinder another call. */
+static bool hg_forward_may_encode(struct hg_handle *handle)
 {
-    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
-        return false;
-    return !hg_handle_is_sending(handle) ||
-        (handle->settled && handle->parted.data == NULL);
+    bool may;
+
+    if (HG_LIKELY(!hg_handle_is_sending(handle)))
+        return true;
+    hg_enter(handle->context->lock);
+    may = handle->settled && handle->parted.data == NULL;
+    hg_leave(handle->context->lock);
+    return may;
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
-    bool is_free;
-
-    hg_enter(handle->context->lock);
-    is_free = hg_forward_is_free(handle);
-    hg_leave(handle->context->lock);
-    return !is_free;
+    return handle->state != HG_HANDLE_IDLE || !hg_forward_may_encode(handle);
 }
 
-/* Tell the log why a handle is not free: HG_BUSY. Its message leaves by itself,
- * and who waits for that may try again and again. */
-static hg_return_t hg_forward_log_busy(
+/* A message leaves by itself, and who waits for that may try again and
+ * again: a warning. */
+HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function)
 {
-    bool over;
+    enum hg_handle_state state = HG_HANDLE_IDLE;
 
-    hg_enter(handle->context->lock);
-    over = handle->state == HG_HANDLE_IDLE && handle->number == 0;
-    hg_leave(handle->context->lock);
-    if (over)
-        hg_log_warning("rpc",
-            "%s: the message of the handle's last call has yet to leave",
-            function);
-    else
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &state, HG_HANDLE_CLAIMED)) {
         (void) hg_log_misuse("rpc", function, "the handle's call is not over");
+        return HG_BUSY;
+    }
+    if (HG_LIKELY(hg_forward_may_encode(handle)))
+        return HG_SUCCESS;
+    atomic_store(&handle->state, HG_HANDLE_IDLE);
+    hg_log_warning("rpc",
+        "%s: the message of the handle's last call has yet to leave", function);
     return HG_BUSY;
 }
 
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    hg_return_t ret = HG_BUSY;
-
-    hg_enter(context->lock);
-    if (hg_forward_is_free(handle))
-        ret = hg_forward_enter(handle);
-    hg_leave(context->lock);
-    return HG_UNLIKELY(ret == HG_BUSY)
-        ? hg_forward_log_busy(handle, "HG_Forward")
-        : hg_forward_refuse(context, ret);
-}
-
-HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
-{
-    bool is_free;
-
-    hg_enter(handle->context->lock);
-    is_free = hg_forward_is_free(handle);
-    if (is_free)
-        handle->number = HG_FORWARD_NO_CALL;
-    hg_leave(handle->context->lock);
-    return is_free ? HG_SUCCESS : hg_forward_log_busy(handle, "HG_Reset");
-}
-
-HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
-{
-    hg_enter(handle->context->lock);
-    assert(handle->number == HG_FORWARD_NO_CALL);
-    handle->number = 0;
-    hg_leave(handle->context->lock);
+    assert(handle->state == HG_HANDLE_CLAIMED);
+    return hg_forward_refuse(handle->context, hg_forward_enter(handle));
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
@@ -23144,9 +23116,8 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
-        (void) hg_slots_remove(&context->sequences, handle->number);
-    handle->number = 0;
-    atomic_store(&handle->state, HG_HANDLE_IDLE);
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
     hg_leave(context->lock);
 }
 
@@ -23344,7 +23315,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
-    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    assert(handle->in_flight && handle->timer.index == 0);
     handle->settled = false;
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
@@ -26241,9 +26212,9 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  * callback sees it: so the callback may forward it again. The callback of an
  * answer is queued when the answer has left.
  *
- *     HG_Forward    a number, a reference; hg_forward_start
+ *     HG_Forward    hg_forward_claim, a reference; hg_forward_start
  *       ...         whatever ends it queues it once (forward)
- *     hg_call_ended gives the number back, runs the callback, then the
+ *     hg_call_ended gives the handle back, runs the callback, then the
  *                   reference goes
  *
  *     HG_Respond    with a callback: a reference; hg_serve_respond_told
@@ -26344,7 +26315,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     if (ret == HG_SUCCESS)
         ret = hg_call_look_up(handle->context, addr, id, &rpc, "HG_Reset");
     if (ret == HG_SUCCESS)
-        ret = hg_forward_claim(handle);
+        ret = hg_forward_claim(handle, "HG_Reset");
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_renew(handle);
@@ -26357,7 +26328,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
-    hg_forward_give_back(handle);
+    hg_forward_forget(handle);
     return HG_SUCCESS;
 }
 
@@ -26693,13 +26664,13 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_enter(context->lock);
 }
 
-/* The handle is numbered: what this call is. */
+/* The handle is claimed: what this call is. */
 static void hg_call_prepare(
     struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
 {
     struct hg_call_part *call = &handle->call;
 
-    assert(handle->in_flight && handle->context->callbacks);
+    assert(handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
     atomic_store_explicit(
@@ -26725,7 +26696,7 @@ hg_return_t HG_Forward2(
     }
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
-        ret = hg_forward_number(handle);
+        ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
@@ -26733,6 +26704,8 @@ hg_return_t HG_Forward2(
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle);
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
     hg_leave(handle->context->lock);
@@ -29727,17 +29700,13 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 
     if (ret != HG_SUCCESS)
         return ret;
-    hg_enter(handle->context->lock);
-    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
-        ret = HG_BUSY;
-    if (ret == HG_SUCCESS) {
-        handle->timeout = timeout;
-        handle->deadline = 0;
-    }
-    hg_leave(handle->context->lock);
-    if (ret != HG_SUCCESS)
+    if (handle->state != HG_HANDLE_IDLE) {
         hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
-    return ret;
+        return HG_BUSY;
+    }
+    handle->timeout = timeout;
+    handle->deadline = 0;
+    return HG_SUCCESS;
 }
 
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)

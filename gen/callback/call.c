@@ -7,9 +7,9 @@
  * callback sees it: so the callback may forward it again. The callback of an
  * answer is queued when the answer has left.
  *
- *     HG_Forward    a number, a reference; hg_forward_start
+ *     HG_Forward    hg_forward_claim, a reference; hg_forward_start
  *       ...         whatever ends it queues it once (forward)
- *     hg_call_ended gives the number back, runs the callback, then the
+ *     hg_call_ended gives the handle back, runs the callback, then the
  *                   reference goes
  *
  *     HG_Respond    with a callback: a reference; hg_serve_respond_told
@@ -110,7 +110,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     if (ret == HG_SUCCESS)
         ret = hg_call_look_up(handle->context, addr, id, &rpc, "HG_Reset");
     if (ret == HG_SUCCESS)
-        ret = hg_forward_claim(handle);
+        ret = hg_forward_claim(handle, "HG_Reset");
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_renew(handle);
@@ -123,7 +123,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
-    hg_forward_give_back(handle);
+    hg_forward_forget(handle);
     return HG_SUCCESS;
 }
 
@@ -459,13 +459,13 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_enter(context->lock);
 }
 
-/* The handle is numbered: what this call is. */
+/* The handle is claimed: what this call is. */
 static void hg_call_prepare(
     struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
 {
     struct hg_call_part *call = &handle->call;
 
-    assert(handle->in_flight && handle->context->callbacks);
+    assert(handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
     atomic_store_explicit(
@@ -491,7 +491,7 @@ hg_return_t HG_Forward2(
     }
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
-        ret = hg_forward_number(handle);
+        ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
@@ -499,6 +499,8 @@ hg_return_t HG_Forward2(
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle);
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
     hg_leave(handle->context->lock);

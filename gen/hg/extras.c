@@ -41,17 +41,13 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 
     if (ret != HG_SUCCESS)
         return ret;
-    hg_enter(handle->context->lock);
-    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
-        ret = HG_BUSY;
-    if (ret == HG_SUCCESS) {
-        handle->timeout = timeout;
-        handle->deadline = 0;
-    }
-    hg_leave(handle->context->lock);
-    if (ret != HG_SUCCESS)
+    if (handle->state != HG_HANDLE_IDLE) {
         hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
-    return ret;
+        return HG_BUSY;
+    }
+    handle->timeout = timeout;
+    handle->deadline = 0;
+    return HG_SUCCESS;
 }
 
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)

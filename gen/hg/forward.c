@@ -9,9 +9,6 @@
 #include "hg/watch.h"
 #include "na/addr.h"
 
-/* Stands for the number of a handle that somebody has for himself. */
-#define HG_FORWARD_NO_CALL UINT64_MAX
-
 /* A target's window grows by one call for so many that it answers. */
 #define HG_FORWARD_STEPS 32u
 
@@ -154,77 +151,48 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
-/* Whether it has no call, nor a message of one that has yet to leave. The lock
- * is held. */
-static bool hg_forward_is_free(struct hg_handle *handle)
+/* Whether the message of its last call does not hinder another call. */
+static bool hg_forward_may_encode(struct hg_handle *handle)
 {
-    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
-        return false;
-    return !hg_handle_is_sending(handle) ||
-        (handle->settled && handle->parted.data == NULL);
+    bool may;
+
+    if (HG_LIKELY(!hg_handle_is_sending(handle)))
+        return true;
+    hg_enter(handle->context->lock);
+    may = handle->settled && handle->parted.data == NULL;
+    hg_leave(handle->context->lock);
+    return may;
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
-    bool is_free;
-
-    hg_enter(handle->context->lock);
-    is_free = hg_forward_is_free(handle);
-    hg_leave(handle->context->lock);
-    return !is_free;
+    return handle->state != HG_HANDLE_IDLE || !hg_forward_may_encode(handle);
 }
 
-/* Tell the log why a handle is not free: HG_BUSY. Its message leaves by itself,
- * and who waits for that may try again and again. */
-static hg_return_t hg_forward_log_busy(
+/* A message leaves by itself, and who waits for that may try again and
+ * again: a warning. */
+HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function)
 {
-    bool over;
+    enum hg_handle_state state = HG_HANDLE_IDLE;
 
-    hg_enter(handle->context->lock);
-    over = handle->state == HG_HANDLE_IDLE && handle->number == 0;
-    hg_leave(handle->context->lock);
-    if (over)
-        hg_log_warning("rpc",
-            "%s: the message of the handle's last call has yet to leave",
-            function);
-    else
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &state, HG_HANDLE_CLAIMED)) {
         (void) hg_log_misuse("rpc", function, "the handle's call is not over");
+        return HG_BUSY;
+    }
+    if (HG_LIKELY(hg_forward_may_encode(handle)))
+        return HG_SUCCESS;
+    atomic_store(&handle->state, HG_HANDLE_IDLE);
+    hg_log_warning("rpc",
+        "%s: the message of the handle's last call has yet to leave", function);
     return HG_BUSY;
 }
 
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    hg_return_t ret = HG_BUSY;
-
-    hg_enter(context->lock);
-    if (hg_forward_is_free(handle))
-        ret = hg_forward_enter(handle);
-    hg_leave(context->lock);
-    return HG_UNLIKELY(ret == HG_BUSY)
-        ? hg_forward_log_busy(handle, "HG_Forward")
-        : hg_forward_refuse(context, ret);
-}
-
-HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
-{
-    bool is_free;
-
-    hg_enter(handle->context->lock);
-    is_free = hg_forward_is_free(handle);
-    if (is_free)
-        handle->number = HG_FORWARD_NO_CALL;
-    hg_leave(handle->context->lock);
-    return is_free ? HG_SUCCESS : hg_forward_log_busy(handle, "HG_Reset");
-}
-
-HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
-{
-    hg_enter(handle->context->lock);
-    assert(handle->number == HG_FORWARD_NO_CALL);
-    handle->number = 0;
-    hg_leave(handle->context->lock);
+    assert(handle->state == HG_HANDLE_CLAIMED);
+    return hg_forward_refuse(handle->context, hg_forward_enter(handle));
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
@@ -237,9 +205,8 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
-        (void) hg_slots_remove(&context->sequences, handle->number);
-    handle->number = 0;
-    atomic_store(&handle->state, HG_HANDLE_IDLE);
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
     hg_leave(context->lock);
 }
 
@@ -437,7 +404,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
-    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    assert(handle->in_flight && handle->timer.index == 0);
     handle->settled = false;
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS

@@ -36,23 +36,25 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc,
     struct hg_handle **handle_p);
 
-/* The same in two steps, for handles that are used again: one with no number,
- * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
- * once for each call: HG_BUSY if it has one, or the message of one that was
- * ended before has yet to leave; HG_AGAIN, HG_NOMEM (all logged). */
+/* The same in steps, for handles that are used again: one without a call, and
+ * without a peer if `addr` is NULL; NULL: no memory (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
-HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
-/* Have a handle for oneself, without a call of it; nobody gets a number for it
- * until it is given back. HG_BUSY as above (logged). */
-HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle);
-HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
+/* Have an idle handle for oneself, to encode a call or to change it, until it
+ * is forgotten. HG_BUSY (logged): its call is not over, or the message of one
+ * that was ended before has yet to leave. */
+HG_PRIVATE hg_return_t hg_forward_claim(
+    struct hg_handle *handle, const char *function);
 
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
-/* The call is over, or did not begin: the handle is idle, without a number. */
+/* Number a call of a handle that was claimed. HG_AGAIN, HG_NOMEM (logged).
+ * Inside. */
+HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
+
+/* The call is over, or did not begin: the handle is idle. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Send what was encoded, of in_args.size bytes behind room for the header: in

@@ -403,7 +403,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
     static const struct hg_args none = {NULL, 0, false};
 
-    assert(handle->state == HG_HANDLE_IDLE && !handle->target);
+    assert(handle->state == HG_HANDLE_CLAIMED && !handle->target);
     if (handle->large) {
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);

@@ -9,7 +9,7 @@
  * from who makes it to its callback. The last one returns the handle, buffers
  * and all, to its context's pool.
  *
- *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
+ *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *                                +---> DROPPED
  *
@@ -55,6 +55,7 @@ struct hg_context;
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
+    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread changes it */
     HG_HANDLE_SENT,     /* origin: waits for the answer */
     HG_HANDLE_FETCHING, /* pulls arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result stands */
@@ -146,7 +147,8 @@ struct hg_handle {
     _Atomic enum hg_handle_state state;
     bool counted;    /* target: in its peer's share; who sends, and the last */
     bool in_flight;  /* origin: counted as such; context lock */
-    uint64_t number; /* its place among sequences; 0: none; context lock */
+    uint64_t number; /* its place among sequences; 0: none; context lock.
+                        Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool one_way;  /* nobody waits for an answer */
