@@ -7249,8 +7249,6 @@ static na_return_t na_emul_load(
     assert(plan->size > 0);
     if (xfer->sums)
         plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
-    core->count(xfer->emul->na_class, "rma_frames", 1);
-    core->count(xfer->emul->na_class, "rma_bytes_sent", plan->size);
     return NA_SUCCESS;
 }
 
@@ -7292,7 +7290,12 @@ static void na_emul_sent(
     struct na_emul_xfer *xfer, const struct na_emul_plan *plan)
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
+    struct na_class *na_class = xfer->emul->na_class;
 
+    if (plan->size > 0) {
+        na_class->core->count(na_class, "rma_frames", 1);
+        na_class->core->count(na_class, "rma_bytes_sent", plan->size);
+    }
     if (!na_emul_has_frame(xfer))
         return; /* the connection ended meanwhile */
     xfer->cursor = plan->cursor;
