@@ -3228,32 +3228,21 @@ HG_PRIVATE HG_HOT void na_queue_push(
     hg_leave(queue->lock);
 }
 
-/* Where the first entry of the first lane that has one is linked; NULL. */
-static HG_HOT struct na_completion **na_queue_first(
-    struct na_queue *queue, unsigned lanes)
-{
-    struct na_completion **first = queue->first;
-
-    for (; lanes != 0 && first < queue->first + NA_LANE_MAX; first++) {
-        if ((lanes & 1) != 0 && *first != NULL)
-            return first;
-        lanes >>= 1;
-    }
-    return NULL;
-}
-
 HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes)
 {
-    struct na_completion **first = na_queue_first(queue, lanes);
-    struct na_completion *entry;
+    unsigned lane;
 
     assert(hg_is_inside(queue->lock));
-    if (first == NULL)
-        return NULL;
-    entry = *first;
-    *first = entry->next;
-    return entry;
+    for (lane = 0; lane < NA_LANE_MAX; lane++) {
+        struct na_completion *entry = queue->first[lane];
+
+        if ((lanes & (1u << lane)) != 0 && entry != NULL) {
+            queue->first[lane] = entry->next;
+            return entry;
+        }
+    }
+    return NULL;
 }
 
 HG_PRIVATE unsigned na_queue_run(
@@ -4608,6 +4597,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id);
 
+/* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
 /* How many operations of a context are pending. The lock is held. */
@@ -4631,15 +4621,6 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 /* An identifier is a generation above a number of 24 bits, which begin with 1.
  * On a small machine the public one has 8 bits of the generation. */
 #define NA_OP_NUMBERS 0xffffffu
-
-HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
-{
-    uint32_t i;
-
-    for (i = 0; i < context->op_count; i++)
-        hg_mem_free(context->ops[i]);
-    hg_mem_free(context->ops);
-}
 
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
 {
@@ -4761,20 +4742,16 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         goto leave;
     }
     op->state = NA_OP_PENDING;
-    op->pub.type = type;
     op->done.run = na_op_run;
     op->lane = lane;
     op->callback = callback;
     op->arg = arg;
-    op->next_free = NULL;
-    hg_list_init(&op->pub.link);
     op->home = core;
     na_op_aim(op, context->na_class);
-    op->pub.addr = NULL;
-    op->pub.local = NULL;
-    op->pub.remote = NULL;
-    op->pub.result_addr = NULL;
-    op->pub.result_size = 0;
+    memset(&op->pub, 0, sizeof(op->pub));
+    op->pub.type = type;
+    op->pub.context = context;
+    hg_list_init(&op->pub.link);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:
@@ -4896,6 +4873,18 @@ HG_PRIVATE struct na_op_core *na_op_find(
                                                                       : NULL;
 }
 
+HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_DONE)
+            na_op_put(context->ops[i]); /* its callback is told nothing */
+        hg_mem_free(context->ops[i]);
+    }
+    hg_mem_free(context->ops);
+}
+
 /* ==== gen/na/msg.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -4941,12 +4930,11 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
-/* Fail the receives posted for this source; tell the sinks that the connection
- * ended; both, for a peer that is marked dead. Any thread, with the lock or
- * without. */
-HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret);
-HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret);
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
+/* A peer could not be reached: fail the receives posted for it. The connection
+ * to it ended: tell the sinks. Both, if it is marked dead. Any thread, with the
+ * lock or without. */
+HG_PRIVATE void na_msg_addr_ended(
+    struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
 
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)
@@ -5257,52 +5245,33 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     return ret;
 }
 
-HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
+HG_PRIVATE void na_msg_addr_ended(
+    struct na_addr *addr, na_return_t ret, bool unreached, bool parted)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
     hg_enter(core->lock);
-    for (i = 0; i < NA_INBOX_TAGS; i++) {
+    if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
+        core->inbox.has_dead = true;
+    for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
         struct na_link *link = core->inbox.receives[i].next;
 
         while (link != &core->inbox.receives[i]) {
             struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
             link = link->next;
-            if (op->addr != addr)
-                continue;
-            hg_list_remove(&op->link);
-            na_op_complete(op, ret);
+            if (op->addr == addr) {
+                hg_list_remove(&op->link);
+                na_op_complete(op, ret);
+            }
         }
     }
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
-    unsigned i;
-
-    assert(ret != NA_SUCCESS);
-    hg_enter(core->lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+    for (i = 0; parted && i < NA_CORE_CONTEXTS; i++) {
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
-
-    hg_enter(core->lock);
-    if (na_addr_core_of(addr)->queued_bytes > 0)
-        core->inbox.has_dead = true;
-    na_msg_addr_unreached(addr, ret);
-    na_msg_addr_parted(addr, ret);
     hg_leave(core->lock);
 }
 
@@ -5570,7 +5539,7 @@ static struct na_msg_kept *na_msg_find_kept(
 }
 
 /* End a receive with a kept message, or post it. */
-static na_return_t na_msg_post(struct na_op *op)
+static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
     struct na_class_core *core = na_class_core_of(op->context->na_class);
     struct na_inbox *inbox = &core->inbox;
@@ -5584,7 +5553,7 @@ static na_return_t na_msg_post(struct na_op *op)
         na_msg_fill(op, &kept->in);
         na_msg_free(kept);
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
-        return na_addr_state(op->addr);
+        return na_addr_check_alive(op->addr, function);
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
     }
@@ -5602,22 +5571,26 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Either plane: every public receive ends here. `source` is NULL for an
- * unexpected one. */
-static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
-    void *arg, void *buf, na_size_t buf_size, struct na_addr *source,
-    na_tag_t tag, na_op_id_t *op_id, const char *function)
+/* Either plane: every public receive ends here. An expected one, and only that,
+ * has a source. */
+static na_return_t na_msg_recv(struct na_class *na_class,
+    struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
+    void *buf, na_size_t buf_size, struct na_addr *source, na_tag_t tag,
+    na_op_id_t *op_id, const char *function)
 {
-    struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
-    na_return_t ret;
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS && type == NA_CB_RECV_EXPECTED)
+        ret = na_addr_check(na_class, source, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_check_tag(na_class, tag, function);
+    if (ret != NA_SUCCESS)
+        return ret;
     if (buf == NULL && buf_size > 0)
         return hg_log_misuse("msg", function, "the buffer is NULL");
-    na_context_enter(core);
-    op = na_op_get(context,
-        source != NULL ? NA_CB_RECV_EXPECTED : NA_CB_RECV_UNEXPECTED,
-        NA_LANE_DONE, callback, arg, op_id);
+    na_context_enter(na_context_core_of(context));
+    op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL) {
         ret = NA_NOMEM;
     } else {
@@ -5626,11 +5599,11 @@ static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(&op->pub);
+        ret = na_msg_post(&op->pub, function);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }
-    na_context_leave(core);
+    na_context_leave(na_context_core_of(context));
     return ret;
 }
 
@@ -5638,32 +5611,16 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id)
 {
-    na_return_t ret =
-        na_live_check_context(na_class, context, "NA_Msg_recv_unexpected");
-
-    return ret != NA_SUCCESS
-        ? ret
-        : na_msg_recv(context, callback, arg, buf, buf_size, NULL, 0, op_id,
-              "NA_Msg_recv_unexpected");
+    return na_msg_recv(na_class, context, NA_CB_RECV_UNEXPECTED, callback, arg,
+        buf, buf_size, NULL, 0, op_id, "NA_Msg_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id)
 {
-    static const char function[] = "NA_Msg_recv_expected";
-    na_return_t ret = na_live_check_context(na_class, context, function);
-
-    if (ret == NA_SUCCESS)
-        ret = na_addr_check(na_class, source, function);
-    if (ret == NA_SUCCESS)
-        ret = na_msg_check_tag(na_class, tag, function);
-    if (ret == NA_SUCCESS)
-        ret = na_msg_recv(context, callback, arg, buf, buf_size, source, tag,
-            op_id, function);
-    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
-        hg_log_error("msg", "%s: the source is gone", function);
-    return ret;
+    return na_msg_recv(na_class, context, NA_CB_RECV_EXPECTED, callback, arg,
+        buf, buf_size, source, tag, op_id, "NA_Msg_recv_expected");
 }
 
 /* ---- Sizes and buffers ---- */
@@ -5709,14 +5666,11 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 {
     na_return_t ret = na_live_check(na_class, "NA_Msg_buf_free");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (buf == NULL) {
-        hg_log_error("msg", "NA_Msg_buf_free: an argument is NULL");
-        return NA_INVALID_ARG;
-    }
-    hg_mem_free(buf);
-    return NA_SUCCESS;
+    if (ret == NA_SUCCESS && buf == NULL)
+        ret = hg_log_misuse("msg", "NA_Msg_buf_free", "an argument is NULL");
+    if (ret == NA_SUCCESS)
+        hg_mem_free(buf);
+    return ret;
 }
 
 /* ==== gen/na/rma.h ==== */
@@ -8814,19 +8768,6 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
     na_context_leave(core);
 }
 
-/* Recycle what ended, without telling anybody. */
-static void na_context_discard(struct na_context_core *context)
-{
-    uint32_t i;
-
-    na_context_enter(context);
-    for (i = 0; i < context->op_count; i++) {
-        if (context->ops[i]->state == NA_OP_DONE)
-            na_op_put(context->ops[i]);
-    }
-    na_context_leave(context);
-}
-
 /* Make progress until nothing is pending. False: something still is. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
@@ -8880,7 +8821,6 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_context_close_parts(core);
     na_context_remove(core);
-    na_context_discard(core);
     if (core->epoll_fd >= 0) {
         (void) close(core->epoll_fd);
         (void) close(core->timer_fd);
@@ -8971,11 +8911,12 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         return na_live_check(context->na_class, "NA_Trigger");
     queue = &na_context_core_of(context)->queue;
     hg_enter(queue->lock);
-    n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
-    deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
-    while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
+    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    for (;;) {
         n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
+            break;
+        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)
@@ -15670,7 +15611,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     if (!na_addr_mark_dead(addr, ret))
         return;
     na_addr_ref(addr);
-    na_msg_addr_dead(addr, ret);
+    na_msg_addr_ended(addr, ret, true, true);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
     na_addr_unref(addr);
@@ -15678,7 +15619,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 
 static void na_class_addr_parted(struct na_addr *addr)
 {
-    na_msg_addr_parted(addr, NA_DISCONNECT);
+    na_msg_addr_ended(addr, NA_DISCONNECT, false, true);
 }
 
 /* core->addr_unreached. No call to the peer has left: each ends with its
@@ -15687,7 +15628,7 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    na_msg_addr_unreached(addr, ret);
+    na_msg_addr_ended(addr, ret, true, false);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
 }

@@ -67,7 +67,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     if (!na_addr_mark_dead(addr, ret))
         return;
     na_addr_ref(addr);
-    na_msg_addr_dead(addr, ret);
+    na_msg_addr_ended(addr, ret, true, true);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
     na_addr_unref(addr);
@@ -75,7 +75,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 
 static void na_class_addr_parted(struct na_addr *addr)
 {
-    na_msg_addr_parted(addr, NA_DISCONNECT);
+    na_msg_addr_ended(addr, NA_DISCONNECT, false, true);
 }
 
 /* core->addr_unreached. No call to the peer has left: each ends with its
@@ -84,7 +84,7 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
 
-    na_msg_addr_unreached(addr, ret);
+    na_msg_addr_ended(addr, ret, true, false);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
 }

@@ -172,19 +172,6 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
     na_context_leave(core);
 }
 
-/* Recycle what ended, without telling anybody. */
-static void na_context_discard(struct na_context_core *context)
-{
-    uint32_t i;
-
-    na_context_enter(context);
-    for (i = 0; i < context->op_count; i++) {
-        if (context->ops[i]->state == NA_OP_DONE)
-            na_op_put(context->ops[i]);
-    }
-    na_context_leave(context);
-}
-
 /* Make progress until nothing is pending. False: something still is. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
@@ -238,7 +225,6 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_context_close_parts(core);
     na_context_remove(core);
-    na_context_discard(core);
     if (core->epoll_fd >= 0) {
         (void) close(core->epoll_fd);
         (void) close(core->timer_fd);
@@ -329,11 +315,12 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         return na_live_check(context->na_class, "NA_Trigger");
     queue = &na_context_core_of(context)->queue;
     hg_enter(queue->lock);
-    n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
-    deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
-    while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
-        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
+    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    for (;;) {
         n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
+            break;
+        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)

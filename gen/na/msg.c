@@ -256,52 +256,33 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     return ret;
 }
 
-HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret)
+HG_PRIVATE void na_msg_addr_ended(
+    struct na_addr *addr, na_return_t ret, bool unreached, bool parted)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
     assert(ret != NA_SUCCESS);
     hg_enter(core->lock);
-    for (i = 0; i < NA_INBOX_TAGS; i++) {
+    if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
+        core->inbox.has_dead = true;
+    for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
         struct na_link *link = core->inbox.receives[i].next;
 
         while (link != &core->inbox.receives[i]) {
             struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
             link = link->next;
-            if (op->addr != addr)
-                continue;
-            hg_list_remove(&op->link);
-            na_op_complete(op, ret);
+            if (op->addr == addr) {
+                hg_list_remove(&op->link);
+                na_op_complete(op, ret);
+            }
         }
     }
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
-    unsigned i;
-
-    assert(ret != NA_SUCCESS);
-    hg_enter(core->lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+    for (i = 0; parted && i < NA_CORE_CONTEXTS; i++) {
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
-    hg_leave(core->lock);
-}
-
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
-
-    hg_enter(core->lock);
-    if (na_addr_core_of(addr)->queued_bytes > 0)
-        core->inbox.has_dead = true;
-    na_msg_addr_unreached(addr, ret);
-    na_msg_addr_parted(addr, ret);
     hg_leave(core->lock);
 }
 
@@ -569,7 +550,7 @@ static struct na_msg_kept *na_msg_find_kept(
 }
 
 /* End a receive with a kept message, or post it. */
-static na_return_t na_msg_post(struct na_op *op)
+static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
     struct na_class_core *core = na_class_core_of(op->context->na_class);
     struct na_inbox *inbox = &core->inbox;
@@ -583,7 +564,7 @@ static na_return_t na_msg_post(struct na_op *op)
         na_msg_fill(op, &kept->in);
         na_msg_free(kept);
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
-        return na_addr_state(op->addr);
+        return na_addr_check_alive(op->addr, function);
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
     }
@@ -601,22 +582,26 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Either plane: every public receive ends here. `source` is NULL for an
- * unexpected one. */
-static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
-    void *arg, void *buf, na_size_t buf_size, struct na_addr *source,
-    na_tag_t tag, na_op_id_t *op_id, const char *function)
+/* Either plane: every public receive ends here. An expected one, and only that,
+ * has a source. */
+static na_return_t na_msg_recv(struct na_class *na_class,
+    struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
+    void *buf, na_size_t buf_size, struct na_addr *source, na_tag_t tag,
+    na_op_id_t *op_id, const char *function)
 {
-    struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
-    na_return_t ret;
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS && type == NA_CB_RECV_EXPECTED)
+        ret = na_addr_check(na_class, source, function);
+    if (ret == NA_SUCCESS)
+        ret = na_msg_check_tag(na_class, tag, function);
+    if (ret != NA_SUCCESS)
+        return ret;
     if (buf == NULL && buf_size > 0)
         return hg_log_misuse("msg", function, "the buffer is NULL");
-    na_context_enter(core);
-    op = na_op_get(context,
-        source != NULL ? NA_CB_RECV_EXPECTED : NA_CB_RECV_UNEXPECTED,
-        NA_LANE_DONE, callback, arg, op_id);
+    na_context_enter(na_context_core_of(context));
+    op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL) {
         ret = NA_NOMEM;
     } else {
@@ -625,11 +610,11 @@ static na_return_t na_msg_recv(struct na_context *context, na_cb_t callback,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(&op->pub);
+        ret = na_msg_post(&op->pub, function);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }
-    na_context_leave(core);
+    na_context_leave(na_context_core_of(context));
     return ret;
 }
 
@@ -637,32 +622,16 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id)
 {
-    na_return_t ret =
-        na_live_check_context(na_class, context, "NA_Msg_recv_unexpected");
-
-    return ret != NA_SUCCESS
-        ? ret
-        : na_msg_recv(context, callback, arg, buf, buf_size, NULL, 0, op_id,
-              "NA_Msg_recv_unexpected");
+    return na_msg_recv(na_class, context, NA_CB_RECV_UNEXPECTED, callback, arg,
+        buf, buf_size, NULL, 0, op_id, "NA_Msg_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id)
 {
-    static const char function[] = "NA_Msg_recv_expected";
-    na_return_t ret = na_live_check_context(na_class, context, function);
-
-    if (ret == NA_SUCCESS)
-        ret = na_addr_check(na_class, source, function);
-    if (ret == NA_SUCCESS)
-        ret = na_msg_check_tag(na_class, tag, function);
-    if (ret == NA_SUCCESS)
-        ret = na_msg_recv(context, callback, arg, buf, buf_size, source, tag,
-            op_id, function);
-    if (ret == NA_DISCONNECT || ret == NA_HOSTUNREACH)
-        hg_log_error("msg", "%s: the source is gone", function);
-    return ret;
+    return na_msg_recv(na_class, context, NA_CB_RECV_EXPECTED, callback, arg,
+        buf, buf_size, source, tag, op_id, "NA_Msg_recv_expected");
 }
 
 /* ---- Sizes and buffers ---- */
@@ -708,12 +677,9 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 {
     na_return_t ret = na_live_check(na_class, "NA_Msg_buf_free");
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (buf == NULL) {
-        hg_log_error("msg", "NA_Msg_buf_free: an argument is NULL");
-        return NA_INVALID_ARG;
-    }
-    hg_mem_free(buf);
-    return NA_SUCCESS;
+    if (ret == NA_SUCCESS && buf == NULL)
+        ret = hg_log_misuse("msg", "NA_Msg_buf_free", "an argument is NULL");
+    if (ret == NA_SUCCESS)
+        hg_mem_free(buf);
+    return ret;
 }

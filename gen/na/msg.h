@@ -39,12 +39,11 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
-/* Fail the receives posted for this source; tell the sinks that the connection
- * ended; both, for a peer that is marked dead. Any thread, with the lock or
- * without. */
-HG_PRIVATE void na_msg_addr_unreached(struct na_addr *addr, na_return_t ret);
-HG_PRIVATE void na_msg_addr_parted(struct na_addr *addr, na_return_t ret);
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
+/* A peer could not be reached: fail the receives posted for it. The connection
+ * to it ended: tell the sinks. Both, if it is marked dead. Any thread, with the
+ * lock or without. */
+HG_PRIVATE void na_msg_addr_ended(
+    struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
 
 /* In place of a number: the first that is free. */
 #define NA_SINK_ANY (-1)

@@ -11,15 +11,6 @@
  * On a small machine the public one has 8 bits of the generation. */
 #define NA_OP_NUMBERS 0xffffffu
 
-HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
-{
-    uint32_t i;
-
-    for (i = 0; i < context->op_count; i++)
-        hg_mem_free(context->ops[i]);
-    hg_mem_free(context->ops);
-}
-
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
 {
     uint32_t pending = 0;
@@ -140,20 +131,16 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         goto leave;
     }
     op->state = NA_OP_PENDING;
-    op->pub.type = type;
     op->done.run = na_op_run;
     op->lane = lane;
     op->callback = callback;
     op->arg = arg;
-    op->next_free = NULL;
-    hg_list_init(&op->pub.link);
     op->home = core;
     na_op_aim(op, context->na_class);
-    op->pub.addr = NULL;
-    op->pub.local = NULL;
-    op->pub.remote = NULL;
-    op->pub.result_addr = NULL;
-    op->pub.result_size = 0;
+    memset(&op->pub, 0, sizeof(op->pub));
+    op->pub.type = type;
+    op->pub.context = context;
+    hg_list_init(&op->pub.link);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
 leave:
@@ -273,4 +260,16 @@ HG_PRIVATE struct na_op_core *na_op_find(
     op = context->ops[number - 1];
     return na_op_public_id(op) == op_id && op->state == NA_OP_PENDING ? op
                                                                       : NULL;
+}
+
+HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_DONE)
+            na_op_put(context->ops[i]); /* its callback is told nothing */
+        hg_mem_free(context->ops[i]);
+    }
+    hg_mem_free(context->ops);
 }

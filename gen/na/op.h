@@ -53,6 +53,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id);
 
+/* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
 /* How many operations of a context are pending. The lock is held. */

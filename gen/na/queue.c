@@ -41,32 +41,21 @@ HG_PRIVATE HG_HOT void na_queue_push(
     hg_leave(queue->lock);
 }
 
-/* Where the first entry of the first lane that has one is linked; NULL. */
-static HG_HOT struct na_completion **na_queue_first(
-    struct na_queue *queue, unsigned lanes)
-{
-    struct na_completion **first = queue->first;
-
-    for (; lanes != 0 && first < queue->first + NA_LANE_MAX; first++) {
-        if ((lanes & 1) != 0 && *first != NULL)
-            return first;
-        lanes >>= 1;
-    }
-    return NULL;
-}
-
 HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes)
 {
-    struct na_completion **first = na_queue_first(queue, lanes);
-    struct na_completion *entry;
+    unsigned lane;
 
     assert(hg_is_inside(queue->lock));
-    if (first == NULL)
-        return NULL;
-    entry = *first;
-    *first = entry->next;
-    return entry;
+    for (lane = 0; lane < NA_LANE_MAX; lane++) {
+        struct na_completion *entry = queue->first[lane];
+
+        if ((lanes & (1u << lane)) != 0 && entry != NULL) {
+            queue->first[lane] = entry->next;
+            return entry;
+        }
+    }
+    return NULL;
 }
 
 HG_PRIVATE unsigned na_queue_run(
