@@ -3417,7 +3417,7 @@ struct na_emul;
 
 #define NA_CORE_COUNTERS 64  /* named counters of a class */
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
-#define NA_CORE_STRINGS 8
+#define NA_CORE_STRINGS 5
 #define NA_CORE_TAG 64
 #define NA_CORE_PARTS HG_WAKER_FDS /* transports of a class */
 #define NA_CORE_USES 5             /* what a layer counts for each peer */
@@ -3458,11 +3458,8 @@ struct na_addr_core {
     uint32_t uses; /* under the class's lock; all of them are one of refs */
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
-    /* As users see it: the class's prefix, and the transport's name of it, to
-     * which pub.name points. Set once. */
-    char *name;
-    /* What the application calls it, if that is not its name; or NULL. Set
-     * once, under list_lock. */
+    /* What the application calls it, if that is not the class's prefix and the
+     * transport's name; or NULL. Set once, under list_lock. */
     char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
@@ -3564,6 +3561,8 @@ struct na_class_core {
     /* Bytes sent by, and moved by this part of several; else NULL. */
     struct na_counter *sent;
     struct na_counter *moved;
+    char sent_name[NA_CORE_TAG + 16];
+    char moved_name[NA_CORE_TAG + 16];
     char tag[NA_CORE_TAG];   /* plugin and protocol: "zmq+tcp", "sm" */
     char prefix[4];          /* what users see before names: "na+", or "" */
     struct hg_monitor *lock; /* of the class: the head's */
@@ -3583,8 +3582,7 @@ struct na_class_core {
     _Atomic bool fork_told;
     _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
-    char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
-                                       of counters */
+    char *strings[NA_CORE_STRINGS]; /* copies of info's */
     _Alignas(max_align_t) struct na_class pub;
 };
 
@@ -3973,10 +3971,6 @@ HG_PRIVATE na_return_t na_addr_set_label(
 /* Whether users see that as its name. */
 HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
 
-/* The living address with that label, with a reference, or NULL. */
-HG_PRIVATE struct na_addr *na_addr_labelled(
-    struct na_class *na_class, const char *label);
-
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
@@ -4031,14 +4025,6 @@ HG_PRIVATE na_return_t na_addr_check_alive(
  * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
-/* The slot addr_cmp; both of one class. */
-HG_PRIVATE na_bool_t na_addr_is_proven(
-    const struct na_addr *addr1, const struct na_addr *addr2);
-
-/* Whether two addresses have the same name, and neither is dead. */
-HG_PRIVATE bool na_addr_is_named_alike(
-    const struct na_addr *addr1, const struct na_addr *addr2);
-
 /* Whether a message of the one is a message of the other. Names do not count:
  * an address without a connection is the same as itself only. */
 HG_PRIVATE bool na_addr_same(
@@ -4087,26 +4073,6 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 /* #include "base/mem.h" */
 /* #include "na/live.h" */
 
-/* A name of the transport's behind the class's prefix. NULL: no memory. */
-static char *na_addr_spell(const struct na_class_core *core, const char *name)
-{
-    size_t size = strlen(core->prefix) + strlen(name) + 1;
-    char *spelled = (char *) hg_mem_alloc(size);
-
-    if (spelled != NULL)
-        (void) snprintf(spelled, size, "%s%s", core->prefix, name);
-    return spelled;
-}
-
-/* Take the name that na_addr_spell made; NULL: none. */
-static void na_addr_take_name(
-    const struct na_class_core *core, struct na_addr_core *addr, char *name)
-{
-    assert(addr->name == NULL);
-    addr->name = name;
-    addr->pub.name = name != NULL ? name + strlen(core->prefix) : NULL;
-}
-
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
@@ -4114,11 +4080,11 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
         offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
         core->ops.addr_size);
-    char *spelled = name != NULL ? na_addr_spell(core, name) : NULL;
+    char *copy = name != NULL ? hg_mem_strdup(name) : NULL;
 
-    if (addr == NULL || (name != NULL && spelled == NULL))
+    if (addr == NULL || (name != NULL && copy == NULL))
         goto no_memory;
-    na_addr_take_name(core, addr, spelled);
+    addr->pub.name = copy;
     addr->window = UINT64_MAX;
     hg_list_init(&addr->emul.parked);
     atomic_init(&addr->refs, 1);
@@ -4132,7 +4098,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     return &addr->pub;
 
 no_memory:
-    hg_mem_free(spelled);
+    hg_mem_free(copy);
     hg_mem_free(addr);
     hg_log_error("addr", "no memory for the address %s",
         name != NULL ? name : "of a new peer");
@@ -4142,16 +4108,15 @@ no_memory:
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
-    struct na_addr_core *addr_core = na_addr_core_of(addr);
-    char *copy = na_addr_spell(core, name);
+    char *copy = hg_mem_strdup(name);
 
     if (copy == NULL) {
         hg_log_error("addr", "no memory for the name %s", name);
         return NA_NOMEM;
     }
     hg_lock(&core->list_lock);
-    if (addr_core->name == NULL) {
-        na_addr_take_name(core, addr_core, copy);
+    if (addr->name == NULL) {
+        addr->name = copy;
         copy = NULL;
     }
     hg_unlock(&core->list_lock);
@@ -4159,65 +4124,65 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     return NA_SUCCESS;
 }
 
-HG_PRIVATE na_return_t na_addr_set_label(
-    struct na_addr *addr, const char *label)
+/* What users call an address, as far as there is room; its length. The
+ * list_lock is held. */
+static size_t na_addr_spell(
+    const struct na_addr_core *addr, char *buf, size_t size)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    struct na_addr_core *addr_core = na_addr_core_of(addr);
-    na_return_t ret = NA_SUCCESS;
+    const struct na_class_core *core = na_class_core_of(addr->pub.na_class);
+    int n;
 
-    hg_lock(&core->list_lock);
-    if (addr_core->label == NULL &&
-        (addr_core->name == NULL || strcmp(addr_core->name, label) != 0)) {
-        addr_core->label = hg_mem_strdup(label);
-        ret = addr_core->label != NULL ? NA_SUCCESS : NA_NOMEM;
-    }
-    hg_unlock(&core->list_lock);
-    if (ret != NA_SUCCESS)
-        hg_log_error("addr", "no memory for the name %s", label);
-    return ret;
+    if (addr->label != NULL)
+        n = snprintf(buf, size, "%s", addr->label);
+    else if (addr->pub.name != NULL)
+        n = snprintf(buf, size, "%s%s", core->prefix, addr->pub.name);
+    else
+        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
+            core->pub.protocol, (const void *) &addr->pub);
+    return n < 0 ? 0 : (size_t) n;
 }
 
-/* What users call an address, or NULL; the list_lock is held. */
-static const char *na_addr_spoken(const struct na_addr_core *addr)
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size)
 {
-    return addr->label != NULL ? addr->label : addr->name;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    size_t length;
+
+    hg_lock(&core->list_lock);
+    length = na_addr_spell(na_addr_core_of(addr), buf, size);
+    hg_unlock(&core->list_lock);
+    return length;
 }
 
 HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    const char *spoken;
-    bool same;
+    char spoken[NA_MAX_ADDR_LEN];
 
-    hg_lock(&core->list_lock);
-    spoken = na_addr_spoken(na_addr_core_of(addr));
-    same = spoken != NULL && strcmp(spoken, name) == 0;
-    hg_unlock(&core->list_lock);
-    return same;
+    (void) na_addr_print(addr, spoken, sizeof(spoken));
+    return strcmp(spoken, name) == 0;
 }
 
-HG_PRIVATE struct na_addr *na_addr_labelled(
-    struct na_class *na_class, const char *label)
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label)
 {
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_addr *found = NULL;
-    struct na_link *link;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    char *copy = NULL;
 
-    for (; part != NULL && found == NULL; part = part->next) {
-        hg_lock(&part->list_lock);
-        for (link = part->addrs.next; link != &part->addrs && found == NULL;
-             link = link->next) {
-            struct na_addr_core *addr =
-                HG_CONTAINER_OF(link, struct na_addr_core, link);
-
-            if (addr->label != NULL && strcmp(addr->label, label) == 0 &&
-                !na_addr_is_dead(&addr->pub) && na_addr_try_ref(&addr->pub))
-                found = &addr->pub;
-        }
-        hg_unlock(&part->list_lock);
+    if (na_addr_is_called(addr, label))
+        return NA_SUCCESS;
+    copy = hg_mem_strdup(label);
+    if (copy == NULL) {
+        hg_log_error("addr", "no memory for the name %s", label);
+        return NA_NOMEM;
     }
-    return found;
+    hg_lock(&core->list_lock);
+    if (na_addr_core_of(addr)->label == NULL) {
+        na_addr_core_of(addr)->label = copy;
+        copy = NULL;
+    }
+    hg_unlock(&core->list_lock);
+    hg_mem_free(copy);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_addr_ref(struct na_addr *addr)
@@ -4252,7 +4217,7 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
-    hg_mem_free(addr_core->name);
+    hg_mem_free((void *) (uintptr_t) addr->name);
     hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }
@@ -4293,24 +4258,6 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
-HG_PRIVATE size_t na_addr_print(
-    const struct na_addr *addr, char *buf, size_t size)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    const char *spoken;
-    int n;
-
-    hg_lock(&core->list_lock);
-    spoken = na_addr_spoken(na_addr_core_of(addr));
-    if (spoken != NULL)
-        n = snprintf(buf, size, "%s", spoken);
-    else
-        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
-            core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->list_lock);
-    return n < 0 ? 0 : (size_t) n;
-}
-
 HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function)
 {
@@ -4331,26 +4278,19 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
-HG_PRIVATE na_bool_t na_addr_is_proven(
+/* The slot addr_cmp; both of one class. */
+static bool na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
     if (addr1->na_class != addr2->na_class)
-        return addr1->self && addr2->self ? NA_TRUE : NA_FALSE;
-    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
-}
-
-HG_PRIVATE bool na_addr_is_named_alike(
-    const struct na_addr *addr1, const struct na_addr *addr2)
-{
-    return addr1->name != NULL && addr2->name != NULL &&
-        strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
-        !na_addr_is_dead(addr2);
+        return addr1->self && addr2->self;
+    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
-    return addr1 == addr2 || na_addr_is_proven(addr1, addr2) != NA_FALSE;
+    return addr1 == addr2 || na_addr_is_proven(addr1, addr2);
 }
 
 HG_PRIVATE bool na_addr_is_from(
@@ -4419,17 +4359,15 @@ HG_PRIVATE na_return_t na_addr_take_back(
 {
     na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
-    uint32_t before;
 
     if (ret != NA_SUCCESS)
         return ret;
     given = &na_addr_core_of(addr)->given;
-    before = atomic_load(given);
-    do {
-        if (before == 0)
-            return hg_log_misuse("addr", function,
-                "it was freed as often as it was given already");
-    } while (!atomic_compare_exchange_weak(given, &before, before - 1));
+    if (atomic_fetch_sub(given, 1) == 0) {
+        (void) atomic_fetch_add(given, 1);
+        return hg_log_misuse(
+            "addr", function, "it was freed as often as it was given already");
+    }
     na_addr_unref(addr);
     return NA_SUCCESS;
 }
@@ -4486,9 +4424,11 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     if (na_addr_same(addr1, addr2))
         return NA_TRUE;
     /* The name of an unknown peer is all there is, but a dead one's is not. */
-    return (!na_addr_is_proven(addr1, addr1) ||
-               !na_addr_is_proven(addr2, addr2)) &&
-            na_addr_is_named_alike(addr1, addr2)
+    if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
+        return NA_FALSE;
+    return addr1->name != NULL && addr2->name != NULL &&
+            strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+            !na_addr_is_dead(addr2)
         ? NA_TRUE
         : NA_FALSE;
 }
@@ -15365,53 +15305,34 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Make progress in the context until the lookup ended or was taken back, which
- * is why; the result. */
-static na_return_t na_lookup_drive(struct na_context *context,
-    struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
-{
-    struct na_context_core *core = na_context_core_of(context);
-    uint64_t deadline = hg_clock_after_ms(timeout_ms);
-    na_return_t why = NA_SUCCESS;
-
-    while (!waiter->done) {
-        na_return_t ret;
-
-        na_context_enter(core);
-        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
-        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
-        na_context_leave(core);
-        if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
-            continue;
-        why = ret;
-        deadline = HG_CLOCK_NEVER;
-        /* NA_NOENTRY: it ended meanwhile, or ends by itself. */
-        (void) na_context_cancel(context, op_id);
-    }
-    return waiter->ret == NA_CANCELED ? why : waiter->ret;
-}
-
 /* Look a name up in a context of its own, and wait; *addr_p is given to the
  * application. */
 static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     unsigned timeout_ms, struct na_addr **addr_p)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
+    uint64_t deadline = hg_clock_after_ms(timeout_ms);
     struct na_context *context = NULL;
-    na_op_id_t op_id = NA_OP_ID_NULL;
+    struct na_context_core *core;
     na_return_t ret;
 
     ret = na_context_create(na_class, NA_CONTEXT_HELPER, &context);
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_context_core_of(context);
     ret = na_lookup_start(
-        context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
-    if (ret == NA_SUCCESS) {
-        ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
-        if (ret == NA_TIMEOUT)
-            hg_log_error(
-                "addr", "no answer of '%s' in %u ms", name, timeout_ms);
+        context, NA_LANE_DONE, na_lookup_done, &waiter, name, NA_OP_ID_IGNORE);
+    na_context_enter(core);
+    while (ret == NA_SUCCESS && !waiter.done) {
+        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
+        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
     }
+    na_context_leave(core);
+    if (waiter.done)
+        ret = waiter.ret;
+    else if (ret == NA_TIMEOUT)
+        hg_log_error("addr", "no answer of '%s' in %u ms", name, timeout_ms);
+    /* This cancels a lookup that has not ended. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr_p = waiter.addr;
@@ -15438,16 +15359,8 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
     na_return_t ret = na_lookup_check(name, from_peer);
-    struct na_addr *known = NULL;
 
-    /* Peers name others again and again: do not ask each time whether they are
-     * on this node. */
-    if (ret == NA_SUCCESS && from_peer &&
-        na_class_core_of(na_class)->next != NULL)
-        known = na_addr_labelled(na_class, name);
-    if (known != NULL)
-        *addr_p = known;
-    else if (ret == NA_SUCCESS)
+    if (ret == NA_SUCCESS)
         ret = na_lookup_find(na_class, name, from_peer, addr_p);
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
@@ -15695,18 +15608,26 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-/* Replace a string (or NULL) by a copy that lives as long as the class. */
-static na_return_t na_class_keep(
-    struct na_class_core *core, unsigned slot, const char **string_p)
+/* Replace the strings of the options by copies that live as long as the
+ * class. */
+static na_return_t na_class_keep_strings(struct na_class_core *core)
 {
-    if (*string_p == NULL)
-        return NA_SUCCESS;
-    core->strings[slot] = hg_mem_strdup(*string_p);
-    if (core->strings[slot] == NULL) {
-        hg_log_error("cls", "no memory for the option '%s'", *string_p);
-        return NA_NOMEM;
+    struct na_init_info *info = &core->info;
+    const char **const strings[NA_CORE_STRINGS] = {&info->ip_subnet,
+        &info->auth_key, &info->curve_secret_key, &info->curve_server_key,
+        &info->curve_allow_dir};
+    unsigned i;
+
+    for (i = 0; i < NA_CORE_STRINGS; i++) {
+        if (*strings[i] == NULL)
+            continue;
+        core->strings[i] = hg_mem_strdup(*strings[i]);
+        if (core->strings[i] == NULL) {
+            hg_log_error("cls", "no memory for the option '%s'", *strings[i]);
+            return NA_NOMEM;
+        }
+        *strings[i] = core->strings[i];
     }
-    *string_p = core->strings[slot];
     return NA_SUCCESS;
 }
 
@@ -15767,11 +15688,7 @@ static na_return_t na_class_set_info(
             "cls", "addr_format %u is unknown", (unsigned) info->addr_format);
         return NA_INVALID_ARG;
     }
-    if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
-        na_class_keep(core, 1, &info->auth_key) != NA_SUCCESS ||
-        na_class_keep(core, 2, &info->curve_secret_key) != NA_SUCCESS ||
-        na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
-        na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
+    if (na_class_keep_strings(core) != NA_SUCCESS)
         return NA_NOMEM;
     info->max_unexpected_size = na_class_msg_size(info->max_unexpected_size);
     info->max_expected_size = na_class_msg_size(info->max_expected_size);
@@ -15797,18 +15714,11 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-static void na_class_free(struct na_class_core *core)
-{
-    unsigned i;
-
-    for (i = 0; i < NA_CORE_STRINGS; i++)
-        hg_mem_free(core->strings[i]);
-    hg_mem_free(core);
-}
-
 /* Release everything but the transports, which are closed. */
 static void na_class_delete(struct na_class_core *core)
 {
+    unsigned i;
+
     if (core->next != NULL)
         na_class_delete(core->next); /* at most NA_CORE_PARTS deep */
     if (core->emul != NULL)
@@ -15816,7 +15726,9 @@ static void na_class_delete(struct na_class_core *core)
     na_msg_inbox_drop(core);
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
-    na_class_free(core);
+    for (i = 0; i < NA_CORE_STRINGS; i++)
+        hg_mem_free(core->strings[i]);
+    hg_mem_free(core);
 }
 
 /* A class of `plugin` with everything but the transport; `head`: the first part
@@ -15834,31 +15746,26 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         hg_log_error("cls", "no memory for a class");
         return NULL;
     }
+    if (hg_lock_init(&core->list_lock) != NA_SUCCESS)
+        goto free_core;
+    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS)
+        goto destroy_lock;
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
     core->lock = head != NULL ? head->lock : &core->own_lock;
-    if (na_class_set_info(core, info) != NA_SUCCESS)
-        goto free_core;
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
-    core->pub.protocol = protocol;
-    if (strcmp(plugin->name, protocol) == 0)
-        (void) snprintf(core->tag, sizeof(core->tag), "%s", protocol);
-    else
-        (void) snprintf(
-            core->tag, sizeof(core->tag), "%s+%s", plugin->name, protocol);
+    if (strcmp(plugin->name, protocol) != 0)
+        (void) snprintf(core->tag, sizeof(core->tag), "%.31s+", plugin->name);
+    core->pub.protocol = core->tag + strlen(core->tag);
+    memcpy(core->tag + strlen(core->tag), protocol, strlen(protocol) + 1);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
-        hg_lock_init(&core->list_lock) != NA_SUCCESS)
-        goto free_core;
-    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS) {
-        pthread_mutex_destroy(&core->list_lock);
-        goto free_core;
-    }
+    if (na_class_set_info(core, info) != NA_SUCCESS)
+        goto delete_core;
     emulate = core->info.force_rma_emulation || core->ops.put == NULL;
     if (emulate && core->ops.frame_send == NULL) {
         hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
@@ -15876,8 +15783,10 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
 delete_core:
     na_class_delete(core);
     return NULL;
+destroy_lock:
+    pthread_mutex_destroy(&core->list_lock);
 free_core:
-    na_class_free(core);
+    hg_mem_free(core);
     return NULL;
 }
 
@@ -15983,7 +15892,6 @@ static struct na_class_core *na_class_open(const char *info_string,
     const struct na_plugin *plugin;
     struct na_class_core *core;
     struct na_uri uri;
-    unsigned told;
     na_return_t ret;
 
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
@@ -15994,7 +15902,6 @@ static struct na_class_core *na_class_open(const char *info_string,
     core = na_class_new(plugin, uri.protocol, listen, info, head);
     if (core == NULL)
         return NULL;
-    told = hg_log_begun(HG_LOG_LEVEL_ERROR);
     if (strcmp(uri.plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
         memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri.rest);
@@ -16002,10 +15909,6 @@ static struct na_class_core *na_class_open(const char *info_string,
         assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
-    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
-        told) /* as it should have said itself */
-        hg_log_error(
-            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
     return NULL;
 }
@@ -16033,30 +15936,11 @@ static na_return_t na_class_add(struct na_class_core **head_p,
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
 }
 
-/* Count what a part of several carries. */
-static na_return_t na_class_count_part(
-    struct na_class_core *head, struct na_class_core *part)
-{
-    char sent[NA_CORE_TAG + 16];
-    char moved[NA_CORE_TAG + 16];
-    const char *sent_name = sent;
-    const char *moved_name = moved;
-
-    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", part->tag);
-    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", part->tag);
-    if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
-        na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
-        return NA_NOMEM;
-    part->sent = na_class_counter(head, sent_name);
-    part->moved = na_class_counter(head, moved_name);
-    return NA_SUCCESS;
-}
-
 /* The class can do what all its parts can do. Its address is the list of
  * theirs, but without that of sm where it follows from the first. */
 static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
 {
-    char name[NA_CORE_PARTS * NA_MAX_ADDR_LEN];
+    char name[NA_CORE_PARTS * (NA_MAX_ADDR_LEN + 4)];
     struct na_class_core *part;
     size_t size = 0;
 
@@ -16075,11 +15959,16 @@ static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
             head->ops.max_segments = part->ops.max_segments;
         if (part->ops.op_size > head->ops.op_size)
             head->ops.op_size = part->ops.op_size;
-        if (na_class_count_part(head, part) != NA_SUCCESS)
-            return NA_NOMEM;
+        (void) snprintf(
+            part->sent_name, sizeof(part->sent_name), "mux_sent_%s", part->tag);
+        (void) snprintf(part->moved_name, sizeof(part->moved_name),
+            "mux_moved_%s", part->tag);
+        part->sent = na_class_counter(head, part->sent_name);
+        part->moved = na_class_counter(head, part->moved_name);
         if (part->next != NULL || !auto_sm)
-            size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
-                size > 0 ? ";" : "", na_addr_core_of(pub->self_addr)->name);
+            size +=
+                (size_t) snprintf(name + size, sizeof(name) - size, "%s%s%s",
+                    size > 0 ? ";" : "", part->prefix, pub->self_addr->name);
     }
     if (head->ops.op_size < sizeof(struct na_op))
         head->ops.op_size = sizeof(struct na_op);

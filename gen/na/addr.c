@@ -7,26 +7,6 @@
 #include "base/mem.h"
 #include "na/live.h"
 
-/* A name of the transport's behind the class's prefix. NULL: no memory. */
-static char *na_addr_spell(const struct na_class_core *core, const char *name)
-{
-    size_t size = strlen(core->prefix) + strlen(name) + 1;
-    char *spelled = (char *) hg_mem_alloc(size);
-
-    if (spelled != NULL)
-        (void) snprintf(spelled, size, "%s%s", core->prefix, name);
-    return spelled;
-}
-
-/* Take the name that na_addr_spell made; NULL: none. */
-static void na_addr_take_name(
-    const struct na_class_core *core, struct na_addr_core *addr, char *name)
-{
-    assert(addr->name == NULL);
-    addr->name = name;
-    addr->pub.name = name != NULL ? name + strlen(core->prefix) : NULL;
-}
-
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
@@ -34,11 +14,11 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
         offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
         core->ops.addr_size);
-    char *spelled = name != NULL ? na_addr_spell(core, name) : NULL;
+    char *copy = name != NULL ? hg_mem_strdup(name) : NULL;
 
-    if (addr == NULL || (name != NULL && spelled == NULL))
+    if (addr == NULL || (name != NULL && copy == NULL))
         goto no_memory;
-    na_addr_take_name(core, addr, spelled);
+    addr->pub.name = copy;
     addr->window = UINT64_MAX;
     hg_list_init(&addr->emul.parked);
     atomic_init(&addr->refs, 1);
@@ -52,7 +32,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     return &addr->pub;
 
 no_memory:
-    hg_mem_free(spelled);
+    hg_mem_free(copy);
     hg_mem_free(addr);
     hg_log_error("addr", "no memory for the address %s",
         name != NULL ? name : "of a new peer");
@@ -62,16 +42,15 @@ no_memory:
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
-    struct na_addr_core *addr_core = na_addr_core_of(addr);
-    char *copy = na_addr_spell(core, name);
+    char *copy = hg_mem_strdup(name);
 
     if (copy == NULL) {
         hg_log_error("addr", "no memory for the name %s", name);
         return NA_NOMEM;
     }
     hg_lock(&core->list_lock);
-    if (addr_core->name == NULL) {
-        na_addr_take_name(core, addr_core, copy);
+    if (addr->name == NULL) {
+        addr->name = copy;
         copy = NULL;
     }
     hg_unlock(&core->list_lock);
@@ -79,65 +58,65 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     return NA_SUCCESS;
 }
 
-HG_PRIVATE na_return_t na_addr_set_label(
-    struct na_addr *addr, const char *label)
+/* What users call an address, as far as there is room; its length. The
+ * list_lock is held. */
+static size_t na_addr_spell(
+    const struct na_addr_core *addr, char *buf, size_t size)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    struct na_addr_core *addr_core = na_addr_core_of(addr);
-    na_return_t ret = NA_SUCCESS;
+    const struct na_class_core *core = na_class_core_of(addr->pub.na_class);
+    int n;
 
-    hg_lock(&core->list_lock);
-    if (addr_core->label == NULL &&
-        (addr_core->name == NULL || strcmp(addr_core->name, label) != 0)) {
-        addr_core->label = hg_mem_strdup(label);
-        ret = addr_core->label != NULL ? NA_SUCCESS : NA_NOMEM;
-    }
-    hg_unlock(&core->list_lock);
-    if (ret != NA_SUCCESS)
-        hg_log_error("addr", "no memory for the name %s", label);
-    return ret;
+    if (addr->label != NULL)
+        n = snprintf(buf, size, "%s", addr->label);
+    else if (addr->pub.name != NULL)
+        n = snprintf(buf, size, "%s%s", core->prefix, addr->pub.name);
+    else
+        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
+            core->pub.protocol, (const void *) &addr->pub);
+    return n < 0 ? 0 : (size_t) n;
 }
 
-/* What users call an address, or NULL; the list_lock is held. */
-static const char *na_addr_spoken(const struct na_addr_core *addr)
+HG_PRIVATE size_t na_addr_print(
+    const struct na_addr *addr, char *buf, size_t size)
 {
-    return addr->label != NULL ? addr->label : addr->name;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    size_t length;
+
+    hg_lock(&core->list_lock);
+    length = na_addr_spell(na_addr_core_of(addr), buf, size);
+    hg_unlock(&core->list_lock);
+    return length;
 }
 
 HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    const char *spoken;
-    bool same;
+    char spoken[NA_MAX_ADDR_LEN];
 
-    hg_lock(&core->list_lock);
-    spoken = na_addr_spoken(na_addr_core_of(addr));
-    same = spoken != NULL && strcmp(spoken, name) == 0;
-    hg_unlock(&core->list_lock);
-    return same;
+    (void) na_addr_print(addr, spoken, sizeof(spoken));
+    return strcmp(spoken, name) == 0;
 }
 
-HG_PRIVATE struct na_addr *na_addr_labelled(
-    struct na_class *na_class, const char *label)
+HG_PRIVATE na_return_t na_addr_set_label(
+    struct na_addr *addr, const char *label)
 {
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_addr *found = NULL;
-    struct na_link *link;
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    char *copy = NULL;
 
-    for (; part != NULL && found == NULL; part = part->next) {
-        hg_lock(&part->list_lock);
-        for (link = part->addrs.next; link != &part->addrs && found == NULL;
-             link = link->next) {
-            struct na_addr_core *addr =
-                HG_CONTAINER_OF(link, struct na_addr_core, link);
-
-            if (addr->label != NULL && strcmp(addr->label, label) == 0 &&
-                !na_addr_is_dead(&addr->pub) && na_addr_try_ref(&addr->pub))
-                found = &addr->pub;
-        }
-        hg_unlock(&part->list_lock);
+    if (na_addr_is_called(addr, label))
+        return NA_SUCCESS;
+    copy = hg_mem_strdup(label);
+    if (copy == NULL) {
+        hg_log_error("addr", "no memory for the name %s", label);
+        return NA_NOMEM;
     }
-    return found;
+    hg_lock(&core->list_lock);
+    if (na_addr_core_of(addr)->label == NULL) {
+        na_addr_core_of(addr)->label = copy;
+        copy = NULL;
+    }
+    hg_unlock(&core->list_lock);
+    hg_mem_free(copy);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_addr_ref(struct na_addr *addr)
@@ -172,7 +151,7 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
     core->ops.addr_release(addr);
-    hg_mem_free(addr_core->name);
+    hg_mem_free((void *) (uintptr_t) addr->name);
     hg_mem_free(addr_core->label);
     hg_mem_free(addr_core);
 }
@@ -213,24 +192,6 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
-HG_PRIVATE size_t na_addr_print(
-    const struct na_addr *addr, char *buf, size_t size)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    const char *spoken;
-    int n;
-
-    hg_lock(&core->list_lock);
-    spoken = na_addr_spoken(na_addr_core_of(addr));
-    if (spoken != NULL)
-        n = snprintf(buf, size, "%s", spoken);
-    else
-        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
-            core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->list_lock);
-    return n < 0 ? 0 : (size_t) n;
-}
-
 HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function)
 {
@@ -251,26 +212,19 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
-HG_PRIVATE na_bool_t na_addr_is_proven(
+/* The slot addr_cmp; both of one class. */
+static bool na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
     if (addr1->na_class != addr2->na_class)
-        return addr1->self && addr2->self ? NA_TRUE : NA_FALSE;
-    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
-}
-
-HG_PRIVATE bool na_addr_is_named_alike(
-    const struct na_addr *addr1, const struct na_addr *addr2)
-{
-    return addr1->name != NULL && addr2->name != NULL &&
-        strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
-        !na_addr_is_dead(addr2);
+        return addr1->self && addr2->self;
+    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
-    return addr1 == addr2 || na_addr_is_proven(addr1, addr2) != NA_FALSE;
+    return addr1 == addr2 || na_addr_is_proven(addr1, addr2);
 }
 
 HG_PRIVATE bool na_addr_is_from(
@@ -339,17 +293,15 @@ HG_PRIVATE na_return_t na_addr_take_back(
 {
     na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
-    uint32_t before;
 
     if (ret != NA_SUCCESS)
         return ret;
     given = &na_addr_core_of(addr)->given;
-    before = atomic_load(given);
-    do {
-        if (before == 0)
-            return hg_log_misuse("addr", function,
-                "it was freed as often as it was given already");
-    } while (!atomic_compare_exchange_weak(given, &before, before - 1));
+    if (atomic_fetch_sub(given, 1) == 0) {
+        (void) atomic_fetch_add(given, 1);
+        return hg_log_misuse(
+            "addr", function, "it was freed as often as it was given already");
+    }
     na_addr_unref(addr);
     return NA_SUCCESS;
 }
@@ -406,9 +358,11 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     if (na_addr_same(addr1, addr2))
         return NA_TRUE;
     /* The name of an unknown peer is all there is, but a dead one's is not. */
-    return (!na_addr_is_proven(addr1, addr1) ||
-               !na_addr_is_proven(addr2, addr2)) &&
-            na_addr_is_named_alike(addr1, addr2)
+    if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
+        return NA_FALSE;
+    return addr1->name != NULL && addr2->name != NULL &&
+            strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+            !na_addr_is_dead(addr2)
         ? NA_TRUE
         : NA_FALSE;
 }

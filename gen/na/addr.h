@@ -30,10 +30,6 @@ HG_PRIVATE na_return_t na_addr_set_label(
 /* Whether users see that as its name. */
 HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
 
-/* The living address with that label, with a reference, or NULL. */
-HG_PRIVATE struct na_addr *na_addr_labelled(
-    struct na_class *na_class, const char *label);
-
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
@@ -87,14 +83,6 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 /* Give a peer up, be it alive or not: what is in flight to it ends with
  * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
-
-/* The slot addr_cmp; both of one class. */
-HG_PRIVATE na_bool_t na_addr_is_proven(
-    const struct na_addr *addr1, const struct na_addr *addr2);
-
-/* Whether two addresses have the same name, and neither is dead. */
-HG_PRIVATE bool na_addr_is_named_alike(
-    const struct na_addr *addr1, const struct na_addr *addr2);
 
 /* Whether a message of the one is a message of the other. Names do not count:
  * an address without a connection is the same as itself only. */

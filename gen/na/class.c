@@ -151,18 +151,26 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-/* Replace a string (or NULL) by a copy that lives as long as the class. */
-static na_return_t na_class_keep(
-    struct na_class_core *core, unsigned slot, const char **string_p)
+/* Replace the strings of the options by copies that live as long as the
+ * class. */
+static na_return_t na_class_keep_strings(struct na_class_core *core)
 {
-    if (*string_p == NULL)
-        return NA_SUCCESS;
-    core->strings[slot] = hg_mem_strdup(*string_p);
-    if (core->strings[slot] == NULL) {
-        hg_log_error("cls", "no memory for the option '%s'", *string_p);
-        return NA_NOMEM;
+    struct na_init_info *info = &core->info;
+    const char **const strings[NA_CORE_STRINGS] = {&info->ip_subnet,
+        &info->auth_key, &info->curve_secret_key, &info->curve_server_key,
+        &info->curve_allow_dir};
+    unsigned i;
+
+    for (i = 0; i < NA_CORE_STRINGS; i++) {
+        if (*strings[i] == NULL)
+            continue;
+        core->strings[i] = hg_mem_strdup(*strings[i]);
+        if (core->strings[i] == NULL) {
+            hg_log_error("cls", "no memory for the option '%s'", *strings[i]);
+            return NA_NOMEM;
+        }
+        *strings[i] = core->strings[i];
     }
-    *string_p = core->strings[slot];
     return NA_SUCCESS;
 }
 
@@ -223,11 +231,7 @@ static na_return_t na_class_set_info(
             "cls", "addr_format %u is unknown", (unsigned) info->addr_format);
         return NA_INVALID_ARG;
     }
-    if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
-        na_class_keep(core, 1, &info->auth_key) != NA_SUCCESS ||
-        na_class_keep(core, 2, &info->curve_secret_key) != NA_SUCCESS ||
-        na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
-        na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
+    if (na_class_keep_strings(core) != NA_SUCCESS)
         return NA_NOMEM;
     info->max_unexpected_size = na_class_msg_size(info->max_unexpected_size);
     info->max_expected_size = na_class_msg_size(info->max_expected_size);
@@ -253,18 +257,11 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-static void na_class_free(struct na_class_core *core)
-{
-    unsigned i;
-
-    for (i = 0; i < NA_CORE_STRINGS; i++)
-        hg_mem_free(core->strings[i]);
-    hg_mem_free(core);
-}
-
 /* Release everything but the transports, which are closed. */
 static void na_class_delete(struct na_class_core *core)
 {
+    unsigned i;
+
     if (core->next != NULL)
         na_class_delete(core->next); /* at most NA_CORE_PARTS deep */
     if (core->emul != NULL)
@@ -272,7 +269,9 @@ static void na_class_delete(struct na_class_core *core)
     na_msg_inbox_drop(core);
     pthread_mutex_destroy(&core->list_lock);
     hg_monitor_fini(&core->own_lock);
-    na_class_free(core);
+    for (i = 0; i < NA_CORE_STRINGS; i++)
+        hg_mem_free(core->strings[i]);
+    hg_mem_free(core);
 }
 
 /* A class of `plugin` with everything but the transport; `head`: the first part
@@ -290,31 +289,26 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         hg_log_error("cls", "no memory for a class");
         return NULL;
     }
+    if (hg_lock_init(&core->list_lock) != NA_SUCCESS)
+        goto free_core;
+    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS)
+        goto destroy_lock;
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
     core->lock = head != NULL ? head->lock : &core->own_lock;
-    if (na_class_set_info(core, info) != NA_SUCCESS)
-        goto free_core;
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
-    core->pub.protocol = protocol;
-    if (strcmp(plugin->name, protocol) == 0)
-        (void) snprintf(core->tag, sizeof(core->tag), "%s", protocol);
-    else
-        (void) snprintf(
-            core->tag, sizeof(core->tag), "%s+%s", plugin->name, protocol);
+    if (strcmp(plugin->name, protocol) != 0)
+        (void) snprintf(core->tag, sizeof(core->tag), "%.31s+", plugin->name);
+    core->pub.protocol = core->tag + strlen(core->tag);
+    memcpy(core->tag + strlen(core->tag), protocol, strlen(protocol) + 1);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
-        hg_lock_init(&core->list_lock) != NA_SUCCESS)
-        goto free_core;
-    if (hg_monitor_init(&core->own_lock) != NA_SUCCESS) {
-        pthread_mutex_destroy(&core->list_lock);
-        goto free_core;
-    }
+    if (na_class_set_info(core, info) != NA_SUCCESS)
+        goto delete_core;
     emulate = core->info.force_rma_emulation || core->ops.put == NULL;
     if (emulate && core->ops.frame_send == NULL) {
         hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
@@ -332,8 +326,10 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
 delete_core:
     na_class_delete(core);
     return NULL;
+destroy_lock:
+    pthread_mutex_destroy(&core->list_lock);
 free_core:
-    na_class_free(core);
+    hg_mem_free(core);
     return NULL;
 }
 
@@ -439,7 +435,6 @@ static struct na_class_core *na_class_open(const char *info_string,
     const struct na_plugin *plugin;
     struct na_class_core *core;
     struct na_uri uri;
-    unsigned told;
     na_return_t ret;
 
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
@@ -450,7 +445,6 @@ static struct na_class_core *na_class_open(const char *info_string,
     core = na_class_new(plugin, uri.protocol, listen, info, head);
     if (core == NULL)
         return NULL;
-    told = hg_log_begun(HG_LOG_LEVEL_ERROR);
     if (strcmp(uri.plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
         memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri.rest);
@@ -458,10 +452,6 @@ static struct na_class_core *na_class_open(const char *info_string,
         assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
-    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
-        told) /* as it should have said itself */
-        hg_log_error(
-            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
     return NULL;
 }
@@ -489,30 +479,11 @@ static na_return_t na_class_add(struct na_class_core **head_p,
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
 }
 
-/* Count what a part of several carries. */
-static na_return_t na_class_count_part(
-    struct na_class_core *head, struct na_class_core *part)
-{
-    char sent[NA_CORE_TAG + 16];
-    char moved[NA_CORE_TAG + 16];
-    const char *sent_name = sent;
-    const char *moved_name = moved;
-
-    (void) snprintf(sent, sizeof(sent), "mux_sent_%s", part->tag);
-    (void) snprintf(moved, sizeof(moved), "mux_moved_%s", part->tag);
-    if (na_class_keep(part, 6, &sent_name) != NA_SUCCESS ||
-        na_class_keep(part, 7, &moved_name) != NA_SUCCESS)
-        return NA_NOMEM;
-    part->sent = na_class_counter(head, sent_name);
-    part->moved = na_class_counter(head, moved_name);
-    return NA_SUCCESS;
-}
-
 /* The class can do what all its parts can do. Its address is the list of
  * theirs, but without that of sm where it follows from the first. */
 static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
 {
-    char name[NA_CORE_PARTS * NA_MAX_ADDR_LEN];
+    char name[NA_CORE_PARTS * (NA_MAX_ADDR_LEN + 4)];
     struct na_class_core *part;
     size_t size = 0;
 
@@ -531,11 +502,16 @@ static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
             head->ops.max_segments = part->ops.max_segments;
         if (part->ops.op_size > head->ops.op_size)
             head->ops.op_size = part->ops.op_size;
-        if (na_class_count_part(head, part) != NA_SUCCESS)
-            return NA_NOMEM;
+        (void) snprintf(
+            part->sent_name, sizeof(part->sent_name), "mux_sent_%s", part->tag);
+        (void) snprintf(part->moved_name, sizeof(part->moved_name),
+            "mux_moved_%s", part->tag);
+        part->sent = na_class_counter(head, part->sent_name);
+        part->moved = na_class_counter(head, part->moved_name);
         if (part->next != NULL || !auto_sm)
-            size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
-                size > 0 ? ";" : "", na_addr_core_of(pub->self_addr)->name);
+            size +=
+                (size_t) snprintf(name + size, sizeof(name) - size, "%s%s%s",
+                    size > 0 ? ";" : "", part->prefix, pub->self_addr->name);
     }
     if (head->ops.op_size < sizeof(struct na_op))
         head->ops.op_size = sizeof(struct na_op);

@@ -37,7 +37,7 @@ struct na_emul;
 
 #define NA_CORE_COUNTERS 64  /* named counters of a class */
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
-#define NA_CORE_STRINGS 8
+#define NA_CORE_STRINGS 5
 #define NA_CORE_TAG 64
 #define NA_CORE_PARTS HG_WAKER_FDS /* transports of a class */
 #define NA_CORE_USES 5             /* what a layer counts for each peer */
@@ -78,11 +78,8 @@ struct na_addr_core {
     uint32_t uses; /* under the class's lock; all of them are one of refs */
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
-    /* As users see it: the class's prefix, and the transport's name of it, to
-     * which pub.name points. Set once. */
-    char *name;
-    /* What the application calls it, if that is not its name; or NULL. Set
-     * once, under list_lock. */
+    /* What the application calls it, if that is not the class's prefix and the
+     * transport's name; or NULL. Set once, under list_lock. */
     char *label;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
@@ -184,6 +181,8 @@ struct na_class_core {
     /* Bytes sent by, and moved by this part of several; else NULL. */
     struct na_counter *sent;
     struct na_counter *moved;
+    char sent_name[NA_CORE_TAG + 16];
+    char moved_name[NA_CORE_TAG + 16];
     char tag[NA_CORE_TAG];   /* plugin and protocol: "zmq+tcp", "sm" */
     char prefix[4];          /* what users see before names: "na+", or "" */
     struct hg_monitor *lock; /* of the class: the head's */
@@ -203,8 +202,7 @@ struct na_class_core {
     _Atomic bool fork_told;
     _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
-    char *strings[NA_CORE_STRINGS]; /* copies: info's, the protocol, and names
-                                       of counters */
+    char *strings[NA_CORE_STRINGS]; /* copies of info's */
     _Alignas(max_align_t) struct na_class pub;
 };
 

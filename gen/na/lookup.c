@@ -107,53 +107,34 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Make progress in the context until the lookup ended or was taken back, which
- * is why; the result. */
-static na_return_t na_lookup_drive(struct na_context *context,
-    struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
-{
-    struct na_context_core *core = na_context_core_of(context);
-    uint64_t deadline = hg_clock_after_ms(timeout_ms);
-    na_return_t why = NA_SUCCESS;
-
-    while (!waiter->done) {
-        na_return_t ret;
-
-        na_context_enter(core);
-        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
-        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
-        na_context_leave(core);
-        if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
-            continue;
-        why = ret;
-        deadline = HG_CLOCK_NEVER;
-        /* NA_NOENTRY: it ended meanwhile, or ends by itself. */
-        (void) na_context_cancel(context, op_id);
-    }
-    return waiter->ret == NA_CANCELED ? why : waiter->ret;
-}
-
 /* Look a name up in a context of its own, and wait; *addr_p is given to the
  * application. */
 static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     unsigned timeout_ms, struct na_addr **addr_p)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
+    uint64_t deadline = hg_clock_after_ms(timeout_ms);
     struct na_context *context = NULL;
-    na_op_id_t op_id = NA_OP_ID_NULL;
+    struct na_context_core *core;
     na_return_t ret;
 
     ret = na_context_create(na_class, NA_CONTEXT_HELPER, &context);
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_context_core_of(context);
     ret = na_lookup_start(
-        context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
-    if (ret == NA_SUCCESS) {
-        ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
-        if (ret == NA_TIMEOUT)
-            hg_log_error(
-                "addr", "no answer of '%s' in %u ms", name, timeout_ms);
+        context, NA_LANE_DONE, na_lookup_done, &waiter, name, NA_OP_ID_IGNORE);
+    na_context_enter(core);
+    while (ret == NA_SUCCESS && !waiter.done) {
+        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
+        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
     }
+    na_context_leave(core);
+    if (waiter.done)
+        ret = waiter.ret;
+    else if (ret == NA_TIMEOUT)
+        hg_log_error("addr", "no answer of '%s' in %u ms", name, timeout_ms);
+    /* This cancels a lookup that has not ended. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr_p = waiter.addr;
@@ -180,16 +161,8 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
     na_return_t ret = na_lookup_check(name, from_peer);
-    struct na_addr *known = NULL;
 
-    /* Peers name others again and again: do not ask each time whether they are
-     * on this node. */
-    if (ret == NA_SUCCESS && from_peer &&
-        na_class_core_of(na_class)->next != NULL)
-        known = na_addr_labelled(na_class, name);
-    if (known != NULL)
-        *addr_p = known;
-    else if (ret == NA_SUCCESS)
+    if (ret == NA_SUCCESS)
         ret = na_lookup_find(na_class, name, from_peer, addr_p);
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
