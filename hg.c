@@ -18448,8 +18448,8 @@ struct hg_bulk_layer {
 struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
-    unsigned refs;
-    unsigned given; /* those of them that the application has */
+    unsigned refs;               /* one for all of the application's together */
+    unsigned given;              /* the application's */
     unsigned long flags;
     bool remote;
     bool published;
@@ -18544,6 +18544,11 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
     hg_size_t *wide_sizes);
+
+/* Whether a range of a handle may be used in the ways that `access` names.
+ * HG_OVERFLOW, HG_PERMISSION, not logged. */
+HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
+    uint64_t offset, uint64_t size, unsigned long access);
 
 /* Whether the range of a handle is the application's to look at, in the ways
  * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),
@@ -18804,27 +18809,26 @@ HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 {
     hg_bulk_enter(bulk);
     assert(bulk->refs > 0);
-    bulk->refs++;
     bulk->given++;
     hg_bulk_leave(bulk->layer);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 {
-    bool none;
-    bool last;
+    unsigned given;
 
     hg_bulk_enter(bulk);
-    none = bulk->given == 0;
-    last = !none && --bulk->given == 0;
+    given = bulk->given;
+    bulk->given -= given > 0;
     hg_bulk_leave(bulk->layer);
-    if (none) {
+    if (given == 0) {
         hg_log_error("bulk", "a bulk handle was freed too often");
         return HG_INVALID_ARG;
     }
-    if (last)
+    if (given == 1) {
         hg_bulk_withdraw(bulk);
-    hg_bulk_unref(bulk);
+        hg_bulk_unref(bulk);
+    }
     return HG_SUCCESS;
 }
 
@@ -18996,16 +19000,15 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer, 0, 1);
+    struct hg_bulk *bulk = NULL;
     struct hg_bulk *original;
 
-    if (bulk == NULL)
-        return HG_NOMEM;
     hg_enter(layer->lock);
     original = (struct hg_bulk *) hg_map_get(&layer->ids, id);
-    if (original != NULL) {
-        assert(original->original == NULL && !original->remote);
-        assert(original->refs > 0 && !original->withdrawn);
+    if (original != NULL)
+        bulk = hg_bulk_new(layer, 0, 1);
+    if (bulk != NULL) {
+        assert(original->original == NULL && !original->withdrawn);
         original->refs++;
         bulk->original = original;
         bulk->flags = original->flags;
@@ -19015,13 +19018,13 @@ static hg_return_t hg_bulk_make_alias(
         bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
+    if (original == NULL) {
+        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
+        hg_log_warning("bulk", "a bulk handle of this process was freed");
+        return HG_NOENTRY;
+    }
     *bulk_p = bulk;
-    if (original != NULL)
-        return HG_SUCCESS;
-    hg_bulk_unref(bulk);
-    layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
-    hg_log_warning("bulk", "a bulk handle of this process was freed");
-    return HG_NOENTRY;
+    return bulk != NULL ? HG_SUCCESS : HG_NOMEM;
 }
 
 /* ---- Where memory is ---- */
@@ -19114,6 +19117,14 @@ HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     return count;
 }
 
+HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
+    uint64_t offset, uint64_t size, unsigned long access)
+{
+    if (offset > bulk->size || size > bulk->size - offset)
+        return HG_OVERFLOW;
+    return (access & ~bulk->flags) != 0 ? HG_PERMISSION : HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags)
 {
@@ -19121,12 +19132,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (bulk->remote)
-        ret = HG_OPNOTSUPPORT;
-    else if ((flags & ~bulk->flags) != 0)
-        ret = HG_PERMISSION;
-    else if (offset > bulk->size || size > bulk->size - offset)
-        ret = HG_OVERFLOW;
+    ret = bulk->remote ? HG_OPNOTSUPPORT
+                       : hg_bulk_allows(bulk, offset, size, flags);
     if (ret != HG_SUCCESS)
         hg_log_error("bulk", "access: %s",
             ret == HG_OPNOTSUPPORT     ? "the memory is a peer's"
@@ -19320,30 +19327,26 @@ static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
-    uint32_t length = 0;
     unsigned char *bytes;
-    hg_return_t ret;
-    size_t size;
+    hg_return_t ret = HG_SUCCESS;
+    size_t size = 0;
 
-    if (bulk == NULL)
-        return hg_proc_uint32_t(proc, &length);
-    if (bulk->layer == NULL || hg_bulk_is_forked(bulk)) {
+    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
-    size = hg_bulk_serialize_size(bulk);
+    if (bulk != NULL)
+        size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
         return hg_proc_fail(proc, HG_MSGSIZE);
     }
-    length = (uint32_t) size;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS)
-        return ret;
-    bytes = hg_proc_step(proc, size);
+    bytes = hg_proc_step(proc, 4 + size);
     if (bytes == NULL)
         return proc->error;
-    ret = hg_bulk_serialize(bulk, bytes, size);
+    hg_wire_store32(bytes, (uint32_t) size);
+    if (bulk != NULL)
+        ret = hg_bulk_serialize(bulk, bytes + 4, size);
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 
@@ -19569,25 +19572,16 @@ HG_PRIVATE const char *hg_transfer_peer_name(
                                                           : "a peer";
 }
 
-static bool hg_transfer_fits(
-    const struct hg_bulk *bulk, uint64_t offset, uint64_t size)
-{
-    return offset <= bulk->size && size <= bulk->size - offset;
-}
-
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
     const struct hg_bulk *origin = args->origin;
     const struct hg_bulk *local = args->local;
-    const unsigned long from = HG_BULK_READ_ONLY;
-    const unsigned long to = HG_BULK_WRITE_ONLY;
     bool pull = args->op == HG_BULK_PULL;
-    const char *const theirs = "origin's";
-    const char *side = NULL; /* of the handle that forbids it */
-    hg_return_t ret = HG_OVERFLOW;
     bool remote;
+    const char *side = "origin's"; /* of the handle that forbids it */
+    hg_return_t ret;
 
     if (origin == NULL || local == NULL)
         return hg_log_misuse("bulk", function,
@@ -19609,20 +19603,16 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     if (origin->remote && args->addr != NULL && args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
-    if (!hg_transfer_fits(origin, args->origin_offset, args->size))
-        side = theirs;
-    else if (!hg_transfer_fits(local, args->local_offset, args->size))
+    ret = hg_bulk_allows(origin, args->origin_offset, args->size,
+        pull ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY);
+    remote = ret != HG_SUCCESS && origin->remote;
+    if (ret == HG_SUCCESS) {
         side = "local";
-    if (side == NULL) {
-        ret = HG_PERMISSION;
-        if ((origin->flags & (pull ? from : to)) == 0)
-            side = theirs;
-        else if ((local->flags & (pull ? to : from)) == 0)
-            side = "local";
+        ret = hg_bulk_allows(local, args->local_offset, args->size,
+            pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY);
     }
-    if (side == NULL)
+    if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    remote = origin->remote && side == theirs;
     if (remote)
         na_class->core->count(na_class, "bulk_refused", 1);
     HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
@@ -28656,7 +28646,20 @@ static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
 static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
 
-/* ---- Handles: what both models do ---- */
+/* ---- Handles and transfers: what both models do ---- */
+
+/* NULL: no memory (logged). */
+static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
+{
+    struct hg_bulk_request *request =
+        (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
+
+    if (request != NULL)
+        request->context = context;
+    else
+        hg_log_error("bulk", "no memory for a transfer");
+    return request;
+}
 
 /* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
  * ended, or is the parent's of a child of fork. All logged. */
@@ -28710,8 +28713,9 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     if (layer == NULL)
         return HG_FAULT;
     if (handle == NULL || buf_sizes == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_handle_create", "an argument is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_handle_create",
+            handle == NULL ? "handle is NULL"
+                           : "it needs the sizes of its segments");
     return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
 }
 
@@ -28942,33 +28946,6 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
 
 /* ---- Transfers of the request model ---- */
 
-/* The bulk class's lock is held. */
-static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
-{
-    struct hg_bulk_request *request = hg_bulk_request_spare;
-
-    hg_bulk_request_spare = NULL;
-    if (request != NULL) /* what is behind the transfer was not used */
-        memset(request, 0, offsetof(struct hg_bulk_request, callback));
-    else
-        request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
-    if (request == NULL)
-        hg_log_error("bulk", "no memory for a transfer");
-    else
-        request->context = context;
-    return request;
-}
-
-/* The bulk class's lock is held. */
-static void hg_bulk_request_delete(struct hg_bulk_request *request)
-{
-    (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
-    if (hg_bulk_request_spare == NULL && !request->abandoned)
-        hg_bulk_request_spare = request;
-    else
-        hg_mem_free(request);
-}
-
 /* Callback of the transfer. */
 static void hg_bulk_request_ended(struct hg_transfer *transfer)
 {
@@ -28988,33 +28965,6 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     hg_leave(context->lock);
 }
 
-static hg_return_t hg_bulk_request_start(struct hg_context *context,
-    const struct hg_transfer_args *args, uintptr_t *ticket_p)
-{
-    struct hg_transfer_home *home = &context->transfers;
-    struct hg_bulk_request *made;
-    hg_return_t ret = HG_NOMEM;
-    bool ended = false;
-
-    hg_enter(home->layer->lock);
-    made = hg_bulk_request_new(context);
-    if (made != NULL)
-        ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
-    if (ret == HG_SUCCESS) {
-        *ticket_p = made->ticket;
-        ret = hg_transfer_start(
-            &made->transfer, home, args, hg_bulk_request_ended, &ended);
-    }
-    if (ended) {
-        hg_transfer_fini(&made->transfer);
-        atomic_store_explicit(&made->done, true, memory_order_relaxed);
-    } else if (ret != HG_SUCCESS && made != NULL) {
-        hg_bulk_request_delete(made);
-    }
-    hg_leave(home->layer->lock);
-    return ret;
-}
-
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request)
@@ -29022,7 +28972,9 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     struct hg_context *context = hg_layer_find("HG_Bulk_transfer");
     const struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
-    uintptr_t ticket = 0;
+    struct hg_bulk_request *made = NULL;
+    struct hg_monitor *lock;
+    bool ended = false;
     hg_return_t ret;
 
     if (request != NULL) /* nothing to wait for, unless it succeeds */
@@ -29035,10 +28987,33 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
         context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
     if (ret == HG_SUCCESS)
         ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
+    if (ret != HG_SUCCESS)
+        return ret;
+    lock = context->transfers.layer->lock;
+    hg_enter(lock);
+    made = hg_bulk_request_spare;
+    hg_bulk_request_spare = NULL;
+    if (made == NULL)
+        made = hg_bulk_request_new(context);
+    if (made == NULL) {
+        hg_leave(lock);
+        return HG_NOMEM;
+    }
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
     if (ret == HG_SUCCESS)
-        ret = hg_bulk_request_start(context, &args, &ticket);
+        ret = hg_transfer_start(&made->transfer, &context->transfers, &args,
+            hg_bulk_request_ended, &ended);
+    if (ended) {
+        hg_transfer_fini(&made->transfer);
+        atomic_store_explicit(&made->done, true, memory_order_relaxed);
+    }
     if (ret == HG_SUCCESS)
-        *request = (hg_bulk_request_t) ticket;
+        *request = (hg_bulk_request_t) made->ticket;
+    else
+        (void) hg_ticket_take(&hg_bulk_request_tickets, made->ticket);
+    hg_leave(lock);
+    if (ret != HG_SUCCESS)
+        hg_mem_free(made);
     return ret;
 }
 
@@ -29081,7 +29056,11 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         if (done) {
             ret = found->transfer.ret;
             hg_enter(bulk_lock);
-            hg_bulk_request_delete(found);
+            (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
+            hg_mem_free(hg_bulk_request_spare);
+            memset(found, 0, sizeof(*found));
+            found->context = context;
+            hg_bulk_request_spare = found;
             hg_leave(bulk_lock);
         }
     }
@@ -29128,6 +29107,20 @@ static void hg_bulk_call_begin(void)
 {
     hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
         hg_bulk_call_fork_end);
+}
+
+/* HG_Bulk_cancel finds it from now on. */
+static hg_return_t hg_bulk_call_issue(
+    struct hg_bulk_request *call, hg_op_id_t *op_id)
+{
+    hg_return_t ret;
+
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+    hg_lock(&hg_bulk_call_lock);
+    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+    hg_unlock(&hg_bulk_call_lock);
+    *op_id = (hg_op_id_t) call->ticket;
+    return ret;
 }
 
 /* Nothing finds it from now on. With the last ticket the table goes. */
@@ -29191,12 +29184,9 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     if (ret != HG_SUCCESS)
         return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
     home = &context->transfers;
-    call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
-    if (call == NULL) {
-        hg_log_error("bulk", "no memory for a transfer");
+    call = hg_bulk_request_new(context);
+    if (call == NULL)
         return HG_NOMEM;
-    }
-    call->context = context;
     call->callback = callback;
     call->info.arg = arg;
     call->info.type = HG_CB_BULK;
@@ -29204,25 +29194,19 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     call->info.info.bulk.local_handle = args->local;
     call->info.info.bulk.op = args->op;
     call->info.info.bulk.size = args->size;
-    if (op_id != HG_OP_ID_IGNORE) {
-        (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
-        hg_lock(&hg_bulk_call_lock);
-        ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
-        hg_unlock(&hg_bulk_call_lock);
-        if (ret != HG_SUCCESS)
-            goto free_call;
-        *op_id = (hg_op_id_t) call->ticket;
+    if (op_id != HG_OP_ID_IGNORE)
+        ret = hg_bulk_call_issue(call, op_id);
+    if (ret == HG_SUCCESS) {
+        hg_enter(home->layer->lock);
+        ret = hg_transfer_start(
+            &call->transfer, home, args, hg_bulk_call_ended, NULL);
+        hg_leave(home->layer->lock);
     }
-    hg_enter(home->layer->lock);
-    ret = hg_transfer_start(
-        &call->transfer, home, args, hg_bulk_call_ended, NULL);
-    hg_leave(home->layer->lock);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (op_id != HG_OP_ID_IGNORE)
         *op_id = HG_OP_ID_NULL;
     hg_bulk_call_revoke(call);
-free_call:
     hg_mem_free(call);
     return ret;
 }

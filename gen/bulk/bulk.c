@@ -209,27 +209,26 @@ HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 {
     hg_bulk_enter(bulk);
     assert(bulk->refs > 0);
-    bulk->refs++;
     bulk->given++;
     hg_bulk_leave(bulk->layer);
 }
 
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 {
-    bool none;
-    bool last;
+    unsigned given;
 
     hg_bulk_enter(bulk);
-    none = bulk->given == 0;
-    last = !none && --bulk->given == 0;
+    given = bulk->given;
+    bulk->given -= given > 0;
     hg_bulk_leave(bulk->layer);
-    if (none) {
+    if (given == 0) {
         hg_log_error("bulk", "a bulk handle was freed too often");
         return HG_INVALID_ARG;
     }
-    if (last)
+    if (given == 1) {
         hg_bulk_withdraw(bulk);
-    hg_bulk_unref(bulk);
+        hg_bulk_unref(bulk);
+    }
     return HG_SUCCESS;
 }
 
@@ -401,16 +400,15 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer, 0, 1);
+    struct hg_bulk *bulk = NULL;
     struct hg_bulk *original;
 
-    if (bulk == NULL)
-        return HG_NOMEM;
     hg_enter(layer->lock);
     original = (struct hg_bulk *) hg_map_get(&layer->ids, id);
-    if (original != NULL) {
-        assert(original->original == NULL && !original->remote);
-        assert(original->refs > 0 && !original->withdrawn);
+    if (original != NULL)
+        bulk = hg_bulk_new(layer, 0, 1);
+    if (bulk != NULL) {
+        assert(original->original == NULL && !original->withdrawn);
         original->refs++;
         bulk->original = original;
         bulk->flags = original->flags;
@@ -420,13 +418,13 @@ static hg_return_t hg_bulk_make_alias(
         bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
+    if (original == NULL) {
+        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
+        hg_log_warning("bulk", "a bulk handle of this process was freed");
+        return HG_NOENTRY;
+    }
     *bulk_p = bulk;
-    if (original != NULL)
-        return HG_SUCCESS;
-    hg_bulk_unref(bulk);
-    layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
-    hg_log_warning("bulk", "a bulk handle of this process was freed");
-    return HG_NOENTRY;
+    return bulk != NULL ? HG_SUCCESS : HG_NOMEM;
 }
 
 /* ---- Where memory is ---- */
@@ -519,6 +517,14 @@ HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     return count;
 }
 
+HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
+    uint64_t offset, uint64_t size, unsigned long access)
+{
+    if (offset > bulk->size || size > bulk->size - offset)
+        return HG_OVERFLOW;
+    return (access & ~bulk->flags) != 0 ? HG_PERMISSION : HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags)
 {
@@ -526,12 +532,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (bulk->remote)
-        ret = HG_OPNOTSUPPORT;
-    else if ((flags & ~bulk->flags) != 0)
-        ret = HG_PERMISSION;
-    else if (offset > bulk->size || size > bulk->size - offset)
-        ret = HG_OVERFLOW;
+    ret = bulk->remote ? HG_OPNOTSUPPORT
+                       : hg_bulk_allows(bulk, offset, size, flags);
     if (ret != HG_SUCCESS)
         hg_log_error("bulk", "access: %s",
             ret == HG_OPNOTSUPPORT     ? "the memory is a peer's"
@@ -725,30 +727,26 @@ static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
-    uint32_t length = 0;
     unsigned char *bytes;
-    hg_return_t ret;
-    size_t size;
+    hg_return_t ret = HG_SUCCESS;
+    size_t size = 0;
 
-    if (bulk == NULL)
-        return hg_proc_uint32_t(proc, &length);
-    if (bulk->layer == NULL || hg_bulk_is_forked(bulk)) {
+    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
-    size = hg_bulk_serialize_size(bulk);
+    if (bulk != NULL)
+        size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
         return hg_proc_fail(proc, HG_MSGSIZE);
     }
-    length = (uint32_t) size;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS)
-        return ret;
-    bytes = hg_proc_step(proc, size);
+    bytes = hg_proc_step(proc, 4 + size);
     if (bytes == NULL)
         return proc->error;
-    ret = hg_bulk_serialize(bulk, bytes, size);
+    hg_wire_store32(bytes, (uint32_t) size);
+    if (bulk != NULL)
+        ret = hg_bulk_serialize(bulk, bytes + 4, size);
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 

@@ -66,8 +66,8 @@ struct hg_bulk_layer {
 struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
-    unsigned refs;
-    unsigned given; /* those of them that the application has */
+    unsigned refs;               /* one for all of the application's together */
+    unsigned given;              /* the application's */
     unsigned long flags;
     bool remote;
     bool published;
@@ -162,6 +162,11 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
     hg_size_t *wide_sizes);
+
+/* Whether a range of a handle may be used in the ways that `access` names.
+ * HG_OVERFLOW, HG_PERMISSION, not logged. */
+HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
+    uint64_t offset, uint64_t size, unsigned long access);
 
 /* Whether the range of a handle is the application's to look at, in the ways
  * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),

@@ -40,7 +40,20 @@ static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
 static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
 
-/* ---- Handles: what both models do ---- */
+/* ---- Handles and transfers: what both models do ---- */
+
+/* NULL: no memory (logged). */
+static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
+{
+    struct hg_bulk_request *request =
+        (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
+
+    if (request != NULL)
+        request->context = context;
+    else
+        hg_log_error("bulk", "no memory for a transfer");
+    return request;
+}
 
 /* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
  * ended, or is the parent's of a child of fork. All logged. */
@@ -94,8 +107,9 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     if (layer == NULL)
         return HG_FAULT;
     if (handle == NULL || buf_sizes == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_handle_create", "an argument is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_handle_create",
+            handle == NULL ? "handle is NULL"
+                           : "it needs the sizes of its segments");
     return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
 }
 
@@ -326,33 +340,6 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
 
 /* ---- Transfers of the request model ---- */
 
-/* The bulk class's lock is held. */
-static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
-{
-    struct hg_bulk_request *request = hg_bulk_request_spare;
-
-    hg_bulk_request_spare = NULL;
-    if (request != NULL) /* what is behind the transfer was not used */
-        memset(request, 0, offsetof(struct hg_bulk_request, callback));
-    else
-        request = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*request));
-    if (request == NULL)
-        hg_log_error("bulk", "no memory for a transfer");
-    else
-        request->context = context;
-    return request;
-}
-
-/* The bulk class's lock is held. */
-static void hg_bulk_request_delete(struct hg_bulk_request *request)
-{
-    (void) hg_ticket_take(&hg_bulk_request_tickets, request->ticket);
-    if (hg_bulk_request_spare == NULL && !request->abandoned)
-        hg_bulk_request_spare = request;
-    else
-        hg_mem_free(request);
-}
-
 /* Callback of the transfer. */
 static void hg_bulk_request_ended(struct hg_transfer *transfer)
 {
@@ -372,33 +359,6 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     hg_leave(context->lock);
 }
 
-static hg_return_t hg_bulk_request_start(struct hg_context *context,
-    const struct hg_transfer_args *args, uintptr_t *ticket_p)
-{
-    struct hg_transfer_home *home = &context->transfers;
-    struct hg_bulk_request *made;
-    hg_return_t ret = HG_NOMEM;
-    bool ended = false;
-
-    hg_enter(home->layer->lock);
-    made = hg_bulk_request_new(context);
-    if (made != NULL)
-        ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
-    if (ret == HG_SUCCESS) {
-        *ticket_p = made->ticket;
-        ret = hg_transfer_start(
-            &made->transfer, home, args, hg_bulk_request_ended, &ended);
-    }
-    if (ended) {
-        hg_transfer_fini(&made->transfer);
-        atomic_store_explicit(&made->done, true, memory_order_relaxed);
-    } else if (ret != HG_SUCCESS && made != NULL) {
-        hg_bulk_request_delete(made);
-    }
-    hg_leave(home->layer->lock);
-    return ret;
-}
-
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request)
@@ -406,7 +366,9 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     struct hg_context *context = hg_layer_find("HG_Bulk_transfer");
     const struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
-    uintptr_t ticket = 0;
+    struct hg_bulk_request *made = NULL;
+    struct hg_monitor *lock;
+    bool ended = false;
     hg_return_t ret;
 
     if (request != NULL) /* nothing to wait for, unless it succeeds */
@@ -419,10 +381,33 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
         context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
     if (ret == HG_SUCCESS)
         ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
+    if (ret != HG_SUCCESS)
+        return ret;
+    lock = context->transfers.layer->lock;
+    hg_enter(lock);
+    made = hg_bulk_request_spare;
+    hg_bulk_request_spare = NULL;
+    if (made == NULL)
+        made = hg_bulk_request_new(context);
+    if (made == NULL) {
+        hg_leave(lock);
+        return HG_NOMEM;
+    }
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &made->ticket);
     if (ret == HG_SUCCESS)
-        ret = hg_bulk_request_start(context, &args, &ticket);
+        ret = hg_transfer_start(&made->transfer, &context->transfers, &args,
+            hg_bulk_request_ended, &ended);
+    if (ended) {
+        hg_transfer_fini(&made->transfer);
+        atomic_store_explicit(&made->done, true, memory_order_relaxed);
+    }
     if (ret == HG_SUCCESS)
-        *request = (hg_bulk_request_t) ticket;
+        *request = (hg_bulk_request_t) made->ticket;
+    else
+        (void) hg_ticket_take(&hg_bulk_request_tickets, made->ticket);
+    hg_leave(lock);
+    if (ret != HG_SUCCESS)
+        hg_mem_free(made);
     return ret;
 }
 
@@ -465,7 +450,11 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         if (done) {
             ret = found->transfer.ret;
             hg_enter(bulk_lock);
-            hg_bulk_request_delete(found);
+            (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
+            hg_mem_free(hg_bulk_request_spare);
+            memset(found, 0, sizeof(*found));
+            found->context = context;
+            hg_bulk_request_spare = found;
             hg_leave(bulk_lock);
         }
     }
@@ -512,6 +501,20 @@ static void hg_bulk_call_begin(void)
 {
     hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
         hg_bulk_call_fork_end);
+}
+
+/* HG_Bulk_cancel finds it from now on. */
+static hg_return_t hg_bulk_call_issue(
+    struct hg_bulk_request *call, hg_op_id_t *op_id)
+{
+    hg_return_t ret;
+
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
+    hg_lock(&hg_bulk_call_lock);
+    ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
+    hg_unlock(&hg_bulk_call_lock);
+    *op_id = (hg_op_id_t) call->ticket;
+    return ret;
 }
 
 /* Nothing finds it from now on. With the last ticket the table goes. */
@@ -575,12 +578,9 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     if (ret != HG_SUCCESS)
         return ret == HG_OVERFLOW ? HG_INVALID_ARG : ret; /* as in Mercury */
     home = &context->transfers;
-    call = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*call));
-    if (call == NULL) {
-        hg_log_error("bulk", "no memory for a transfer");
+    call = hg_bulk_request_new(context);
+    if (call == NULL)
         return HG_NOMEM;
-    }
-    call->context = context;
     call->callback = callback;
     call->info.arg = arg;
     call->info.type = HG_CB_BULK;
@@ -588,25 +588,19 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     call->info.info.bulk.local_handle = args->local;
     call->info.info.bulk.op = args->op;
     call->info.info.bulk.size = args->size;
-    if (op_id != HG_OP_ID_IGNORE) {
-        (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
-        hg_lock(&hg_bulk_call_lock);
-        ret = hg_ticket_issue(&hg_bulk_call_tickets, call, &call->ticket);
-        hg_unlock(&hg_bulk_call_lock);
-        if (ret != HG_SUCCESS)
-            goto free_call;
-        *op_id = (hg_op_id_t) call->ticket;
+    if (op_id != HG_OP_ID_IGNORE)
+        ret = hg_bulk_call_issue(call, op_id);
+    if (ret == HG_SUCCESS) {
+        hg_enter(home->layer->lock);
+        ret = hg_transfer_start(
+            &call->transfer, home, args, hg_bulk_call_ended, NULL);
+        hg_leave(home->layer->lock);
     }
-    hg_enter(home->layer->lock);
-    ret = hg_transfer_start(
-        &call->transfer, home, args, hg_bulk_call_ended, NULL);
-    hg_leave(home->layer->lock);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (op_id != HG_OP_ID_IGNORE)
         *op_id = HG_OP_ID_NULL;
     hg_bulk_call_revoke(call);
-free_call:
     hg_mem_free(call);
     return ret;
 }

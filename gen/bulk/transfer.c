@@ -48,25 +48,16 @@ HG_PRIVATE const char *hg_transfer_peer_name(
                                                           : "a peer";
 }
 
-static bool hg_transfer_fits(
-    const struct hg_bulk *bulk, uint64_t offset, uint64_t size)
-{
-    return offset <= bulk->size && size <= bulk->size - offset;
-}
-
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
     const struct hg_bulk *origin = args->origin;
     const struct hg_bulk *local = args->local;
-    const unsigned long from = HG_BULK_READ_ONLY;
-    const unsigned long to = HG_BULK_WRITE_ONLY;
     bool pull = args->op == HG_BULK_PULL;
-    const char *const theirs = "origin's";
-    const char *side = NULL; /* of the handle that forbids it */
-    hg_return_t ret = HG_OVERFLOW;
     bool remote;
+    const char *side = "origin's"; /* of the handle that forbids it */
+    hg_return_t ret;
 
     if (origin == NULL || local == NULL)
         return hg_log_misuse("bulk", function,
@@ -88,20 +79,16 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
     if (origin->remote && args->addr != NULL && args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
-    if (!hg_transfer_fits(origin, args->origin_offset, args->size))
-        side = theirs;
-    else if (!hg_transfer_fits(local, args->local_offset, args->size))
+    ret = hg_bulk_allows(origin, args->origin_offset, args->size,
+        pull ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY);
+    remote = ret != HG_SUCCESS && origin->remote;
+    if (ret == HG_SUCCESS) {
         side = "local";
-    if (side == NULL) {
-        ret = HG_PERMISSION;
-        if ((origin->flags & (pull ? from : to)) == 0)
-            side = theirs;
-        else if ((local->flags & (pull ? to : from)) == 0)
-            side = "local";
+        ret = hg_bulk_allows(local, args->local_offset, args->size,
+            pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY);
     }
-    if (side == NULL)
+    if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    remote = origin->remote && side == theirs;
     if (remote)
         na_class->core->count(na_class, "bulk_refused", 1);
     HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",

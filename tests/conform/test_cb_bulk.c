@@ -986,7 +986,7 @@ HG_TEST(cb_bulk_invalid_arguments_of_transfers)
                 HG_INVALID_ARG},
             {"the local handle is NULL", end.context, self, bulk[1], 0, NULL,
                 91, HG_INVALID_ARG},
-            {"past the end of the local", end.context, self, bulk[1], 0,
+            {"past the end of the local", end.context, self, bulk[0], 0,
                 bulk[1], 91, HG_INVALID_ARG},
             {"forbidden by the flags", end.context, self, bulk[1], 0, bulk[1],
                 0, HG_PERMISSION},
