@@ -647,7 +647,7 @@ static struct mapped_holds mapped_hold(void)
 HG_TEST_SECONDS(nothing_is_left_of_who_dies, 400)
 {
     const unsigned rounds = getenv("HG_TEST_FULL") != NULL ? 1000
-        : hg_test_is_plain()                               ? 100
+        : hg_test_is_plain()                               ? 30
                                                            : 15;
     uint64_t random = hg_test_seed();
     struct mapped_holds before, after;

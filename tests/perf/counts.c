@@ -9,7 +9,7 @@
  *
  * Client and server are two children (one, over self) which run in turns:
  * the client calls, the server serves, the client takes the response. After
- * COUNTS_WARM rounds the children are executed instruction by instruction
+ * COUNTS_WARM echoes the children are executed instruction by instruction
  * (PTRACE_SINGLESTEP), and each instruction is looked at before it is executed.
  * All three processes are forks of one program, so that an address means the
  * same in each. Nothing is added to the library: hg.c is compiled as users do,
@@ -78,7 +78,10 @@ void counts_must(const char *function, int64_t ret)
 #include <sys/wait.h>
 #include <time.h>
 
-#define COUNTS_WARM 300 /* rounds before the first that is counted */
+/* Echoes before the first that is counted: with more than one in flight, these
+ * are fewer rounds. */
+#define COUNTS_WARM 300u
+#define COUNTS_WARM_IN_FLIGHT 640u
 /* Rounds that are counted; the median is shown: the first one knows no header,
  * and in one the ring may begin anew. */
 #define COUNTS_ROUNDS 3
@@ -595,11 +598,13 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
 {
     static int64_t rounds[COUNTS_FIGURES][COUNTS_ROUNDS];
     const unsigned count = model->window == 1 ? COUNTS_ROUNDS : 1;
+    const unsigned warm =
+        model->window == 1 ? COUNTS_WARM : COUNTS_WARM_IN_FLIGHT;
     uint64_t ring = 0; /* where the request before was */
     unsigned i, j;
 
     counts_open_model(model);
-    for (i = 0; i < COUNTS_WARM; i++)
+    for (i = 0; i < warm / model->window; i++)
         counts_run_round(false, false);
     for (i = 0; i < count; i++) {
         counts_run_round(true, false);
