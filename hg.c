@@ -20307,9 +20307,6 @@ struct hg_handle {
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch was canceled; context lock */
     bool indexed;  /* target: entered in by_call; context lock */
-    /* Origin: what its last message was is of no more use, as it was answered,
-     * has left, or never will; context lock. */
-    bool settled;
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
@@ -20345,18 +20342,12 @@ struct hg_handle {
     struct hg_request_part request;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
-    /* Origin: the request message of an earlier call, which was answered before
-     * the transport has told that it is done with it. */
-    struct hg_buf parted;
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
     _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
-    /* A message without arguments. A place of its own, so that an error is
-     * told, and a fetch acknowledged, when there is no memory. */
-    unsigned char control[HG_HEADER_MIN];
 };
 
 struct hg_context {
@@ -20453,12 +20444,6 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
         handle->cancel.callback == NULL;
 }
 
-/* Whether the transport may still look at a message of an earlier call. */
-static inline bool hg_handle_is_sending(struct hg_handle *handle)
-{
-    return atomic_load(&handle->sends) > 0;
-}
-
 /* A handle with one reference, idle, without an address. NULL: no memory
  * (logged). The lock is held, but free while a new one is made. */
 HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
@@ -20496,11 +20481,6 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 /* Forget the last call of an idle handle of ours, but for function and peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
 
-/* Let the next message be encoded elsewhere while the transport may still look
- * at the last one: an answer is no proof that it has left, as who answers may
- * have guessed. What the application has asked for stays where it is. */
-HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle);
-
 /* Set the peer, and take a reference of the address until the handle is put
  * back. Our own stays for as long as its class does. Inside. */
 HG_PRIVATE void hg_handle_set_addr(
@@ -20517,13 +20497,12 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which begins with room for its header. The handle
- * owns it, unless it is `lent`: then it is copied if it has to wait. */
+/* A message of `size` bytes, which begins with room for its header. It is copied
+ * if it has to wait: once it was sent, nobody looks at `data` any more. */
 struct hg_handle_message {
     struct hg_header *header; /* NULL: it is written */
     unsigned char *data;
     size_t size;
-    bool lent;
 };
 
 /* Write the header in front, unless it stays in this context, which takes it as
@@ -20540,8 +20519,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Where
- * there is no memory to send it, the connection ends. Failures are logged. */
+ * answer without an output. Where there is no memory to send it, the connection
+ * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 
@@ -20772,7 +20751,6 @@ static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
     hg_buf_fini(&handle->out);
-    hg_buf_fini(&handle->parted);
     hg_mem_free(handle);
 }
 
@@ -20865,7 +20843,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
-        handle->parted.data == NULL && hg_handle_large_bytes(handle) == 0;
+        hg_handle_large_bytes(handle) == 0;
 }
 
 static void hg_handle_lighten(struct hg_handle *handle)
@@ -20891,7 +20869,6 @@ static void hg_handle_lighten(struct hg_handle *handle)
         hg_handle_trim(&handle->in);
         hg_handle_trim(&handle->out);
     }
-    hg_buf_fini(&handle->parted);
 }
 
 static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
@@ -21056,21 +21033,6 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->out_args = none;
     handle->unsent = NULL;
     handle->left = NULL;
-}
-
-HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
-{
-    bool sending = hg_handle_is_sending(handle);
-
-    assert(!handle->target);
-    if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
-        hg_buf_fini(&handle->parted);
-    if (HG_LIKELY(!sending || handle->call.own_area))
-        return;
-    if (handle->parted.data == NULL) {
-        handle->parted = handle->in;
-        memset(&handle->in, 0, sizeof(handle->in));
-    }
 }
 
 HG_PRIVATE void hg_handle_set_addr(
@@ -21245,6 +21207,8 @@ struct hg_handle_late {
     uint64_t sequence;
     hg_handle_left_t unsent;
     hg_handle_left_t left;
+    struct na_segment segment;
+    unsigned char data[];
 };
 
 /* It has left, or failed. */
@@ -21269,19 +21233,24 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Send when there is room, and tell `left` then. From here on the send has a
- * reference, and ends in hg_handle_sent, whoever lets go of the handle
+/* Send a copy when there is room, and tell `left` then. From here on the send
+ * has a reference, and ends in hg_handle_sent, whoever lets go of the handle
  * meanwhile. */
 static HG_NOINLINE hg_return_t hg_handle_send_later(
-    struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
+    struct hg_handle *handle, struct na_msg msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;
+    size_t size = (size_t) msg.size;
     struct hg_handle_late *late =
-        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late));
+        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late) + size);
     hg_return_t ret;
 
     if (late == NULL)
         return HG_NOMEM;
+    memcpy(late->data, msg.segments[0].address, size);
+    late->segment.address = late->data;
+    late->segment.size = msg.size;
+    msg.segments = &late->segment;
     late->handle = handle;
     late->sequence = handle->sequence;
     late->unsent = handle->unsent;
@@ -21291,7 +21260,7 @@ static HG_NOINLINE hg_return_t hg_handle_send_later(
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
     ret = na_msg_queue_rpc(
-        context->na_context, msg, hg_handle_sent, late, &handle->late);
+        context->na_context, &msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     hg_mem_free(late);
@@ -21397,21 +21366,6 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-/* Copy a message of ours that the caller has lent: it has to wait. */
-static HG_NOINLINE hg_return_t hg_handle_keep_message(
-    struct hg_handle *handle, struct na_segment *segment)
-{
-    size_t size = (size_t) segment->size;
-    hg_return_t ret = hg_buf_reserve(&handle->in, size, size);
-
-    assert(!handle->target);
-    if (ret != HG_SUCCESS)
-        return ret;
-    memcpy(handle->in.data, segment->address, size);
-    segment->address = handle->in.data;
-    return HG_SUCCESS;
-}
-
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -21438,13 +21392,8 @@ static hg_return_t hg_handle_send_away(
             left(handle, sequence, ret);
         return ret;
     }
-    if (ret == HG_AGAIN && message->lent) {
-        ret = hg_handle_keep_message(handle, &segment);
-        if (ret == HG_SUCCESS)
-            ret = HG_AGAIN;
-    }
     if (ret == HG_AGAIN)
-        ret = hg_handle_send_later(handle, &msg, left);
+        ret = hg_handle_send_later(handle, msg, left);
     if (ret != HG_SUCCESS) {
         hg_handle_count_stuck(handle);
         handle->left = left;
@@ -21468,12 +21417,12 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control), false};
+    unsigned char control[HG_HEADER_MIN];
+    struct hg_handle_message message = {NULL, control, sizeof(control)};
     hg_return_t ret;
 
     assert(header->payload_size == 0);
-    hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
+    hg_header_encode(header, control, hg_handle_is_summed(handle));
     ret = hg_handle_send(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
@@ -21637,14 +21586,6 @@ HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     return HG_OVERFLOW;
 }
 
-/* How long a message may be. */
-static inline size_t hg_handle_encode_limit(
-    const struct hg_handle *handle, size_t area)
-{
-    return HG_HEADER_MIN + area +
-        handle->context->hg_class->options.max_args_size;
-}
-
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -21652,7 +21593,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
-    size_t limit = hg_handle_encode_limit(handle, area);
+    size_t limit =
+        HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
 
@@ -21660,24 +21602,17 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
         ret = hg_handle_open_area(handle, area);
     if (ret != HG_SUCCESS)
         return ret;
-    /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
-        limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);
-    if (HG_LIKELY(ret == HG_SUCCESS)) {
-        args->data = buf->data + HG_HEADER_MIN;
-        args->size += area;
-        return hg_handle_check_size(handle->context->hg_class,
-            hg_handle_function(handle), target, args->size);
-    }
-    /* It may fit once that has left. */
-    return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
-        ? HG_BUSY
-        : ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    args->data = buf->data + HG_HEADER_MIN;
+    args->size += area;
+    return hg_handle_check_size(handle->context->hg_class,
+        hg_handle_function(handle), target, args->size);
 }
 
 /* ==== gen/hg/check.h ==== */
@@ -22658,8 +22593,7 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 
 /* Have an idle handle for oneself, to encode a call or to change it, until it
- * is forgotten. HG_BUSY (logged): its call is not over, or the message of one
- * that was ended before has yet to leave. */
+ * is forgotten. HG_BUSY (logged): its call is not over. */
 HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function);
 
@@ -22885,41 +22819,20 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
-/* Whether the message of its last call does not hinder another call. */
-static bool hg_forward_may_encode(struct hg_handle *handle)
-{
-    bool may;
-
-    if (HG_LIKELY(!hg_handle_is_sending(handle)))
-        return true;
-    hg_enter(handle->context->lock);
-    may = handle->settled && handle->parted.data == NULL;
-    hg_leave(handle->context->lock);
-    return may;
-}
-
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
-    return handle->state != HG_HANDLE_IDLE || !hg_forward_may_encode(handle);
+    return handle->state != HG_HANDLE_IDLE;
 }
 
-/* A message leaves by itself, and who waits for that may try again and
- * again: a warning. */
 HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function)
 {
     enum hg_handle_state state = HG_HANDLE_IDLE;
 
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &state, HG_HANDLE_CLAIMED)) {
-        (void) hg_log_misuse("rpc", function, "the handle's call is not over");
-        return HG_BUSY;
-    }
-    if (HG_LIKELY(hg_forward_may_encode(handle)))
+    if (HG_LIKELY(atomic_compare_exchange_strong(
+            &handle->state, &state, HG_HANDLE_CLAIMED)))
         return HG_SUCCESS;
-    atomic_store(&handle->state, HG_HANDLE_IDLE);
-    hg_log_warning("rpc",
-        "%s: the message of the handle's last call has yet to leave", function);
+    (void) hg_log_misuse("rpc", function, "the handle's call is not over");
     return HG_BUSY;
 }
 
@@ -23028,7 +22941,6 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 
     hg_enter(handle->context->lock);
     taken = handle->sequence == sequence && hg_forward_take(handle);
-    handle->settled = handle->settled || taken;
     hg_leave(handle->context->lock);
     return taken;
 }
@@ -23050,11 +22962,10 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
     hg_return_t ret = HG_SUCCESS;
 
     hg_leave(lock);
-    if (message->lent) {
+    if (message->data != handle->in.data) {
         ret = hg_buf_reserve(&handle->in, message->size, message->size);
         if (ret == HG_SUCCESS)
             memcpy(handle->in.data, message->data, message->size);
-        message->lent = false;
     }
     if (ret == HG_SUCCESS)
         ret = hg_overflow_offer(
@@ -23139,7 +23050,6 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     hg_return_t ret;
 
     assert(handle->in_flight && handle->timer.index == 0);
-    handle->settled = false;
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
@@ -23194,7 +23104,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
 {
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, buf->data, HG_HEADER_MIN + handle->in_args.size, true};
+        &header, buf->data, HG_HEADER_MIN + handle->in_args.size};
     hg_return_t ret;
 
     assert(!handle->target && hg_is_inside(handle->context->lock));
@@ -23218,7 +23128,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         handle->in = *buf;
         *buf = before;
     }
-    message.lent = message.data != handle->in.data;
     handle->in_args.data = message.data + HG_HEADER_MIN;
     ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
@@ -23421,7 +23330,6 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         hg_forward_learn(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
-        handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
     return handle;
@@ -24005,7 +23913,6 @@ static bool hg_serve_send_text(
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
-    message.lent = false;
     hg_handle_seal(handle, &message);
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
@@ -24535,7 +24442,7 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, handle->out.data, HG_HEADER_MIN + args->size, false};
+        &header, handle->out.data, HG_HEADER_MIN + args->size};
     bool large = !handle->addr->self &&
         message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
@@ -26339,8 +26246,8 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
     return hg_call_payload_size(handle, true, "HG_Get_output_payload_size");
 }
 
-/* Whether what is encoded may be looked at by who sends it. */
-static bool hg_call_is_sending(struct hg_handle *handle)
+/* Whether what was encoded may be fetched by the peer. */
+static bool hg_call_is_offered(struct hg_handle *handle)
 {
     return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
                           : hg_forward_is_under_way(handle);
@@ -26348,14 +26255,14 @@ static bool hg_call_is_sending(struct hg_handle *handle)
 
 /* Give the application the buffer of the next message, of `eager` bytes. From
  * now on, also in later calls, the bytes in front of the arguments are the
- * application's. HG_BUSY: a message in the buffer has yet to leave. */
+ * application's. HG_BUSY: the call with that buffer is not over. */
 static hg_return_t hg_call_lend_buf(
     struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
 {
     hg_return_t ret;
 
-    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_sending(handle)) {
-        hg_log_error("rpc", "the message of \"%s\" is on its way",
+    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_offered(handle)) {
+        hg_log_error("rpc", "the call of \"%s\" is not over",
             hg_handle_function(handle));
         return HG_BUSY;
     }
@@ -26523,7 +26430,6 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
-    hg_handle_part_message(handle);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);

@@ -2072,8 +2072,8 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 /* The message itself, of the eager size where it is to be sent, with the room
  * for the application's header first (HG_Class_set_input_offset). Valid until
  * the handle is reset, released or freed, or a larger message is encoded. The
- * size may be NULL. HG_BUSY: the message is on its way, and was not asked for
- * before. */
+ * size may be NULL. HG_BUSY: the handle's call is not over, and the message was
+ * not asked for before. */
 HG_EXPORT hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
 HG_EXPORT hg_return_t HG_Get_output_buf(
@@ -2097,10 +2097,10 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * decodes it; else what ended the call: the code the target answered with,
  * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
  * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
- * HG_BUSY: the handle's call is not over, or it was ended and its message has
- * yet to leave; HG_INVALID_ARG: it has no address; HG_FAULT: it has no
- * function; HG_NOENTRY: that was deregistered; HG_AGAIN: too many in flight;
- * HG_OVERFLOW: too large, with no_overflow; the code of a failing proc.
+ * HG_BUSY: the handle's call is not over; HG_INVALID_ARG: it has no address;
+ * HG_FAULT: it has no function; HG_NOENTRY: that was deregistered; HG_AGAIN: too
+ * many in flight; HG_OVERFLOW: too large, with no_overflow; the code of a
+ * failing proc.
  * A call to oneself is run by a later HG_Trigger. */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);

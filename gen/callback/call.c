@@ -311,8 +311,8 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
     return hg_call_payload_size(handle, true, "HG_Get_output_payload_size");
 }
 
-/* Whether what is encoded may be looked at by who sends it. */
-static bool hg_call_is_sending(struct hg_handle *handle)
+/* Whether what was encoded may be fetched by the peer. */
+static bool hg_call_is_offered(struct hg_handle *handle)
 {
     return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
                           : hg_forward_is_under_way(handle);
@@ -320,14 +320,14 @@ static bool hg_call_is_sending(struct hg_handle *handle)
 
 /* Give the application the buffer of the next message, of `eager` bytes. From
  * now on, also in later calls, the bytes in front of the arguments are the
- * application's. HG_BUSY: a message in the buffer has yet to leave. */
+ * application's. HG_BUSY: the call with that buffer is not over. */
 static hg_return_t hg_call_lend_buf(
     struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
 {
     hg_return_t ret;
 
-    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_sending(handle)) {
-        hg_log_error("rpc", "the message of \"%s\" is on its way",
+    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_offered(handle)) {
+        hg_log_error("rpc", "the call of \"%s\" is not over",
             hg_handle_function(handle));
         return HG_BUSY;
     }
@@ -495,7 +495,6 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
-    hg_handle_part_message(handle);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);

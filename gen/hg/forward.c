@@ -151,41 +151,20 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
-/* Whether the message of its last call does not hinder another call. */
-static bool hg_forward_may_encode(struct hg_handle *handle)
-{
-    bool may;
-
-    if (HG_LIKELY(!hg_handle_is_sending(handle)))
-        return true;
-    hg_enter(handle->context->lock);
-    may = handle->settled && handle->parted.data == NULL;
-    hg_leave(handle->context->lock);
-    return may;
-}
-
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
 {
-    return handle->state != HG_HANDLE_IDLE || !hg_forward_may_encode(handle);
+    return handle->state != HG_HANDLE_IDLE;
 }
 
-/* A message leaves by itself, and who waits for that may try again and
- * again: a warning. */
 HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function)
 {
     enum hg_handle_state state = HG_HANDLE_IDLE;
 
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &state, HG_HANDLE_CLAIMED)) {
-        (void) hg_log_misuse("rpc", function, "the handle's call is not over");
-        return HG_BUSY;
-    }
-    if (HG_LIKELY(hg_forward_may_encode(handle)))
+    if (HG_LIKELY(atomic_compare_exchange_strong(
+            &handle->state, &state, HG_HANDLE_CLAIMED)))
         return HG_SUCCESS;
-    atomic_store(&handle->state, HG_HANDLE_IDLE);
-    hg_log_warning("rpc",
-        "%s: the message of the handle's last call has yet to leave", function);
+    (void) hg_log_misuse("rpc", function, "the handle's call is not over");
     return HG_BUSY;
 }
 
@@ -294,7 +273,6 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 
     hg_enter(handle->context->lock);
     taken = handle->sequence == sequence && hg_forward_take(handle);
-    handle->settled = handle->settled || taken;
     hg_leave(handle->context->lock);
     return taken;
 }
@@ -316,11 +294,10 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
     hg_return_t ret = HG_SUCCESS;
 
     hg_leave(lock);
-    if (message->lent) {
+    if (message->data != handle->in.data) {
         ret = hg_buf_reserve(&handle->in, message->size, message->size);
         if (ret == HG_SUCCESS)
             memcpy(handle->in.data, message->data, message->size);
-        message->lent = false;
     }
     if (ret == HG_SUCCESS)
         ret = hg_overflow_offer(
@@ -405,7 +382,6 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     hg_return_t ret;
 
     assert(handle->in_flight && handle->timer.index == 0);
-    handle->settled = false;
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
@@ -460,7 +436,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
 {
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, buf->data, HG_HEADER_MIN + handle->in_args.size, true};
+        &header, buf->data, HG_HEADER_MIN + handle->in_args.size};
     hg_return_t ret;
 
     assert(!handle->target && hg_is_inside(handle->context->lock));
@@ -484,7 +460,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         handle->in = *buf;
         *buf = before;
     }
-    message.lent = message.data != handle->in.data;
     handle->in_args.data = message.data + HG_HEADER_MIN;
     ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
@@ -687,7 +662,6 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         hg_forward_learn(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
-        handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
     return handle;

@@ -42,8 +42,7 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 
 /* Have an idle handle for oneself, to encode a call or to change it, until it
- * is forgotten. HG_BUSY (logged): its call is not over, or the message of one
- * that was ended before has yet to leave. */
+ * is forgotten. HG_BUSY (logged): its call is not over. */
 HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function);
 

@@ -133,7 +133,6 @@ static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
     hg_buf_fini(&handle->out);
-    hg_buf_fini(&handle->parted);
     hg_mem_free(handle);
 }
 
@@ -226,7 +225,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
-        handle->parted.data == NULL && hg_handle_large_bytes(handle) == 0;
+        hg_handle_large_bytes(handle) == 0;
 }
 
 static void hg_handle_lighten(struct hg_handle *handle)
@@ -252,7 +251,6 @@ static void hg_handle_lighten(struct hg_handle *handle)
         hg_handle_trim(&handle->in);
         hg_handle_trim(&handle->out);
     }
-    hg_buf_fini(&handle->parted);
 }
 
 static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
@@ -417,21 +415,6 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->out_args = none;
     handle->unsent = NULL;
     handle->left = NULL;
-}
-
-HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
-{
-    bool sending = hg_handle_is_sending(handle);
-
-    assert(!handle->target);
-    if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
-        hg_buf_fini(&handle->parted);
-    if (HG_LIKELY(!sending || handle->call.own_area))
-        return;
-    if (handle->parted.data == NULL) {
-        handle->parted = handle->in;
-        memset(&handle->in, 0, sizeof(handle->in));
-    }
 }
 
 HG_PRIVATE void hg_handle_set_addr(
@@ -606,6 +589,8 @@ struct hg_handle_late {
     uint64_t sequence;
     hg_handle_left_t unsent;
     hg_handle_left_t left;
+    struct na_segment segment;
+    unsigned char data[];
 };
 
 /* It has left, or failed. */
@@ -630,19 +615,24 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Send when there is room, and tell `left` then. From here on the send has a
- * reference, and ends in hg_handle_sent, whoever lets go of the handle
+/* Send a copy when there is room, and tell `left` then. From here on the send
+ * has a reference, and ends in hg_handle_sent, whoever lets go of the handle
  * meanwhile. */
 static HG_NOINLINE hg_return_t hg_handle_send_later(
-    struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
+    struct hg_handle *handle, struct na_msg msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;
+    size_t size = (size_t) msg.size;
     struct hg_handle_late *late =
-        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late));
+        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late) + size);
     hg_return_t ret;
 
     if (late == NULL)
         return HG_NOMEM;
+    memcpy(late->data, msg.segments[0].address, size);
+    late->segment.address = late->data;
+    late->segment.size = msg.size;
+    msg.segments = &late->segment;
     late->handle = handle;
     late->sequence = handle->sequence;
     late->unsent = handle->unsent;
@@ -652,7 +642,7 @@ static HG_NOINLINE hg_return_t hg_handle_send_later(
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
     ret = na_msg_queue_rpc(
-        context->na_context, msg, hg_handle_sent, late, &handle->late);
+        context->na_context, &msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     hg_mem_free(late);
@@ -758,21 +748,6 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-/* Copy a message of ours that the caller has lent: it has to wait. */
-static HG_NOINLINE hg_return_t hg_handle_keep_message(
-    struct hg_handle *handle, struct na_segment *segment)
-{
-    size_t size = (size_t) segment->size;
-    hg_return_t ret = hg_buf_reserve(&handle->in, size, size);
-
-    assert(!handle->target);
-    if (ret != HG_SUCCESS)
-        return ret;
-    memcpy(handle->in.data, segment->address, size);
-    segment->address = handle->in.data;
-    return HG_SUCCESS;
-}
-
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -799,13 +774,8 @@ static hg_return_t hg_handle_send_away(
             left(handle, sequence, ret);
         return ret;
     }
-    if (ret == HG_AGAIN && message->lent) {
-        ret = hg_handle_keep_message(handle, &segment);
-        if (ret == HG_SUCCESS)
-            ret = HG_AGAIN;
-    }
     if (ret == HG_AGAIN)
-        ret = hg_handle_send_later(handle, &msg, left);
+        ret = hg_handle_send_later(handle, msg, left);
     if (ret != HG_SUCCESS) {
         hg_handle_count_stuck(handle);
         handle->left = left;
@@ -829,12 +799,12 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    struct hg_handle_message message = {
-        NULL, handle->control, sizeof(handle->control), false};
+    unsigned char control[HG_HEADER_MIN];
+    struct hg_handle_message message = {NULL, control, sizeof(control)};
     hg_return_t ret;
 
     assert(header->payload_size == 0);
-    hg_header_encode(header, handle->control, hg_handle_is_summed(handle));
+    hg_header_encode(header, control, hg_handle_is_summed(handle));
     ret = hg_handle_send(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
@@ -998,14 +968,6 @@ HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     return HG_OVERFLOW;
 }
 
-/* How long a message may be. */
-static inline size_t hg_handle_encode_limit(
-    const struct hg_handle *handle, size_t area)
-{
-    return HG_HEADER_MIN + area +
-        handle->context->hg_class->options.max_args_size;
-}
-
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -1013,7 +975,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
-    size_t limit = hg_handle_encode_limit(handle, area);
+    size_t limit =
+        HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
 
@@ -1021,22 +984,15 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
         ret = hg_handle_open_area(handle, area);
     if (ret != HG_SUCCESS)
         return ret;
-    /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
-        limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size);
-    if (HG_LIKELY(ret == HG_SUCCESS)) {
-        args->data = buf->data + HG_HEADER_MIN;
-        args->size += area;
-        return hg_handle_check_size(handle->context->hg_class,
-            hg_handle_function(handle), target, args->size);
-    }
-    /* It may fit once that has left. */
-    return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
-        ? HG_BUSY
-        : ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    args->data = buf->data + HG_HEADER_MIN;
+    args->size += area;
+    return hg_handle_check_size(handle->context->hg_class,
+        hg_handle_function(handle), target, args->size);
 }

@@ -160,9 +160,6 @@ struct hg_handle {
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch was canceled; context lock */
     bool indexed;  /* target: entered in by_call; context lock */
-    /* Origin: what its last message was is of no more use, as it was answered,
-     * has left, or never will; context lock. */
-    bool settled;
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
@@ -198,18 +195,12 @@ struct hg_handle {
     struct hg_request_part request;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
-    /* Origin: the request message of an earlier call, which was answered before
-     * the transport has told that it is done with it. */
-    struct hg_buf parted;
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
     _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
-    /* A message without arguments. A place of its own, so that an error is
-     * told, and a fetch acknowledged, when there is no memory. */
-    unsigned char control[HG_HEADER_MIN];
 };
 
 struct hg_context {
@@ -306,12 +297,6 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
         handle->cancel.callback == NULL;
 }
 
-/* Whether the transport may still look at a message of an earlier call. */
-static inline bool hg_handle_is_sending(struct hg_handle *handle)
-{
-    return atomic_load(&handle->sends) > 0;
-}
-
 /* A handle with one reference, idle, without an address. NULL: no memory
  * (logged). The lock is held, but free while a new one is made. */
 HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
@@ -349,11 +334,6 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 /* Forget the last call of an idle handle of ours, but for function and peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
 
-/* Let the next message be encoded elsewhere while the transport may still look
- * at the last one: an answer is no proof that it has left, as who answers may
- * have guessed. What the application has asked for stays where it is. */
-HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle);
-
 /* Set the peer, and take a reference of the address until the handle is put
  * back. Our own stays for as long as its class does. Inside. */
 HG_PRIVATE void hg_handle_set_addr(
@@ -370,13 +350,12 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which begins with room for its header. The handle
- * owns it, unless it is `lent`: then it is copied if it has to wait. */
+/* A message of `size` bytes, which begins with room for its header. It is copied
+ * if it has to wait: once it was sent, nobody looks at `data` any more. */
 struct hg_handle_message {
     struct hg_header *header; /* NULL: it is written */
     unsigned char *data;
     size_t size;
-    bool lent;
 };
 
 /* Write the header in front, unless it stays in this context, which takes it as
@@ -393,8 +372,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Where
- * there is no memory to send it, the connection ends. Failures are logged. */
+ * answer without an output. Where there is no memory to send it, the connection
+ * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 

@@ -84,7 +84,6 @@ static bool hg_serve_send_text(
     message.header = header;
     message.data = handle->out.data;
     message.size = size;
-    message.lent = false;
     hg_handle_seal(handle, &message);
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
@@ -614,7 +613,7 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
     struct hg_handle_message message = {
-        &header, handle->out.data, HG_HEADER_MIN + args->size, false};
+        &header, handle->out.data, HG_HEADER_MIN + args->size};
     bool large = !handle->addr->self &&
         message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;

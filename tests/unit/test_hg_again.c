@@ -123,12 +123,8 @@ static enum loop_fate again_meet(
         again_trigger(0);
     }
     if (again_now.answer) {
-        const unsigned char *sent = again_now.handle->in.data;
-
         again_now.fate = LOOP_STUCK;
         again_answer();
-        HG_CHECK(again_now.handle->in.data == sent ||
-            again_now.handle->parted.data == sent);
     }
     return fate;
 }
@@ -255,53 +251,25 @@ HG_TEST(handle_fetches_again_what_it_was_canceled_for)
     again_end();
 }
 
-/* The next call is made while the message of this one waits to leave. */
-HG_TEST(message_that_was_answered_too_soon_is_not_moved)
+/* The next call is made while the message of this one waits to leave, which is
+ * a copy: the arguments may be larger, also where the application has them. */
+HG_TEST(message_that_waits_keeps_no_other_back)
 {
-    const unsigned char *sent;
-    unsigned char before[HG_HEADER_MIN];
+    hg_size_t size = 0;
+    void *buf = NULL;
 
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     again_create();
+    HG_CHECK_OK(HG_Get_input_buf(again_now.handle, &buf, &size));
     HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    sent = again_now.handle->in.data;
-    memcpy(before, sent, sizeof(before));
+    again_now.size = AGAIN_OVERFLOW;
     again_now.fate = LOOP_PASS;
     again_answer();
     HG_CHECK_EQ_INT(again_now.ends, 1);
     HG_CHECK_OK(again_now.again);
-    HG_CHECK(again_now.handle->in.data != sent);
-    HG_CHECK_EQ_MEM(sent, before, sizeof(before));
     loop_unstick();
-    again_end();
-    HG_CHECK_EQ_INT(again_now.ends, 2);
-}
-
-/* Nor is one moved that the application has: larger arguments wait. */
-HG_TEST(message_of_the_applications_is_not_moved)
-{
-    const unsigned char *sent;
-    hg_size_t size = 0;
-    void *buf = NULL;
-
-    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 3);
-    again_create();
-    HG_CHECK_OK(HG_Get_input_buf(again_now.handle, &buf, &size));
-    HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    sent = again_now.handle->in.data;
-    again_now.size = AGAIN_OVERFLOW;
-    again_now.fate = LOOP_PASS;
-    hg_test_expect_log("exceed the limit");
-    again_answer();
-    HG_CHECK_EQ_INT(again_now.ends, 1);
-    HG_CHECK_RET(again_now.again, HG_BUSY);
-    HG_CHECK(again_now.handle->in.data == sent);
-    loop_unstick();
-    again_turn();
-    HG_CHECK_OK(again_forward(AGAIN_OVERFLOW));
     again_turn();
     HG_CHECK(again_kept != HG_HANDLE_NULL);
-    again_now.max = 0;
     again_end();
     HG_CHECK_EQ_INT(again_now.ends, 2);
 }
@@ -325,8 +293,8 @@ HG_TEST(message_that_fails_late_ends_no_other_call)
     HG_CHECK_EQ_INT(again_now.ends, 2);
 }
 
-/* A buffer that is asked for is no reason to move what is being sent. */
-HG_TEST(message_on_its_way_is_not_moved)
+/* A buffer that is asked for is no reason to move what a peer may fetch. */
+HG_TEST(buffer_of_a_call_under_way_is_not_moved)
 {
     struct blob out = engine_new_blob(AGAIN_SMALL, 6);
     hg_size_t size = 0;
@@ -335,7 +303,7 @@ HG_TEST(message_on_its_way_is_not_moved)
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 1);
     again_create();
     HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    hg_test_expect_log("is on its way");
+    hg_test_expect_log("is not over");
     HG_CHECK_RET(HG_Get_input_buf(again_now.handle, &buf, &size), HG_BUSY);
     loop_unstick();
     again_turn();

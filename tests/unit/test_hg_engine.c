@@ -151,7 +151,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
             golden, answer ? "response_large" : "request_large", &want_size);
         struct hg_handle *handle = engine_new_handle(engine.a.context);
         struct hg_header header;
-        struct hg_handle_message message = {&header, NULL, 0, false};
+        struct hg_handle_message message = {&header, NULL, 0};
         struct hg_args args;
         unsigned char *bytes;
 
