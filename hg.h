@@ -2098,8 +2098,8 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
  * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
  * HG_BUSY: the handle's call is not over; HG_INVALID_ARG: it has no address;
- * HG_FAULT: it has no function; HG_NOENTRY: that was deregistered; HG_AGAIN: too
- * many in flight; HG_OVERFLOW: too large, with no_overflow; the code of a
+ * HG_FAULT: it has no function; HG_NOENTRY: that was deregistered; HG_AGAIN:
+ * too many in flight; HG_OVERFLOW: too large, with no_overflow; the code of a
  * failing proc.
  * A call to oneself is run by a later HG_Trigger. */
 HG_EXPORT hg_return_t HG_Forward2(

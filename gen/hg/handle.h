@@ -350,8 +350,8 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which begins with room for its header. It is copied
- * if it has to wait: once it was sent, nobody looks at `data` any more. */
+/* A message of `size` bytes, which begins with room for its header. What has to
+ * wait is copied: nobody looks at `data` once it was sent. */
 struct hg_handle_message {
     struct hg_header *header; /* NULL: it is written */
     unsigned char *data;
