@@ -9388,6 +9388,7 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
+/* The header as it lies in the ring. */
 struct na_sm_record {
     uint32_t size; /* of the payload */
     uint8_t kind;
@@ -9395,6 +9396,9 @@ struct na_sm_record {
     uint8_t target;
     uint8_t extra;
 };
+
+_Static_assert(
+    sizeof(struct na_sm_record) == NA_SM_RING_HEADER, "a word is a header");
 
 /* The producer's side. */
 struct na_sm_out {
@@ -9482,13 +9486,11 @@ static uint32_t na_sm_ring_span(uint32_t size)
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
 {
-    _Atomic uint64_t *word = (_Atomic uint64_t *) (void *) at;
+    uint64_t word;
 
-    atomic_store_explicit(word,
-        record->size | (uint64_t) record->kind << 32 |
-            (uint64_t) record->plane << 40 | (uint64_t) record->target << 48 |
-            (uint64_t) record->extra << 56,
-        memory_order_relaxed);
+    memcpy(&word, record, sizeof(word));
+    atomic_store_explicit(
+        (_Atomic uint64_t *) (void *) at, word, memory_order_relaxed);
 }
 
 static void na_sm_ring_read(
@@ -9497,11 +9499,7 @@ static void na_sm_ring_read(
     uint64_t word = atomic_load_explicit(
         (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
 
-    record->size = (uint32_t) word;
-    record->kind = (uint8_t) (word >> 32);
-    record->plane = (uint8_t) (word >> 40);
-    record->target = (uint8_t) (word >> 48);
-    record->extra = (uint8_t) (word >> 56);
+    memcpy(record, &word, sizeof(*record));
 }
 
 /* ---- The producer ---- */
@@ -10504,19 +10502,20 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 
+/* The process at the other end of a connection, and its user. */
+#define NA_SM_IDENTITY 16
+struct na_sm_user {
+    pid_t pid;
+    uid_t uid;
+    bool kin;                      /* our own user, and nobody else */
+    char identity[NA_SM_IDENTITY]; /* "uid:1000"; "": it may be any user */
+};
+
 /* Why the other end of a connection may not meet us, for the log: its user is
  * not allowed, or the number of that tells nothing. NULL: it may. Who it is,
- * as far as that is known, in *peer_p. */
+ * as far as that is known, in *user_p. */
 HG_PRIVATE const char *na_sm_policy_refuses(
-    const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
-
-/* Whether somebody is our own user, and nobody else in this namespace. */
-HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
-
-/* Write down who that is: "uid:1000"; "" if its number may be any user's. */
-#define NA_SM_IDENTITY 16
-HG_PRIVATE void na_sm_policy_identify(
-    const struct ucred *peer, char identity[NA_SM_IDENTITY]);
+    const struct na_sm_policy *policy, int fd, struct na_sm_user *user_p);
 
 /* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
@@ -10683,37 +10682,30 @@ static bool na_sm_user_is_one(uid_t uid)
 }
 
 HG_PRIVATE const char *na_sm_policy_refuses(
-    const struct na_sm_policy *policy, int fd, struct ucred *peer_p)
+    const struct na_sm_policy *policy, int fd, struct na_sm_user *user_p)
 {
-    socklen_t size = sizeof(*peer_p);
-    bool allowed;
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool allowed, one;
     unsigned i;
 
-    memset(peer_p, 0, sizeof(*peer_p));
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer_p, &size) != 0)
+    memset(user_p, 0, sizeof(*user_p));
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
         return "the system does not tell whose it is";
-    allowed = policy->anybody || peer_p->uid == geteuid();
+    one = na_sm_user_is_one(peer.uid);
+    user_p->pid = peer.pid;
+    user_p->uid = peer.uid;
+    user_p->kin = one && peer.uid == geteuid();
+    if (one)
+        (void) snprintf(user_p->identity, sizeof(user_p->identity),
+            "uid:%" PRIu32, (uint32_t) peer.uid);
+    allowed = policy->anybody || peer.uid == geteuid();
     for (i = 0; i < policy->count && !allowed; i++)
-        allowed = peer_p->uid == policy->uids[i];
+        allowed = peer.uid == policy->uids[i];
     if (!allowed)
         return "auth_key does not allow it";
-    if (!policy->anybody && !na_sm_user_is_one(peer_p->uid))
-        return "in this namespace that may be any user";
-    return NULL;
-}
-
-HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
-{
-    return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
-}
-
-HG_PRIVATE void na_sm_policy_identify(
-    const struct ucred *peer, char identity[NA_SM_IDENTITY])
-{
-    identity[0] = '\0';
-    if (na_sm_user_is_one(peer->uid))
-        (void) snprintf(
-            identity, NA_SM_IDENTITY, "uid:%" PRIu32, (uint32_t) peer->uid);
+    return policy->anybody || one ? NULL
+                                  : "in this namespace that may be any user";
 }
 
 /* ---- Names ---- */
@@ -11178,10 +11170,9 @@ struct na_sm_addr {
     na_return_t fate; /* dying: what its lookups get */
     int why;          /* the errno of a connect that failed; 0: it did not */
     int fd;           /* -1: none */
-    pid_t pid;        /* of the peer, as long as the socket lives */
-    bool kin;         /* it is the same user's */
-    /* Of its user; constant once a message may have come. */
-    char identity[NA_SM_IDENTITY];
+    /* The peer, as long as the socket lives; its identity is constant once a
+     * message may have come. */
+    struct na_sm_user user;
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, a caller before HELLO, closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -11519,7 +11510,7 @@ static na_return_t na_sm_peer_take_slot(
     if (self->pairs == NA_SM_PEERS) {
         hg_log_warning("sm",
             "process %ld cannot be a peer: no more than %u at a time",
-            (long) addr->pid, NA_SM_PEERS);
+            (long) addr->user.pid, NA_SM_PEERS);
         return NA_AGAIN;
     }
     while (self->slots[slot] != NULL)
@@ -11696,7 +11687,7 @@ HG_PRIVATE void na_sm_peer_part(
     if (addr->peer_bell >= 0)
         (void) close(addr->peer_bell);
     addr->peer_bell = -1;
-    addr->pid = 0;
+    addr->user.pid = 0;
     addr->open = false;
     addr->full = false;
     addr->held = false;
@@ -11812,7 +11803,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     packet.fds[NA_SM_FD_PAIR] = pair_fd;
     for (i = 0; i < NA_SM_ARENAS; i++)
         packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
-    packet.fds[NA_SM_FD_BELL] = addr->kin ? self->bell_fd : -1;
+    packet.fds[NA_SM_FD_BELL] = addr->user.kin ? self->bell_fd : -1;
     if (kind == NA_SM_HELLO)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
@@ -11821,7 +11812,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
 
 /* Whether the other end of a connection may be a peer, by its user. */
 static bool na_sm_door_allows(
-    const struct na_sm_class *self, int fd, struct ucred *peer_p)
+    const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
     const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
 
@@ -11867,7 +11858,7 @@ static na_return_t na_sm_door_map(
     addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
     addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    if (addr->kin)
+    if (addr->user.kin)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
@@ -11892,19 +11883,16 @@ static na_return_t na_sm_door_hello(
 /* An address that was dialled before is that of the same user still: others
  * may have been told whose it is. */
 static na_return_t na_sm_door_recognise(
-    struct na_sm_addr *addr, const struct ucred *peer)
+    struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
-    char identity[NA_SM_IDENTITY];
-
-    na_sm_policy_identify(peer, identity);
-    if (!addr->reached)
-        memcpy(addr->identity, identity, sizeof(identity));
-    if (strcmp(addr->identity, identity) == 0)
-        return NA_SUCCESS;
-    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
-        addr->base.name, addr->identity, (long) peer->pid,
-        (unsigned long) peer->uid);
-    return NA_PERMISSION;
+    if (addr->reached && strcmp(addr->user.identity, peer->identity) != 0) {
+        hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
+            addr->base.name, addr->user.identity, (long) peer->pid,
+            (unsigned long) peer->uid);
+        return NA_PERMISSION;
+    }
+    addr->user = *peer;
+    return NA_SUCCESS;
 }
 
 /* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
@@ -11913,7 +11901,7 @@ static na_return_t na_sm_door_recognise(
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct ucred peer;
+    struct na_sm_user peer;
     na_return_t ret;
 
     addr->fd = na_sm_socket();
@@ -11925,8 +11913,6 @@ static na_return_t na_sm_door_call(
         return ret;
     if (!na_sm_door_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    addr->pid = peer.pid;
-    addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
@@ -12028,12 +12014,12 @@ static void na_sm_door_tell_malformed(
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
         hg_log_warning("sm",
             "process %ld is refused: it speaks version %u, not %d",
-            (long) addr->pid, packet->version, NA_SM_VERSION);
+            (long) addr->user.pid, packet->version, NA_SM_VERSION);
     else if (packet->kind != NA_SM_REFUSE)
         hg_log_warning("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
             "another size, or unsealed",
-            (long) addr->pid);
+            (long) addr->user.pid);
 }
 
 HG_PRIVATE unsigned na_sm_door_hear(
@@ -12079,7 +12065,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
     na_return_t ret = NA_AGAIN;
-    struct ucred peer;
+    struct na_sm_user peer;
 
     if (!na_sm_door_allows(self, fd, &peer))
         ret = NA_PERMISSION;
@@ -12091,9 +12077,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
         return;
     }
     addr->fd = fd;
-    addr->pid = peer.pid;
-    addr->kin = na_sm_policy_is_own(&peer);
-    na_sm_policy_identify(&peer, addr->identity);
+    addr->user = peer;
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     na_sm_peer_hold(self, addr);
@@ -12381,7 +12365,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
         return;
     self->base.core->count(&self->base, "sm_broken", 1);
     hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
-        (long) addr->pid);
+        (long) addr->user.pid);
     na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
@@ -12623,7 +12607,7 @@ static unsigned na_sm_flow_deliver(
             self->base.core->count(&self->base, "msg_dropped", 1);
             hg_log_warning("sm",
                 "dropped a message that process %ld left: no room",
-                (long) addr->pid);
+                (long) addr->user.pid);
             ret = NA_SUCCESS;
         }
         addr->held = ret == NA_AGAIN;
@@ -13023,7 +13007,7 @@ static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
         hg_log_warning("sm",
             "deregistering memory waits for process %ld, which copies it: if "
             "it is stopped, continue or end it",
-            (long) addr->pid);
+            (long) addr->user.pid);
     na_sm_leave(self);
 }
 
@@ -13123,44 +13107,50 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
         hg_log_info("sm",
             "the memory of process %ld cannot be reached (%s): its data is "
             "copied through the rings",
-            (long) addr->pid, why);
+            (long) addr->user.pid, why);
     addr->vm = NA_SM_VM_DENIED;
     return NA_OPNOTSUPPORT;
 }
 
-/* A call failed: another way is taken, for this memory or for the peer. */
-static na_return_t na_sm_rma_failed(struct na_sm_addr *addr, int error)
-{
-    return error == EFAULT || error == ENOMEM
-        ? NA_OPNOTSUPPORT
-        : na_sm_rma_deny(addr, strerror(error));
-}
-
-/* Read `size` bytes and, behind them, the witness; a partial read fails. Both
- * vectors have a free element at the end. */
-static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
+/* Have the kernel move *size bytes, or fewer of a put: *size then. Behind what
+ * is read comes the witness; a partial read fails. Both vectors have a free
+ * element at the end. */
+static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
-    size_t remote_count, na_size_t size)
+    size_t remote_count, na_size_t *size)
 {
     struct na_sm_addr *addr = touch->addr;
-    uint64_t place = atomic_load(&addr->peer_public->witness);
-    uint64_t word = 0;
     bool works = addr->vm == NA_SM_VM_WORKS;
+    uint64_t word = 0;
     ssize_t moved;
     int error;
 
-    local[local_count].iov_base = &word;
-    local[local_count].iov_len = sizeof(word);
-    remote[remote_count].iov_base = (void *) (uintptr_t) place;
-    remote[remote_count].iov_len = sizeof(word);
+    if (put && na_sm_peer_has_ended(addr))
+        return NA_OPNOTSUPPORT;
+    if (!put) {
+        local[local_count].iov_base = &word;
+        remote[remote_count].iov_base =
+            (void *) (uintptr_t) atomic_load(&addr->peer_public->witness);
+        local[local_count++].iov_len = sizeof(word);
+        remote[remote_count++].iov_len = sizeof(word);
+    }
     na_sm_rma_copy_begins(touch);
-    moved = process_vm_readv(
-        addr->pid, local, local_count + 1, remote, remote_count + 1, 0);
+    moved = put ? process_vm_writev(addr->user.pid, local, local_count, remote,
+                      remote_count, 0)
+                : process_vm_readv(addr->user.pid, local, local_count, remote,
+                      remote_count, 0);
     error = errno;
     na_sm_rma_copy_ends(touch);
     if (moved < 0)
-        return na_sm_rma_failed(addr, error);
-    if ((na_size_t) moved != size + sizeof(word))
+        return error == EFAULT || error == ENOMEM
+            ? NA_OPNOTSUPPORT
+            : na_sm_rma_deny(addr, strerror(error));
+    if (put) {
+        assert(moved > 0 && (na_size_t) moved <= *size);
+        *size = (na_size_t) moved;
+        return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
+    }
+    if ((na_size_t) moved != *size + sizeof(word))
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
@@ -13168,35 +13158,12 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* Write *size bytes; sets how many it did. */
-static na_return_t na_sm_rma_write(struct na_sm_touch *touch,
-    const struct iovec *local, size_t local_count, const struct iovec *remote,
-    size_t remote_count, na_size_t *size)
-{
-    ssize_t moved;
-    int error;
-
-    if (na_sm_peer_has_ended(touch->addr))
-        return NA_OPNOTSUPPORT;
-    na_sm_rma_copy_begins(touch);
-    moved = process_vm_writev(
-        touch->addr->pid, local, local_count, remote, remote_count, 0);
-    error = errno;
-    na_sm_rma_copy_ends(touch);
-    if (moved < 0)
-        return na_sm_rma_failed(touch->addr, error);
-    if (na_sm_peer_has_ended(touch->addr))
-        return NA_DISCONNECT;
-    assert(moved > 0 && (na_size_t) moved <= *size);
-    *size = (na_size_t) moved;
-    return NA_SUCCESS;
-}
-
 /* The first use of a connection: is it who it is taken for? */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
-    na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
+    na_size_t size = 0;
+    na_return_t ret = na_sm_rma_call(touch, false, local, 0, remote, 0, &size);
 
     touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
@@ -13225,7 +13192,7 @@ static na_return_t na_sm_rma_fetch(
     struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
     uint32_t count = touch->told.count;
-    size_t size = count * sizeof(struct na_segment);
+    na_size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
     struct iovec local[2], remote[2];
@@ -13233,13 +13200,13 @@ static na_return_t na_sm_rma_fetch(
 
     if (count == 0 || count > NA_SM_MEM_SEGMENTS)
         return NA_OPNOTSUPPORT;
-    segments = (struct na_segment *) hg_mem_alloc(size);
+    segments = (struct na_segment *) hg_mem_alloc((size_t) size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
         local[0].iov_base = segments;
         remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
-        local[0].iov_len = remote[0].iov_len = size;
-        ret = na_sm_rma_read(touch, local, 1, remote, 1, size);
+        local[0].iov_len = remote[0].iov_len = (size_t) size;
+        ret = na_sm_rma_call(touch, false, local, 1, remote, 1, &size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
@@ -13317,10 +13284,8 @@ static na_return_t na_sm_rma_move(
             local_count =
                 na_sm_rma_list(op->local, op->local_offset, local, &size);
     }
-    ret = op->type == NA_CB_PUT
-        ? na_sm_rma_write(
-              touch, local, local_count, remote, remote_count, &size)
-        : na_sm_rma_read(touch, local, local_count, remote, remote_count, size);
+    ret = na_sm_rma_call(touch, op->type == NA_CB_PUT, local, local_count,
+        remote, remote_count, &size);
     if (ret != NA_SUCCESS)
         return ret;
     na_counter_add(touch->self->rma_calls, 1);
@@ -13400,38 +13365,31 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     return ret;
 }
 
-/* Whether an operation may use memory so, by what its owner tells. */
-static na_return_t na_sm_rma_judge(
-    const struct na_sm_told *told, const struct na_op *op)
-{
-    unsigned needed =
-        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
-
-    if ((told->flags & needed) == 0)
-        return NA_PERMISSION;
-    if (op->remote_offset > told->size ||
-        op->size > told->size - op->remote_offset)
-        return NA_OVERFLOW;
-    return NA_SUCCESS;
-}
-
 /* Read the slot of an operation's memory, whose key is published.
  * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
- * the memory is not registered; or as above. */
+ * the memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
 static na_return_t na_sm_rma_find(
     struct na_sm_touch *touch, const struct na_op *op)
 {
+    unsigned needed =
+        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
     struct na_sm_class *self = touch->self;
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    struct na_sm_told *told = &touch->told;
     na_return_t ret = NA_NOENTRY;
 
     if (HG_UNLIKELY(atomic_load(&na_sm_theirs(touch->addr)->over) != 0))
         return NA_OPNOTSUPPORT;
-    if (na_sm_slot_read(&touch->addr->peer_public->slots[mem->slot], mem->mark,
-            &touch->told))
-        ret = na_sm_rma_judge(&touch->told, op);
-    if (HG_LIKELY(ret == NA_SUCCESS))
-        return NA_SUCCESS;
+    if (na_sm_slot_read(
+            &touch->addr->peer_public->slots[mem->slot], mem->mark, told)) {
+        if ((told->flags & needed) == 0)
+            ret = NA_PERMISSION;
+        else if (op->remote_offset > told->size ||
+            op->size > told->size - op->remote_offset)
+            ret = NA_OVERFLOW;
+        else
+            return NA_SUCCESS;
+    }
     self->base.core->count(&self->base, "rma_refused", 1);
     hg_log_debug("rma", "a transfer was refused: %s", NA_Error_to_string(ret));
     return ret;
@@ -13928,7 +13886,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         goto shut;
     }
     atomic_store(&addr->incarnation, na_class->incarnation);
-    addr->pid = getpid();
+    addr->user.pid = getpid();
     na_class->self_addr = &addr->base;
     return NA_SUCCESS;
 
@@ -14088,7 +14046,7 @@ static na_bool_t na_sm_addr_cmp(
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
 {
-    return na_sm_addr_of(addr)->identity;
+    return na_sm_addr_of(addr)->user.identity;
 }
 
 static void na_sm_abandon(struct na_addr *base)
@@ -14339,7 +14297,7 @@ HG_PRIVATE bool na_sm_is_there(
     const struct na_sm_class *self =
         HG_CONTAINER_OF(na_class, struct na_sm_class, base);
     struct na_sm_name where;
-    struct ucred peer;
+    struct na_sm_user peer;
     bool there = false;
     int fd;
 

@@ -91,7 +91,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
         return;
     self->base.core->count(&self->base, "sm_broken", 1);
     hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
-        (long) addr->pid);
+        (long) addr->user.pid);
     na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
@@ -333,7 +333,7 @@ static unsigned na_sm_flow_deliver(
             self->base.core->count(&self->base, "msg_dropped", 1);
             hg_log_warning("sm",
                 "dropped a message that process %ld left: no room",
-                (long) addr->pid);
+                (long) addr->user.pid);
             ret = NA_SUCCESS;
         }
         addr->held = ret == NA_AGAIN;

@@ -107,37 +107,30 @@ static bool na_sm_user_is_one(uid_t uid)
 }
 
 HG_PRIVATE const char *na_sm_policy_refuses(
-    const struct na_sm_policy *policy, int fd, struct ucred *peer_p)
+    const struct na_sm_policy *policy, int fd, struct na_sm_user *user_p)
 {
-    socklen_t size = sizeof(*peer_p);
-    bool allowed;
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool allowed, one;
     unsigned i;
 
-    memset(peer_p, 0, sizeof(*peer_p));
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer_p, &size) != 0)
+    memset(user_p, 0, sizeof(*user_p));
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
         return "the system does not tell whose it is";
-    allowed = policy->anybody || peer_p->uid == geteuid();
+    one = na_sm_user_is_one(peer.uid);
+    user_p->pid = peer.pid;
+    user_p->uid = peer.uid;
+    user_p->kin = one && peer.uid == geteuid();
+    if (one)
+        (void) snprintf(user_p->identity, sizeof(user_p->identity),
+            "uid:%" PRIu32, (uint32_t) peer.uid);
+    allowed = policy->anybody || peer.uid == geteuid();
     for (i = 0; i < policy->count && !allowed; i++)
-        allowed = peer_p->uid == policy->uids[i];
+        allowed = peer.uid == policy->uids[i];
     if (!allowed)
         return "auth_key does not allow it";
-    if (!policy->anybody && !na_sm_user_is_one(peer_p->uid))
-        return "in this namespace that may be any user";
-    return NULL;
-}
-
-HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
-{
-    return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
-}
-
-HG_PRIVATE void na_sm_policy_identify(
-    const struct ucred *peer, char identity[NA_SM_IDENTITY])
-{
-    identity[0] = '\0';
-    if (na_sm_user_is_one(peer->uid))
-        (void) snprintf(
-            identity, NA_SM_IDENTITY, "uid:%" PRIu32, (uint32_t) peer->uid);
+    return policy->anybody || one ? NULL
+                                  : "in this namespace that may be any user";
 }
 
 /* ---- Names ---- */

@@ -126,19 +126,20 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 
+/* The process at the other end of a connection, and its user. */
+#define NA_SM_IDENTITY 16
+struct na_sm_user {
+    pid_t pid;
+    uid_t uid;
+    bool kin;                      /* our own user, and nobody else */
+    char identity[NA_SM_IDENTITY]; /* "uid:1000"; "": it may be any user */
+};
+
 /* Why the other end of a connection may not meet us, for the log: its user is
  * not allowed, or the number of that tells nothing. NULL: it may. Who it is,
- * as far as that is known, in *peer_p. */
+ * as far as that is known, in *user_p. */
 HG_PRIVATE const char *na_sm_policy_refuses(
-    const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
-
-/* Whether somebody is our own user, and nobody else in this namespace. */
-HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
-
-/* Write down who that is: "uid:1000"; "" if its number may be any user's. */
-#define NA_SM_IDENTITY 16
-HG_PRIVATE void na_sm_policy_identify(
-    const struct ucred *peer, char identity[NA_SM_IDENTITY]);
+    const struct na_sm_policy *policy, int fd, struct na_sm_user *user_p);
 
 /* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(

@@ -118,7 +118,7 @@ static na_return_t na_sm_peer_take_slot(
     if (self->pairs == NA_SM_PEERS) {
         hg_log_warning("sm",
             "process %ld cannot be a peer: no more than %u at a time",
-            (long) addr->pid, NA_SM_PEERS);
+            (long) addr->user.pid, NA_SM_PEERS);
         return NA_AGAIN;
     }
     while (self->slots[slot] != NULL)
@@ -295,7 +295,7 @@ HG_PRIVATE void na_sm_peer_part(
     if (addr->peer_bell >= 0)
         (void) close(addr->peer_bell);
     addr->peer_bell = -1;
-    addr->pid = 0;
+    addr->user.pid = 0;
     addr->open = false;
     addr->full = false;
     addr->held = false;
@@ -411,7 +411,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     packet.fds[NA_SM_FD_PAIR] = pair_fd;
     for (i = 0; i < NA_SM_ARENAS; i++)
         packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
-    packet.fds[NA_SM_FD_BELL] = addr->kin ? self->bell_fd : -1;
+    packet.fds[NA_SM_FD_BELL] = addr->user.kin ? self->bell_fd : -1;
     if (kind == NA_SM_HELLO)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
@@ -420,7 +420,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
 
 /* Whether the other end of a connection may be a peer, by its user. */
 static bool na_sm_door_allows(
-    const struct na_sm_class *self, int fd, struct ucred *peer_p)
+    const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
     const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
 
@@ -466,7 +466,7 @@ static na_return_t na_sm_door_map(
     addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
     addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    if (addr->kin)
+    if (addr->user.kin)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
@@ -491,19 +491,16 @@ static na_return_t na_sm_door_hello(
 /* An address that was dialled before is that of the same user still: others
  * may have been told whose it is. */
 static na_return_t na_sm_door_recognise(
-    struct na_sm_addr *addr, const struct ucred *peer)
+    struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
-    char identity[NA_SM_IDENTITY];
-
-    na_sm_policy_identify(peer, identity);
-    if (!addr->reached)
-        memcpy(addr->identity, identity, sizeof(identity));
-    if (strcmp(addr->identity, identity) == 0)
-        return NA_SUCCESS;
-    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
-        addr->base.name, addr->identity, (long) peer->pid,
-        (unsigned long) peer->uid);
-    return NA_PERMISSION;
+    if (addr->reached && strcmp(addr->user.identity, peer->identity) != 0) {
+        hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
+            addr->base.name, addr->user.identity, (long) peer->pid,
+            (unsigned long) peer->uid);
+        return NA_PERMISSION;
+    }
+    addr->user = *peer;
+    return NA_SUCCESS;
 }
 
 /* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
@@ -512,7 +509,7 @@ static na_return_t na_sm_door_recognise(
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct ucred peer;
+    struct na_sm_user peer;
     na_return_t ret;
 
     addr->fd = na_sm_socket();
@@ -524,8 +521,6 @@ static na_return_t na_sm_door_call(
         return ret;
     if (!na_sm_door_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    addr->pid = peer.pid;
-    addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_recognise(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
@@ -627,12 +622,12 @@ static void na_sm_door_tell_malformed(
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
         hg_log_warning("sm",
             "process %ld is refused: it speaks version %u, not %d",
-            (long) addr->pid, packet->version, NA_SM_VERSION);
+            (long) addr->user.pid, packet->version, NA_SM_VERSION);
     else if (packet->kind != NA_SM_REFUSE)
         hg_log_warning("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
             "another size, or unsealed",
-            (long) addr->pid);
+            (long) addr->user.pid);
 }
 
 HG_PRIVATE unsigned na_sm_door_hear(
@@ -678,7 +673,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
     na_return_t ret = NA_AGAIN;
-    struct ucred peer;
+    struct na_sm_user peer;
 
     if (!na_sm_door_allows(self, fd, &peer))
         ret = NA_PERMISSION;
@@ -690,9 +685,7 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
         return;
     }
     addr->fd = fd;
-    addr->pid = peer.pid;
-    addr->kin = na_sm_policy_is_own(&peer);
-    na_sm_policy_identify(&peer, addr->identity);
+    addr->user = peer;
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     na_sm_peer_hold(self, addr);

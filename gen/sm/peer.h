@@ -107,10 +107,9 @@ struct na_sm_addr {
     na_return_t fate; /* dying: what its lookups get */
     int why;          /* the errno of a connect that failed; 0: it did not */
     int fd;           /* -1: none */
-    pid_t pid;        /* of the peer, as long as the socket lives */
-    bool kin;         /* it is the same user's */
-    /* Of its user; constant once a message may have come. */
-    char identity[NA_SM_IDENTITY];
+    /* The peer, as long as the socket lives; its identity is constant once a
+     * message may have come. */
+    struct na_sm_user user;
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, a caller before HELLO, closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */

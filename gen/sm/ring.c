@@ -17,13 +17,11 @@ static uint32_t na_sm_ring_span(uint32_t size)
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
 {
-    _Atomic uint64_t *word = (_Atomic uint64_t *) (void *) at;
+    uint64_t word;
 
-    atomic_store_explicit(word,
-        record->size | (uint64_t) record->kind << 32 |
-            (uint64_t) record->plane << 40 | (uint64_t) record->target << 48 |
-            (uint64_t) record->extra << 56,
-        memory_order_relaxed);
+    memcpy(&word, record, sizeof(word));
+    atomic_store_explicit(
+        (_Atomic uint64_t *) (void *) at, word, memory_order_relaxed);
 }
 
 static void na_sm_ring_read(
@@ -32,11 +30,7 @@ static void na_sm_ring_read(
     uint64_t word = atomic_load_explicit(
         (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
 
-    record->size = (uint32_t) word;
-    record->kind = (uint8_t) (word >> 32);
-    record->plane = (uint8_t) (word >> 40);
-    record->target = (uint8_t) (word >> 48);
-    record->extra = (uint8_t) (word >> 56);
+    memcpy(record, &word, sizeof(*record));
 }
 
 /* ---- The producer ---- */

@@ -76,6 +76,7 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
+/* The header as it lies in the ring. */
 struct na_sm_record {
     uint32_t size; /* of the payload */
     uint8_t kind;
@@ -83,6 +84,9 @@ struct na_sm_record {
     uint8_t target;
     uint8_t extra;
 };
+
+_Static_assert(
+    sizeof(struct na_sm_record) == NA_SM_RING_HEADER, "a word is a header");
 
 /* The producer's side. */
 struct na_sm_out {

@@ -151,7 +151,7 @@ static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
         hg_log_warning("sm",
             "deregistering memory waits for process %ld, which copies it: if "
             "it is stopped, continue or end it",
-            (long) addr->pid);
+            (long) addr->user.pid);
     na_sm_leave(self);
 }
 
@@ -251,44 +251,50 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
         hg_log_info("sm",
             "the memory of process %ld cannot be reached (%s): its data is "
             "copied through the rings",
-            (long) addr->pid, why);
+            (long) addr->user.pid, why);
     addr->vm = NA_SM_VM_DENIED;
     return NA_OPNOTSUPPORT;
 }
 
-/* A call failed: another way is taken, for this memory or for the peer. */
-static na_return_t na_sm_rma_failed(struct na_sm_addr *addr, int error)
-{
-    return error == EFAULT || error == ENOMEM
-        ? NA_OPNOTSUPPORT
-        : na_sm_rma_deny(addr, strerror(error));
-}
-
-/* Read `size` bytes and, behind them, the witness; a partial read fails. Both
- * vectors have a free element at the end. */
-static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
+/* Have the kernel move *size bytes, or fewer of a put: *size then. Behind what
+ * is read comes the witness; a partial read fails. Both vectors have a free
+ * element at the end. */
+static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
-    size_t remote_count, na_size_t size)
+    size_t remote_count, na_size_t *size)
 {
     struct na_sm_addr *addr = touch->addr;
-    uint64_t place = atomic_load(&addr->peer_public->witness);
-    uint64_t word = 0;
     bool works = addr->vm == NA_SM_VM_WORKS;
+    uint64_t word = 0;
     ssize_t moved;
     int error;
 
-    local[local_count].iov_base = &word;
-    local[local_count].iov_len = sizeof(word);
-    remote[remote_count].iov_base = (void *) (uintptr_t) place;
-    remote[remote_count].iov_len = sizeof(word);
+    if (put && na_sm_peer_has_ended(addr))
+        return NA_OPNOTSUPPORT;
+    if (!put) {
+        local[local_count].iov_base = &word;
+        remote[remote_count].iov_base =
+            (void *) (uintptr_t) atomic_load(&addr->peer_public->witness);
+        local[local_count++].iov_len = sizeof(word);
+        remote[remote_count++].iov_len = sizeof(word);
+    }
     na_sm_rma_copy_begins(touch);
-    moved = process_vm_readv(
-        addr->pid, local, local_count + 1, remote, remote_count + 1, 0);
+    moved = put ? process_vm_writev(addr->user.pid, local, local_count, remote,
+                      remote_count, 0)
+                : process_vm_readv(addr->user.pid, local, local_count, remote,
+                      remote_count, 0);
     error = errno;
     na_sm_rma_copy_ends(touch);
     if (moved < 0)
-        return na_sm_rma_failed(addr, error);
-    if ((na_size_t) moved != size + sizeof(word))
+        return error == EFAULT || error == ENOMEM
+            ? NA_OPNOTSUPPORT
+            : na_sm_rma_deny(addr, strerror(error));
+    if (put) {
+        assert(moved > 0 && (na_size_t) moved <= *size);
+        *size = (na_size_t) moved;
+        return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
+    }
+    if ((na_size_t) moved != *size + sizeof(word))
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
@@ -296,35 +302,12 @@ static na_return_t na_sm_rma_read(struct na_sm_touch *touch,
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* Write *size bytes; sets how many it did. */
-static na_return_t na_sm_rma_write(struct na_sm_touch *touch,
-    const struct iovec *local, size_t local_count, const struct iovec *remote,
-    size_t remote_count, na_size_t *size)
-{
-    ssize_t moved;
-    int error;
-
-    if (na_sm_peer_has_ended(touch->addr))
-        return NA_OPNOTSUPPORT;
-    na_sm_rma_copy_begins(touch);
-    moved = process_vm_writev(
-        touch->addr->pid, local, local_count, remote, remote_count, 0);
-    error = errno;
-    na_sm_rma_copy_ends(touch);
-    if (moved < 0)
-        return na_sm_rma_failed(touch->addr, error);
-    if (na_sm_peer_has_ended(touch->addr))
-        return NA_DISCONNECT;
-    assert(moved > 0 && (na_size_t) moved <= *size);
-    *size = (na_size_t) moved;
-    return NA_SUCCESS;
-}
-
 /* The first use of a connection: is it who it is taken for? */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
-    na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
+    na_size_t size = 0;
+    na_return_t ret = na_sm_rma_call(touch, false, local, 0, remote, 0, &size);
 
     touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
@@ -353,7 +336,7 @@ static na_return_t na_sm_rma_fetch(
     struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
     uint32_t count = touch->told.count;
-    size_t size = count * sizeof(struct na_segment);
+    na_size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
     struct iovec local[2], remote[2];
@@ -361,13 +344,13 @@ static na_return_t na_sm_rma_fetch(
 
     if (count == 0 || count > NA_SM_MEM_SEGMENTS)
         return NA_OPNOTSUPPORT;
-    segments = (struct na_segment *) hg_mem_alloc(size);
+    segments = (struct na_segment *) hg_mem_alloc((size_t) size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
         local[0].iov_base = segments;
         remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
-        local[0].iov_len = remote[0].iov_len = size;
-        ret = na_sm_rma_read(touch, local, 1, remote, 1, size);
+        local[0].iov_len = remote[0].iov_len = (size_t) size;
+        ret = na_sm_rma_call(touch, false, local, 1, remote, 1, &size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
@@ -445,10 +428,8 @@ static na_return_t na_sm_rma_move(
             local_count =
                 na_sm_rma_list(op->local, op->local_offset, local, &size);
     }
-    ret = op->type == NA_CB_PUT
-        ? na_sm_rma_write(
-              touch, local, local_count, remote, remote_count, &size)
-        : na_sm_rma_read(touch, local, local_count, remote, remote_count, size);
+    ret = na_sm_rma_call(touch, op->type == NA_CB_PUT, local, local_count,
+        remote, remote_count, &size);
     if (ret != NA_SUCCESS)
         return ret;
     na_counter_add(touch->self->rma_calls, 1);
@@ -528,38 +509,31 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     return ret;
 }
 
-/* Whether an operation may use memory so, by what its owner tells. */
-static na_return_t na_sm_rma_judge(
-    const struct na_sm_told *told, const struct na_op *op)
-{
-    unsigned needed =
-        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
-
-    if ((told->flags & needed) == 0)
-        return NA_PERMISSION;
-    if (op->remote_offset > told->size ||
-        op->size > told->size - op->remote_offset)
-        return NA_OVERFLOW;
-    return NA_SUCCESS;
-}
-
 /* Read the slot of an operation's memory, whose key is published.
  * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
- * the memory is not registered; or as above. */
+ * the memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
 static na_return_t na_sm_rma_find(
     struct na_sm_touch *touch, const struct na_op *op)
 {
+    unsigned needed =
+        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
     struct na_sm_class *self = touch->self;
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    struct na_sm_told *told = &touch->told;
     na_return_t ret = NA_NOENTRY;
 
     if (HG_UNLIKELY(atomic_load(&na_sm_theirs(touch->addr)->over) != 0))
         return NA_OPNOTSUPPORT;
-    if (na_sm_slot_read(&touch->addr->peer_public->slots[mem->slot], mem->mark,
-            &touch->told))
-        ret = na_sm_rma_judge(&touch->told, op);
-    if (HG_LIKELY(ret == NA_SUCCESS))
-        return NA_SUCCESS;
+    if (na_sm_slot_read(
+            &touch->addr->peer_public->slots[mem->slot], mem->mark, told)) {
+        if ((told->flags & needed) == 0)
+            ret = NA_PERMISSION;
+        else if (op->remote_offset > told->size ||
+            op->size > told->size - op->remote_offset)
+            ret = NA_OVERFLOW;
+        else
+            return NA_SUCCESS;
+    }
     self->base.core->count(&self->base, "rma_refused", 1);
     hg_log_debug("rma", "a transfer was refused: %s", NA_Error_to_string(ret));
     return ret;

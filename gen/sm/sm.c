@@ -238,7 +238,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         goto shut;
     }
     atomic_store(&addr->incarnation, na_class->incarnation);
-    addr->pid = getpid();
+    addr->user.pid = getpid();
     na_class->self_addr = &addr->base;
     return NA_SUCCESS;
 
@@ -398,7 +398,7 @@ static na_bool_t na_sm_addr_cmp(
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
 {
-    return na_sm_addr_of(addr)->identity;
+    return na_sm_addr_of(addr)->user.identity;
 }
 
 static void na_sm_abandon(struct na_addr *base)
@@ -649,7 +649,7 @@ HG_PRIVATE bool na_sm_is_there(
     const struct na_sm_class *self =
         HG_CONTAINER_OF(na_class, struct na_sm_class, base);
     struct na_sm_name where;
-    struct ucred peer;
+    struct na_sm_user peer;
     bool there = false;
     int fd;
 

@@ -74,7 +74,7 @@ static void between_fetch(const char *function, unsigned line)
     bool dying = false;
 
     (void) line;
-    if (strcmp(function, "na_sm_rma_read") != 0 ||
+    if (strcmp(function, "na_sm_rma_call") != 0 ||
         hg_is_inside(na_sm_lock(self)) || atomic_load(&between_fetching))
         return;
     atomic_store(&between_fetching, true);

@@ -18,7 +18,7 @@
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
-    if (strcmp(function, "na_sm_rma_read") != 0)
+    if (strcmp(function, "na_sm_rma_call") != 0)
         return;
     step_hook = NULL;
     (void) raise(SIGSTOP);

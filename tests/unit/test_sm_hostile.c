@@ -428,7 +428,7 @@ HG_TEST(sm_hostile_packets_without_a_bell_have_none)
 
     memset(&addr, 0, sizeof(addr));
     na_sm_packet_init(&packet, NA_SM_WELCOME);
-    addr.kin = true;
+    addr.user.kin = true;
     addr.peer_bell = -1;
     HG_CHECK(na_sm_page_make("hg-test", NA_SM_PUBLIC_SIZE, true, &pages,
         &packet.fds[NA_SM_FD_PUBLIC]));
