@@ -19871,6 +19871,13 @@ struct hg_class {
     _Atomic bool draining;    /* takes no more calls */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
+    bool own_na; /* it closes the NA class */
+    bool stats;  /* tell the counters at the end */
+    uint8_t max_contexts;
+    unsigned max_unanswered;        /* by default */
+    _Atomic unsigned contexts_made; /* also those being created */
+    void *data;
+    void (*free_data)(void *data);
     bool haunted; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
     struct hg_limit limits[HG_LIMIT_KINDS];
@@ -19900,10 +19907,9 @@ HG_PRIVATE void hg_class_fill_options(
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* Create a class without a context: the first member of an object of `size`
- * bytes, the rest of which is zero. `layer` and the NA class outlive it.
+/* Create a class without a context. `layer` and the NA class outlive it.
  * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
-HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 
@@ -20032,11 +20038,12 @@ HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class)
     return (size_t) hg_class->na_class->max_expected_size - HG_HEADER_MIN;
 }
 
-HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p)
 {
-    struct hg_class *hg_class = (struct hg_class *) hg_mem_calloc(1, size);
+    struct hg_class *hg_class =
+        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
     hg_return_t ret;
 
     if (hg_class == NULL) {
@@ -24684,8 +24691,11 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 
-/* Whether no handle, send, transfer or lookup of it is anywhere. */
+/* Whether no handle, send, transfer or lookup of it is anywhere. And make
+ * progress for at most `ms` until that is so, or the application alone can
+ * bring it about. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
+HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
  * drain_ms, take back what did not for as long again, free everything. What
@@ -25130,19 +25140,40 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Make progress until everything came back or time is up. */
-static bool hg_context_drain(struct hg_context *context, unsigned ms)
+/* Whether what is left of a context is left to stay: handles of no call, which
+ * only the application can let go of. */
+static bool hg_context_is_stuck(struct hg_context *context)
+{
+    const struct na_link *link;
+    uint32_t idle = 0;
+    bool stuck;
+
+    hg_enter(context->lock);
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next)
+        idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_IDLE;
+    stuck = idle > 0 && idle == context->live && context->sending == 0 &&
+        hg_transfer_home_count(&context->transfers) == 0 &&
+        atomic_load(&context->lookups) == 0 &&
+        !na_queue_has(context->queue, NA_LANES_ALL);
+    hg_leave(context->lock);
+    return stuck;
+}
+
+HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
 
-    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+    while (!hg_context_is_quiet(context) && !hg_context_is_stuck(context) &&
+        hg_clock_now() < deadline) {
         hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, NULL, hg_clock_after_ms(10));
-        (void) na_queue_run(
-            context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
         hg_leave(context->lock);
-        hg_serve_end_all(context);
+        if (!context->callbacks)
+            hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
 }
@@ -26509,22 +26540,6 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /* How long HG_Context_destroy lets handles come home. */
 #define HG_ENDPOINT_DRAIN_MS 5000
 
-struct hg_endpoint {
-    struct hg_class pub; /* first */
-    bool own_na;         /* it closes the NA class */
-    uint8_t max_contexts;
-    unsigned max_unanswered;   /* by default */
-    _Atomic unsigned contexts; /* also those being created */
-    bool stats;                /* tell the counters at the end */
-    void *data;
-    void (*free_data)(void *data);
-};
-
-static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
-{
-    return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
-}
-
 /* Whether the class is one, and the function has its other arguments. */
 static hg_return_t hg_endpoint_check(
     const hg_class_t *hg_class, bool there, const char *function)
@@ -26608,21 +26623,20 @@ static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
 
 /* Fill in the defaults that are not those of the request model. */
 static void hg_endpoint_fill_options(
-    const struct hg_endpoint *endpoint, struct hg_options *options)
+    const struct hg_class *hg_class, struct hg_options *options)
 {
     if (options->max_unanswered == 0)
-        options->max_unanswered = endpoint->max_unanswered;
+        options->max_unanswered = hg_class->max_unanswered;
     if (options->max_in_flight_bytes == 0)
         options->max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
 }
 
 /* The class itself, on an NA class that is held and a layer. */
-static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
+static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_init_info *info)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hg_class *hg_class = NULL;
-    struct hg_endpoint *endpoint;
 
     options.max_unanswered = hg_endpoint_unanswered(info);
     options.max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
@@ -26630,19 +26644,17 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
     options.no_checksum = info->checksum_level != HG_CHECKSUM_RPC_PAYLOAD;
-    if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
-            &hg_class) != HG_SUCCESS)
+    if (hg_class_create(na_class, layer, &options, &hg_class) != HG_SUCCESS)
         return NULL;
-    endpoint = hg_endpoint_of(hg_class);
     hg_class->builtin = options.no_builtins ? NULL : hg_inspect_find;
     hg_class->sum_messages = info->checksum_level == HG_CHECKSUM_RPC_HEADERS;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
-    endpoint->own_na = info->na_class == NULL;
-    endpoint->max_contexts = info->na_init_info.max_contexts;
-    endpoint->max_unanswered = options.max_unanswered;
-    endpoint->stats = info->stats != 0;
-    return endpoint;
+    hg_class->own_na = info->na_class == NULL;
+    hg_class->max_contexts = info->na_init_info.max_contexts;
+    hg_class->max_unanswered = options.max_unanswered;
+    hg_class->stats = info->stats != 0;
+    return hg_class;
 }
 
 /* The transport, and sm besides if that is asked for. */
@@ -26671,12 +26683,12 @@ static struct na_class *hg_endpoint_open_na(
         string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
 }
 
-static struct hg_endpoint *hg_endpoint_open(
+static struct hg_class *hg_endpoint_open(
     const char *string, uint8_t listen, const struct hg_init_info *info)
 {
     struct na_class *na_class = info->na_class;
     struct hg_bulk_layer *layer = NULL;
-    struct hg_endpoint *endpoint;
+    struct hg_class *hg_class;
 
     if (na_class == NULL)
         na_class = hg_endpoint_open_na(string, listen, info);
@@ -26685,12 +26697,9 @@ static struct hg_endpoint *hg_endpoint_open(
     na_live_hold(na_class);
     if (hg_bulk_layer_create(na_class, &layer) != HG_SUCCESS)
         goto let_go;
-    endpoint = hg_endpoint_make(na_class, layer, info);
-    if (endpoint == NULL)
-        goto destroy_layer;
-    return endpoint;
-
-destroy_layer:
+    hg_class = hg_endpoint_make(na_class, layer, info);
+    if (hg_class != NULL)
+        return hg_class;
     hg_bulk_layer_destroy(layer);
 let_go:
     na_live_let_go(na_class);
@@ -26702,7 +26711,6 @@ let_go:
 static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
     unsigned version, const struct hg_init_info *from)
 {
-    struct hg_endpoint *endpoint;
     struct hg_init_info info;
 
     hg_endpoint_read_info(&info, from, version);
@@ -26710,8 +26718,7 @@ static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
         (void) hg_log_misuse("cls", "HG_Init", "the address string is NULL");
         return NULL;
     }
-    endpoint = hg_endpoint_open(string, listen, &info);
-    return endpoint != NULL ? &endpoint->pub : NULL;
+    return hg_endpoint_open(string, listen, &info);
 }
 
 hg_class_t *HG_Init2(const char *na_info_string, uint8_t na_listen)
@@ -26741,9 +26748,8 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
 
 /* Whether a class cannot end yet (logged). Addresses of an NA class of the
  * application's are that class's. */
-static bool hg_endpoint_is_used(struct hg_endpoint *endpoint)
+static bool hg_endpoint_is_used(struct hg_class *hg_class)
 {
-    struct hg_class *hg_class = &endpoint->pub;
     const char *what = "a bulk handle";
     char name[HG_CONTEXT_TEXT_MAX] = "";
     unsigned count;
@@ -26751,7 +26757,7 @@ static bool hg_endpoint_is_used(struct hg_endpoint *endpoint)
     count = hg_bulk_describe_left(hg_class->layer, name, sizeof(name));
     if (count == 0) {
         what = "a context";
-        count = atomic_load(&endpoint->contexts);
+        count = atomic_load(&hg_class->contexts_made);
         hg_enter(hg_class->lock);
         if (!hg_list_is_empty(&hg_class->contexts))
             hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
@@ -26759,7 +26765,7 @@ static bool hg_endpoint_is_used(struct hg_endpoint *endpoint)
                 name, sizeof(name));
         hg_leave(hg_class->lock);
     }
-    if (count == 0 && endpoint->own_na) {
+    if (count == 0 && hg_class->own_na) {
         what = "an address";
         count = na_addr_count_given(hg_class->na_class, name, sizeof(name));
     }
@@ -26805,7 +26811,6 @@ static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
 {
     struct hg_bulk_layer *layer;
-    struct hg_endpoint *endpoint;
     struct na_class *na_class;
     bool own_na;
     hg_return_t ret;
@@ -26815,16 +26820,15 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     ret = hg_check_class(hg_class, "HG_Finalize");
     if (ret != HG_SUCCESS)
         return ret;
-    endpoint = hg_endpoint_of(hg_class);
-    if (hg_endpoint_is_used(endpoint))
+    if (hg_endpoint_is_used(hg_class))
         return HG_BUSY;
-    if (endpoint->stats)
+    if (hg_class->stats)
         hg_endpoint_log_counters(hg_class, NULL);
-    if (endpoint->data != NULL && endpoint->free_data != NULL)
-        endpoint->free_data(endpoint->data);
+    if (hg_class->data != NULL && hg_class->free_data != NULL)
+        hg_class->free_data(hg_class->data);
     layer = hg_class->layer;
     na_class = hg_class->na_class;
-    own_na = endpoint->own_na;
+    own_na = hg_class->own_na;
     hg_class_destroy(hg_class);
     hg_bulk_layer_destroy(layer);
     na_live_let_go(na_class);
@@ -26855,12 +26859,12 @@ hg_return_t HG_Class_set_options(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (atomic_load(&hg_endpoint_of(hg_class)->contexts) > 0) {
+    if (atomic_load(&hg_class->contexts_made) > 0) {
         hg_log_error("cls", "HG_Class_set_options: the class has a context");
         return HG_BUSY;
     }
     mine = *options;
-    hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
+    hg_endpoint_fill_options(hg_class, &mine);
     ret = hg_class_set_options(hg_class, &mine);
     if (ret == HG_SUCCESS)
         hg_class->builtin = options->no_builtins ? NULL : hg_inspect_find;
@@ -26916,35 +26920,35 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
         : 0;
 }
 
-/* Whether so many bytes fit a message. */
-static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
-    hg_size_t offset, hg_size_t eager, const char *function)
+/* So many bytes in front of the arguments are the application's. */
+static hg_return_t hg_endpoint_set_offset(
+    hg_class_t *hg_class, bool output, hg_size_t offset, const char *function)
 {
     hg_return_t ret = hg_check_class(hg_class, function);
 
-    return ret != HG_SUCCESS || offset <= eager
-        ? ret
-        : hg_log_misuse("cls", function, "the offset exceeds the eager size");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (offset > (output ? hg_class_output_eager(hg_class)
+                         : hg_class_input_eager(hg_class)))
+        return hg_log_misuse(
+            "cls", function, "the offset exceeds the eager size");
+    if (output)
+        hg_class->output_offset = (size_t) offset;
+    else
+        hg_class->input_offset = (size_t) offset;
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
 {
-    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
-        HG_Class_get_input_eager_size(hg_class), "HG_Class_set_input_offset");
-
-    if (ret == HG_SUCCESS)
-        hg_class->input_offset = (size_t) offset;
-    return ret;
+    return hg_endpoint_set_offset(
+        hg_class, false, offset, "HG_Class_set_input_offset");
 }
 
 hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 {
-    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
-        HG_Class_get_output_eager_size(hg_class), "HG_Class_set_output_offset");
-
-    if (ret == HG_SUCCESS)
-        hg_class->output_offset = (size_t) offset;
-    return ret;
+    return hg_endpoint_set_offset(
+        hg_class, true, offset, "HG_Class_set_output_offset");
 }
 
 hg_return_t HG_Class_set_data(
@@ -26954,16 +26958,15 @@ hg_return_t HG_Class_set_data(
 
     if (ret != HG_SUCCESS)
         return ret;
-    hg_endpoint_of(hg_class)->data = data;
-    hg_endpoint_of(hg_class)->free_data = free_callback;
+    hg_class->data = data;
+    hg_class->free_data = free_callback;
     return HG_SUCCESS;
 }
 
 void *HG_Class_get_data(const hg_class_t *hg_class)
 {
-    return hg_endpoint_has(hg_class, "HG_Class_get_data")
-        ? hg_endpoint_of(hg_class)->data
-        : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_data") ? hg_class->data
+                                                          : NULL;
 }
 
 hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
@@ -26986,7 +26989,7 @@ hg_return_t HG_Class_get_counters(
         hg_class, diag_counters != NULL, "HG_Class_get_counters");
 
     if (ret == HG_SUCCESS)
-        hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
+        hg_endpoint_count((hg_class_t *) (uintptr_t) hg_class, diag_counters);
     return ret;
 }
 
@@ -27003,20 +27006,19 @@ void HG_Diag_dump_counters(void)
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
-    struct hg_endpoint *endpoint = hg_endpoint_of(hg_class);
     struct hg_context *context = NULL;
     unsigned limit;
 
     if (hg_check_class(hg_class, function) != HG_SUCCESS)
         return NULL;
-    limit = endpoint->max_contexts > 1 ? endpoint->max_contexts : UINT_MAX;
-    if (atomic_fetch_add(&endpoint->contexts, 1) >= limit)
+    limit = hg_class->max_contexts > 1 ? hg_class->max_contexts : UINT_MAX;
+    if (atomic_fetch_add(&hg_class->contexts_made, 1) >= limit)
         hg_log_error(
             "ctx", "%s: the class has max_contexts, %u", function, limit);
     else
         (void) hg_context_create(hg_class, id, &context);
     if (context == NULL)
-        atomic_fetch_sub(&endpoint->contexts, 1);
+        atomic_fetch_sub(&hg_class->contexts_made, 1);
     return context;
 }
 
@@ -27041,49 +27043,6 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-/* Whether what is left of a context is left to stay: handles of no call, which
- * only the application can let go of. */
-static bool hg_endpoint_is_stuck(struct hg_context *context)
-{
-    const struct na_link *link;
-    uint32_t idle = 0;
-    bool stuck;
-
-    hg_enter(context->lock);
-    for (link = context->origins.next; link != &context->origins;
-         link = link->next)
-        idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
-            HG_HANDLE_IDLE;
-    stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        hg_transfer_home_count(&context->transfers) == 0 &&
-        atomic_load(&context->lookups) == 0 &&
-        !na_queue_has(context->queue, NA_LANES_ALL);
-    hg_leave(context->lock);
-    return stuck;
-}
-
-/* Make progress until everything is back, or will not come. */
-static void hg_endpoint_drain(struct hg_context *context)
-{
-    uint64_t deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
-
-    while (!hg_context_is_quiet(context) && !hg_endpoint_is_stuck(context) &&
-        hg_clock_now() < deadline) {
-        hg_enter(context->lock);
-        (void) hg_context_progress(
-            context, NA_LANES_ALL, NULL, hg_clock_after_ms(10));
-        (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
-        hg_leave(context->lock);
-    }
-}
-
-static void hg_endpoint_set_ending(struct hg_context *context, bool ending)
-{
-    hg_enter(context->lock);
-    context->ending = ending;
-    hg_leave(context->lock);
-}
-
 /* False: a thread is in the context. Else none begins to wait in it. */
 static bool hg_endpoint_begin_end(struct hg_context *context)
 {
@@ -27091,7 +27050,7 @@ static bool hg_endpoint_begin_end(struct hg_context *context)
 
     hg_enter(context->lock);
     busy = context->waits > 0 || na_context_is_busy(context->na_context);
-    hg_endpoint_set_ending(context, !busy);
+    context->ending = !busy;
     hg_leave(context->lock);
     return !busy;
 }
@@ -27112,9 +27071,10 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     }
     hg_context_refuse(context);
     hg_forward_end_all(context, NULL, HG_CANCELED);
-    hg_endpoint_drain(context);
-    if (!hg_context_is_quiet(context)) {
-        hg_endpoint_set_ending(context, false);
+    if (!hg_context_drain(context, HG_ENDPOINT_DRAIN_MS)) {
+        hg_enter(context->lock);
+        context->ending = false;
+        hg_leave(context->lock);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error(
             "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
@@ -27122,7 +27082,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     }
     data = context->data;
     free_data = context->free_data;
-    atomic_fetch_sub(&hg_endpoint_of(context->hg_class)->contexts, 1);
+    atomic_fetch_sub(&context->hg_class->contexts_made, 1);
     hg_context_destroy(context);
     if (data != NULL && free_data != NULL)
         free_data(data);
@@ -27224,50 +27184,56 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
                              : ret;
 }
 
+/* Whether an id is registered, and with which procs. */
+static hg_return_t hg_endpoint_registered(hg_class_t *hg_class, hg_id_t id,
+    uint8_t *flag_p, struct hg_rpc *rpc_p, const char *function)
+{
+    hg_return_t ret = hg_endpoint_check(hg_class, flag_p != NULL, function);
+
+    if (ret == HG_SUCCESS)
+        *flag_p = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS
+            ? HG_TRUE
+            : HG_FALSE;
+    return ret;
+}
+
 hg_return_t HG_Registered_name(
     hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
 {
-    hg_return_t ret = hg_endpoint_check(
-        hg_class, func_name != NULL && flag_p != NULL, "HG_Registered_name");
+    hg_return_t ret =
+        hg_endpoint_check(hg_class, func_name != NULL, "HG_Registered_name");
+    struct hg_rpc rpc;
     hg_id_t id;
 
     if (ret != HG_SUCCESS)
         return ret;
     id = hg_registry_id(func_name);
-    if (id_p != NULL)
+    ret = hg_endpoint_registered(
+        hg_class, id, flag_p, &rpc, "HG_Registered_name");
+    if (ret == HG_SUCCESS && id_p != NULL)
         *id_p = id;
-    return HG_Registered(hg_class, id, flag_p);
+    return ret;
 }
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
-    hg_return_t ret =
-        hg_endpoint_check(hg_class, flag_p != NULL, "HG_Registered");
     struct hg_rpc rpc;
 
-    if (ret == HG_SUCCESS)
-        *flag_p = hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS;
-    return ret;
+    return hg_endpoint_registered(hg_class, id, flag_p, &rpc, "HG_Registered");
 }
 
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
-    hg_return_t ret =
-        hg_endpoint_check(hg_class, flag_p != NULL, "HG_Registered_proc_cb");
     struct hg_rpc rpc;
+    hg_return_t ret = hg_endpoint_registered(
+        hg_class, id, flag_p, &rpc, "HG_Registered_proc_cb");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    *flag_p = ret == HG_SUCCESS;
-    if (ret != HG_SUCCESS)
-        return HG_SUCCESS;
-    if (in_proc_cb_p != NULL)
+    if (ret == HG_SUCCESS && *flag_p && in_proc_cb_p != NULL)
         *in_proc_cb_p = rpc.in_proc;
-    if (out_proc_cb_p != NULL)
+    if (ret == HG_SUCCESS && *flag_p && out_proc_cb_p != NULL)
         *out_proc_cb_p = rpc.out_proc;
-    return HG_SUCCESS;
+    return ret;
 }
 
 hg_return_t HG_Register_data(
@@ -27369,14 +27335,18 @@ static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
         (struct hg_endpoint_lookup *) na_info->arg;
     struct hg_cb_info info;
 
-    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
+    assert(na_info->type == NA_CB_LOOKUP);
     memset(&info, 0, sizeof(info));
     info.arg = lookup->arg;
     info.type = HG_CB_LOOKUP;
     info.ret = na_info->ret;
     if (na_info->ret == NA_SUCCESS)
         info.info.lookup.addr = na_info->info.lookup.addr;
-    (void) lookup->callback(&info);
+    if (lookup->callback != NULL)
+        (void) lookup->callback(&info);
+    else if (na_info->ret == NA_SUCCESS) /* the transport knows the peer */
+        (void) na_addr_take_back(lookup->context->hg_class->na_class,
+            na_info->info.lookup.addr, "HG_Addr_lookup");
     hg_endpoint_end_lookup(lookup);
     return NA_SUCCESS;
 }
@@ -27393,11 +27363,6 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
         return ret;
     if (name == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
-    if (callback == NULL) /* the transport knows the peer then: that is all */
-        return hg_endpoint_lookup_code(
-            na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL, name,
-                NA_OP_ID_IGNORE),
-            name);
     lookup = (struct hg_endpoint_lookup *) hg_mem_calloc(1, sizeof(*lookup));
     if (lookup == NULL) {
         hg_log_error("addr", "no memory for the lookup of '%s'", name);
@@ -27504,9 +27469,10 @@ hg_return_t HG_Addr_to_string(
 
 /* ---- Progress ---- */
 
-hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
+static hg_return_t hg_endpoint_progress(
+    hg_context_t *context, unsigned int timeout, const char *function)
 {
-    hg_return_t ret = hg_check_context(context, "HG_Progress");
+    hg_return_t ret = hg_check_context(context, function);
     uint64_t deadline;
 
     if (ret != HG_SUCCESS)
@@ -27516,6 +27482,11 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
     ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
     hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
+}
+
+hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
+{
+    return hg_endpoint_progress(context, timeout, "HG_Progress");
 }
 
 hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
@@ -27547,16 +27518,13 @@ bool HG_Event_ready(hg_context_t *context)
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 {
-    hg_return_t ret = hg_check_context(context, "HG_Event_progress");
+    hg_return_t ret = hg_endpoint_progress(context, 0, "HG_Event_progress");
 
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
         return ret;
-    hg_enter(context->lock);
-    ret = hg_context_progress(context, NA_LANES_ALL, NULL, 0);
-    hg_leave(context->lock);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);
-    return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Event_trigger(
@@ -30343,8 +30311,8 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         if (ret != HG_SUCCESS)
             return ret;
     }
-    ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
-        &hg_init_state.options, &hg_class);
+    ret = hg_class_create(
+        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
     if (!hg_init_state.options.no_builtins)

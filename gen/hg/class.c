@@ -108,11 +108,12 @@ HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class)
     return (size_t) hg_class->na_class->max_expected_size - HG_HEADER_MIN;
 }
 
-HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p)
 {
-    struct hg_class *hg_class = (struct hg_class *) hg_mem_calloc(1, size);
+    struct hg_class *hg_class =
+        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
     hg_return_t ret;
 
     if (hg_class == NULL) {

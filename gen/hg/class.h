@@ -63,6 +63,13 @@ struct hg_class {
     _Atomic bool draining;    /* takes no more calls */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
+    bool own_na; /* it closes the NA class */
+    bool stats;  /* tell the counters at the end */
+    uint8_t max_contexts;
+    unsigned max_unanswered;        /* by default */
+    _Atomic unsigned contexts_made; /* also those being created */
+    void *data;
+    void (*free_data)(void *data);
     bool haunted; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
     struct hg_limit limits[HG_LIMIT_KINDS];
@@ -92,10 +99,9 @@ HG_PRIVATE void hg_class_fill_options(
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* Create a class without a context: the first member of an object of `size`
- * bytes, the rest of which is zero. `layer` and the NA class outlive it.
+/* Create a class without a context. `layer` and the NA class outlive it.
  * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
-HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 

@@ -411,19 +411,40 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Make progress until everything came back or time is up. */
-static bool hg_context_drain(struct hg_context *context, unsigned ms)
+/* Whether what is left of a context is left to stay: handles of no call, which
+ * only the application can let go of. */
+static bool hg_context_is_stuck(struct hg_context *context)
+{
+    const struct na_link *link;
+    uint32_t idle = 0;
+    bool stuck;
+
+    hg_enter(context->lock);
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next)
+        idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_IDLE;
+    stuck = idle > 0 && idle == context->live && context->sending == 0 &&
+        hg_transfer_home_count(&context->transfers) == 0 &&
+        atomic_load(&context->lookups) == 0 &&
+        !na_queue_has(context->queue, NA_LANES_ALL);
+    hg_leave(context->lock);
+    return stuck;
+}
+
+HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
 
-    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+    while (!hg_context_is_quiet(context) && !hg_context_is_stuck(context) &&
+        hg_clock_now() < deadline) {
         hg_enter(context->lock);
         (void) hg_context_progress(
             context, NA_LANES_ALL, NULL, hg_clock_after_ms(10));
-        (void) na_queue_run(
-            context->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+        (void) na_queue_run(context->queue, NA_LANES_ALL, UINT_MAX, deadline);
         hg_leave(context->lock);
-        hg_serve_end_all(context);
+        if (!context->callbacks)
+            hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
 }

@@ -40,8 +40,11 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 
-/* Whether no handle, send, transfer or lookup of it is anywhere. */
+/* Whether no handle, send, transfer or lookup of it is anywhere. And make
+ * progress for at most `ms` until that is so, or the application alone can
+ * bring it about. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
+HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
  * drain_ms, take back what did not for as long again, free everything. What

@@ -213,8 +213,8 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         if (ret != HG_SUCCESS)
             return ret;
     }
-    ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
-        &hg_init_state.options, &hg_class);
+    ret = hg_class_create(
+        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
     if (!hg_init_state.options.no_builtins)

@@ -106,8 +106,8 @@ static inline hg_return_t engine_open_end(struct engine_end *end,
         return HG_NOMEM;
     ret = hg_bulk_layer_create(end->na_class, &end->layer);
     if (ret == HG_SUCCESS)
-        ret = hg_class_create(sizeof(*end->hg_class), end->na_class, end->layer,
-            options, &end->hg_class);
+        ret =
+            hg_class_create(end->na_class, end->layer, options, &end->hg_class);
     if (ret == HG_SUCCESS)
         ret = hg_context_create(end->hg_class, -1, &end->context);
     return ret;

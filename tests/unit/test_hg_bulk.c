@@ -1020,8 +1020,8 @@ static void bulk_open_separate(struct bulk_separate *side, const char *rpc,
     side->bulk_class = NA_Initialize(bulk, bulk_listens);
     HG_CHECK(side->rpc_class != NULL && side->bulk_class != NULL);
     HG_CHECK_OK(hg_bulk_layer_create(side->bulk_class, &side->layer));
-    HG_CHECK_OK(hg_class_create(sizeof(*side->hg_class), side->rpc_class,
-        side->layer, &options, &side->hg_class));
+    HG_CHECK_OK(hg_class_create(
+        side->rpc_class, side->layer, &options, &side->hg_class));
     HG_CHECK_OK(hg_context_create(side->hg_class, -1, &side->context));
     HG_CHECK(side->context->transfers.context->na_class == side->bulk_class);
 }

@@ -49,15 +49,14 @@ static void options_check_na(const struct hg_class *hg_class)
 
 static void options_check(hg_class_t *hg_class, unsigned version)
 {
-    struct hg_endpoint *endpoint = hg_endpoint_of(hg_class);
     bool since_3 = version >= HG_ENDPOINT_VERSION(2, 3);
     bool since_4 = version >= HG_ENDPOINT_VERSION(2, 4);
 
     options_check_na(hg_class);
     HG_CHECK_EQ_INT(na_class_core_of(hg_class->na_class)->info.traffic_class,
         since_4 ? NA_TC_BULK_DATA : NA_TC_UNSPEC);
-    HG_CHECK_EQ_INT(endpoint->max_contexts, 3);
-    HG_CHECK(endpoint->stats);
+    HG_CHECK_EQ_INT(hg_class->max_contexts, 3);
+    HG_CHECK(hg_class->stats);
     HG_CHECK_EQ_INT(hg_class->options.max_unanswered, 5000);
     HG_CHECK(!hg_class->options.no_checksum);
     HG_CHECK_EQ_INT(hg_class->release_input_early, since_3);
