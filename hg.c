@@ -3117,9 +3117,7 @@ struct na_queue {
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
-    unsigned waiters;    /* threads in na_queue_nap */
-    unsigned coming;     /* those of them that were woken and may progress */
-    struct na_link naps; /* the others */
+    struct na_link naps; /* threads in na_queue_nap, woken or not */
     struct hg_waker waker;
 };
 
@@ -3170,9 +3168,12 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
 /* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
- * next call wakes another one. The lock is held, as for the next two. */
+ * next call wakes another one, but only one for the role. Or wake all that wait
+ * for a flag, or all (NULL), also the one that makes progress. The lock is
+ * held. */
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
-HG_PRIVATE void na_queue_wake_all(struct na_queue *queue);
+HG_PRIVATE void na_queue_wake_all(
+    struct na_queue *queue, const _Atomic bool *done);
 
 /* Set a flag and wake the threads that wait for it: those that sleep, and the
  * one that makes progress. The flag's memory may be gone once the lock is free.
@@ -3205,7 +3206,7 @@ HG_PRIVATE na_return_t na_queue_init(
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(queue->waiters == 0);
+    assert(hg_list_is_empty(&queue->naps));
     hg_waker_fini(&queue->waker);
 }
 
@@ -3220,7 +3221,7 @@ HG_PRIVATE HG_HOT void na_queue_push(
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
-    if (HG_UNLIKELY(queue->waiters > 0))
+    if (HG_UNLIKELY(!hg_list_is_empty(&queue->naps)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
     /* Once the lock is free the entry may be gone. The queue stays: who
@@ -3294,12 +3295,9 @@ static struct na_nap *na_nap_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct na_nap, link);
 }
 
-static void na_queue_wake(struct na_queue *queue, struct na_nap *nap)
+static void na_nap_wake(struct na_nap *nap)
 {
-    assert(hg_is_inside(queue->lock) && !nap->woken);
-    hg_list_remove(&nap->link);
     nap->woken = true;
-    queue->coming += (nap->lanes & NA_LANES_ROLE) != 0;
     hg_waker_ring(&nap->waker);
 }
 
@@ -3308,10 +3306,13 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
     struct na_nap *chosen = NULL;
     struct na_link *link;
 
+    assert(hg_is_inside(queue->lock));
     for (link = queue->naps.next; link != &queue->naps; link = link->next) {
         struct na_nap *nap = na_nap_of(link);
 
-        if ((nap->lanes & lanes) == 0)
+        if (nap->woken && (nap->lanes & lanes & NA_LANES_ROLE) != 0)
+            return;
+        if (nap->woken || (nap->lanes & lanes) == 0)
             continue;
         chosen = nap;
         /* One that makes progress may leave its entries to others. */
@@ -3319,29 +3320,29 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
             break;
     }
     if (chosen != NULL)
-        na_queue_wake(queue, chosen);
+        na_nap_wake(chosen);
 }
 
-HG_PRIVATE void na_queue_wake_all(struct na_queue *queue)
+HG_PRIVATE void na_queue_wake_all(
+    struct na_queue *queue, const _Atomic bool *done)
 {
-    while (!hg_list_is_empty(&queue->naps))
-        na_queue_wake(queue, na_nap_of(queue->naps.next));
+    struct na_link *link;
+
+    assert(hg_is_inside(queue->lock));
+    hg_waker_ring_after(&queue->waker);
+    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
+        struct na_nap *nap = na_nap_of(link);
+
+        if (!nap->woken && (done == NULL || nap->done == done))
+            na_nap_wake(nap);
+    }
 }
 
 HG_PRIVATE HG_HOT void na_queue_raise(
     struct na_queue *queue, _Atomic bool *done)
 {
-    struct na_link *link;
-    struct na_link *next;
-
-    assert(hg_is_inside(queue->lock));
     atomic_store_explicit(done, true, memory_order_release);
-    hg_waker_ring_after(&queue->waker);
-    for (link = queue->naps.next; link != &queue->naps; link = next) {
-        next = link->next;
-        if (na_nap_of(link)->done == done)
-            na_queue_wake(queue, na_nap_of(link));
-    }
+    na_queue_wake_all(queue, done);
 }
 
 HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
@@ -3352,25 +3353,19 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    queue->waiters++;
+    hg_list_push(&queue->naps, &nap.link);
     if (hg_waker_init(&nap.waker)) {
-        hg_list_push(&queue->naps, &nap.link);
         hg_waker_arm(&nap.waker);
         hg_leave(queue->lock);
         assert(hg_monitor_entered == 0);
         ret = hg_waker_sleep(&nap.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
-        hg_list_remove(&nap.link);
         hg_waker_disarm(&nap.waker);
         hg_waker_fini(&nap.waker);
     } else { /* descriptors ran out: the caller looks every millisecond */
         ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
     }
-    queue->waiters--;
-    if (nap.woken && (lanes & NA_LANES_ROLE) != 0) {
-        assert(queue->coming > 0);
-        queue->coming--;
-    }
+    hg_list_remove(&nap.link);
     return ret == NA_IO_ERROR ? NA_SUCCESS : ret;
 }
 
@@ -8060,8 +8055,7 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 
     na_context_enter(core);
     core->pokes++;
-    hg_waker_ring_after(&core->queue.waker);
-    na_queue_wake_all(&core->queue);
+    na_queue_wake_all(&core->queue, NULL);
     na_context_leave(core);
 }
 
@@ -8346,8 +8340,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         core->progressing = false;
     }
     /* Another thread goes on. */
-    if (HG_UNLIKELY(core->queue.waiters > 0) && !core->progressing &&
-        core->queue.coming == 0)
+    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.naps)) && !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_ROLE);
     return ret;
 }
@@ -8738,7 +8731,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 
     na_context_enter(core);
     busy = core->progressing || na_queue_is_running(&core->queue) ||
-        core->queue.waiters > 0;
+        !hg_list_is_empty(&core->queue.naps);
     na_context_leave(core);
     return busy;
 }

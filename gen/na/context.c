@@ -202,7 +202,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 
     na_context_enter(core);
     busy = core->progressing || na_queue_is_running(&core->queue) ||
-        core->queue.waiters > 0;
+        !hg_list_is_empty(&core->queue.naps);
     na_context_leave(core);
     return busy;
 }

@@ -52,8 +52,7 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 
     na_context_enter(core);
     core->pokes++;
-    hg_waker_ring_after(&core->queue.waker);
-    na_queue_wake_all(&core->queue);
+    na_queue_wake_all(&core->queue, NULL);
     na_context_leave(core);
 }
 
@@ -338,8 +337,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         core->progressing = false;
     }
     /* Another thread goes on. */
-    if (HG_UNLIKELY(core->queue.waiters > 0) && !core->progressing &&
-        core->queue.coming == 0)
+    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.naps)) && !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_ROLE);
     return ret;
 }

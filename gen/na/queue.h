@@ -36,9 +36,7 @@ struct na_queue {
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
     unsigned running;    /* entries that threads run just now */
-    unsigned waiters;    /* threads in na_queue_nap */
-    unsigned coming;     /* those of them that were woken and may progress */
-    struct na_link naps; /* the others */
+    struct na_link naps; /* threads in na_queue_nap, woken or not */
     struct hg_waker waker;
 };
 
@@ -89,9 +87,12 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
 /* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
- * next call wakes another one. The lock is held, as for the next two. */
+ * next call wakes another one, but only one for the role. Or wake all that wait
+ * for a flag, or all (NULL), also the one that makes progress. The lock is
+ * held. */
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
-HG_PRIVATE void na_queue_wake_all(struct na_queue *queue);
+HG_PRIVATE void na_queue_wake_all(
+    struct na_queue *queue, const _Atomic bool *done);
 
 /* Set a flag and wake the threads that wait for it: those that sleep, and the
  * one that makes progress. The flag's memory may be gone once the lock is free.

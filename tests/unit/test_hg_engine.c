@@ -1633,12 +1633,16 @@ static bool engine_is_driven(const struct hg_context *context)
 static void engine_await_waiters(
     const struct hg_context *context, unsigned sleepers)
 {
+    const struct na_link *naps = &context->queue->naps;
+    const struct na_link *link;
     unsigned count;
 
     do {
+        count = 0;
         (void) sched_yield();
         hg_enter(context->lock);
-        count = context->queue->waiters;
+        for (link = naps->next; link != naps; link = link->next)
+            count++;
         hg_leave(context->lock);
     } while (!engine_is_driven(context) || count != sleepers);
 }
