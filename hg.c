@@ -5679,8 +5679,9 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_addr *addr, na_op_id_t *op_id);
 
 /* Do one at once, in this thread: its result. NA_AGAIN: it is to be started.
- * Both handles are kept by the caller. As na_rma_start else, but that it does
- * not log that the peer is dead. */
+ * Both handles are kept by the caller. The lock of the class is held, and left
+ * during a copy that is not small. As na_rma_start else, but that it does not
+ * log that the peer is dead. */
 HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *local, na_offset_t local_offset,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
@@ -13492,16 +13493,11 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    bool inside = hg_is_inside(na_sm_lock(self));
     struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
-    if (op->size > NA_SM_RMA_AT_ONCE)
-        return NA_AGAIN;
-    na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op))
-        ret = na_sm_rma_piece(self, &copy, !inside);
-    na_sm_leave(self);
+    if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
+        ret = na_sm_rma_piece(self, &copy, true);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
@@ -19681,14 +19677,15 @@ static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
     na_cb_type_t type = args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_leave(home->layer->lock);
-    if (transfer->owner == NULL)
+    if (transfer->owner == NULL) {
+        hg_leave(home->layer->lock);
         ret = hg_bulk_look_up(args->origin, &transfer->owner);
+        hg_enter(home->layer->lock);
+    }
     if (ret == HG_SUCCESS)
         ret = na_rma_now(home->context, type, args->local->mem,
             args->local_offset, args->origin->mem, args->origin_offset,
             args->size, transfer->owner);
-    hg_enter(home->layer->lock);
     if (ret != HG_AGAIN)
         return ret;
     if (transfer->canceled || hg_bulk_source(args->local)->withdrawn)

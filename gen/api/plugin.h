@@ -287,9 +287,9 @@ struct na_plugin {
      * handles stay until this returns. NA_AGAIN: that cannot be, or not all of
      * it; it is to be started: from the beginning, so moving a part twice does
      * no harm. Other codes: those of put and get, which the caller hands on.
-     * Any thread, several at once, with no lock held. Never waits for a peer;
-     * takes no longer than copying as many bytes as the transport chooses, some
-     * 100 KiB. Default: never. */
+     * Any thread, with the lock of the class held, which is left during a copy
+     * that is not small. Never waits for a peer; takes no longer than copying
+     * as many bytes as the transport chooses, some 100 KiB. Default: never. */
     na_return_t (*rma_now)(const struct na_op *op);
 
     /* ---- addr ---- */

@@ -206,14 +206,15 @@ static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
     na_cb_type_t type = args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_leave(home->layer->lock);
-    if (transfer->owner == NULL)
+    if (transfer->owner == NULL) {
+        hg_leave(home->layer->lock);
         ret = hg_bulk_look_up(args->origin, &transfer->owner);
+        hg_enter(home->layer->lock);
+    }
     if (ret == HG_SUCCESS)
         ret = na_rma_now(home->context, type, args->local->mem,
             args->local_offset, args->origin->mem, args->origin_offset,
             args->size, transfer->owner);
-    hg_enter(home->layer->lock);
     if (ret != HG_AGAIN)
         return ret;
     if (transfer->canceled || hg_bulk_source(args->local)->withdrawn)

@@ -65,8 +65,9 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_addr *addr, na_op_id_t *op_id);
 
 /* Do one at once, in this thread: its result. NA_AGAIN: it is to be started.
- * Both handles are kept by the caller. As na_rma_start else, but that it does
- * not log that the peer is dead. */
+ * Both handles are kept by the caller. The lock of the class is held, and left
+ * during a copy that is not small. As na_rma_start else, but that it does not
+ * log that the peer is dead. */
 HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *local, na_offset_t local_offset,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,

@@ -643,16 +643,11 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    bool inside = hg_is_inside(na_sm_lock(self));
     struct na_op copy = *op;
     na_return_t ret = NA_AGAIN;
 
-    if (op->size > NA_SM_RMA_AT_ONCE)
-        return NA_AGAIN;
-    na_sm_enter(self);
-    if (na_sm_rma_is_direct(self, op))
-        ret = na_sm_rma_piece(self, &copy, !inside);
-    na_sm_leave(self);
+    if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
+        ret = na_sm_rma_piece(self, &copy, true);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }

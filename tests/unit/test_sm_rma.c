@@ -119,8 +119,14 @@ static na_return_t srma_move(struct srma_pair *pair, bool put)
 
 static na_return_t srma_now(struct srma_pair *pair, bool put, na_size_t size)
 {
-    return na_rma_now(pair->users, put ? NA_CB_PUT : NA_CB_GET, pair->local, 0,
+    struct hg_monitor *lock = na_class_core_of(pair->user)->lock;
+    na_return_t ret;
+
+    hg_enter(lock);
+    ret = na_rma_now(pair->users, put ? NA_CB_PUT : NA_CB_GET, pair->local, 0,
         pair->remote, 0, size, pair->addr);
+    hg_leave(lock);
+    return ret;
 }
 
 /* What is small is moved within the call, and leaves nothing behind; anything
