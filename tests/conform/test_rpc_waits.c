@@ -1396,7 +1396,7 @@ HG_TEST(waits_refuse_null_for_bulk)
         "HG_Bulk_transfer: the address is NULL");
     WAITS_REFUSED(HG_Bulk_transfer((hg_bulk_op_t) 7, end.target, bulk, 0, bulk,
                       0, 1, &transfer),
-        "operation 7 is unknown");
+        "the operation is unknown");
     WAITS_REFUSED(HG_Bulk_wait(NULL, 0, &status), "HG_Bulk_wait: request");
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     rpc_close(&end);
