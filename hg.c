@@ -1025,12 +1025,6 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size);
 /* Free; NULL is allowed. */
 HG_PRIVATE void hg_mem_free(void *ptr);
 
-/* Blocks that cross the border: `ptr` is the application's from now on, which
- * frees it as the allocator does; it was, and is the library's to free. NULL
- * is allowed. */
-HG_PRIVATE void hg_mem_give(const void *ptr);
-HG_PRIVATE void hg_mem_take(const void *ptr);
-
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
@@ -1055,23 +1049,17 @@ static inline size_t hg_mem_unknown(size_t size)
 /*
  * mem: the one door to the heap.
  *
- * A counter of live blocks is what tells whether the allocator may still be
- * replaced: a block must go back to the allocator it came from. It also makes
- * the allocation paths touch one shared cache line, which is no loss where
- * warm paths take their objects from pools.
- *
  * Invariants: an allocator is either complete or absent (malloc_fn NULL: the
  * system's heap); no request of size 0 reaches it.
  *
- * Locking: none. hg_mem_custom changes only while no block is alive, and its
- * caller promises that nobody else is inside the library.
+ * Locking: none. Whoever sets the allocator promises that nobody else is inside
+ * the library, and that no block is left.
  */
 /* #include "base/mem.h" */
 
 /* #include "base/log.h" */
 
 static struct hg_allocator hg_mem_custom;
-static _Atomic size_t hg_mem_live;
 
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
 {
@@ -1083,22 +1071,8 @@ HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
         hg_log_error("mem", "HG_Set_allocator: a member is missing");
         return HG_INVALID_ARG;
     }
-    if (atomic_load_explicit(&hg_mem_live, memory_order_relaxed) != 0) {
-        hg_log_error("mem",
-            "HG_Set_allocator: %zu blocks of the former allocator are in use",
-            atomic_load_explicit(&hg_mem_live, memory_order_relaxed));
-        return HG_BUSY;
-    }
     hg_mem_custom = allocator != NULL ? *allocator : heap;
     return HG_SUCCESS;
-}
-
-/* Count `ptr`, unless it is NULL, as alive. */
-static void *hg_mem_counted(void *ptr)
-{
-    if (HG_LIKELY(ptr != NULL))
-        atomic_fetch_add_explicit(&hg_mem_live, 1, memory_order_relaxed);
-    return ptr;
 }
 
 HG_PRIVATE void *hg_mem_alloc(size_t size)
@@ -1106,8 +1080,8 @@ HG_PRIVATE void *hg_mem_alloc(size_t size)
     if (size == 0)
         size = 1;
     if (hg_mem_custom.malloc_fn != NULL)
-        return hg_mem_counted(hg_mem_custom.malloc_fn(size, hg_mem_custom.arg));
-    return hg_mem_counted(malloc(size));
+        return hg_mem_custom.malloc_fn(size, hg_mem_custom.arg);
+    return malloc(size);
 }
 
 HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size)
@@ -1118,7 +1092,7 @@ HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size)
         return NULL;
     /* The system's calloc knows which pages are zero already. */
     if (hg_mem_custom.malloc_fn == NULL)
-        return hg_mem_counted(calloc(1, count * size > 0 ? count * size : 1));
+        return calloc(1, count * size > 0 ? count * size : 1);
     ptr = hg_mem_alloc(count * size);
     if (ptr != NULL)
         memset(ptr, 0, count * size);
@@ -1136,36 +1110,12 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size)
     return realloc(ptr, size);
 }
 
-HG_PRIVATE void hg_mem_give(const void *ptr)
-{
-    size_t before;
-
-    if (ptr == NULL)
-        return;
-    before = atomic_fetch_sub_explicit(&hg_mem_live, 1, memory_order_relaxed);
-    assert(before > 0);
-    (void) before;
-}
-
-HG_PRIVATE void hg_mem_take(const void *ptr)
-{
-    if (ptr != NULL)
-        atomic_fetch_add_explicit(&hg_mem_live, 1, memory_order_relaxed);
-}
-
 HG_PRIVATE void hg_mem_free(void *ptr)
 {
-    size_t before;
-
-    if (ptr == NULL)
-        return;
-    if (hg_mem_custom.free_fn != NULL)
-        hg_mem_custom.free_fn(ptr, hg_mem_custom.arg);
-    else
+    if (hg_mem_custom.free_fn == NULL)
         free(ptr);
-    before = atomic_fetch_sub_explicit(&hg_mem_live, 1, memory_order_relaxed);
-    assert(before > 0);
-    (void) before;
+    else if (ptr != NULL)
+        hg_mem_custom.free_fn(ptr, hg_mem_custom.arg);
 }
 
 HG_PRIVATE char *hg_mem_strdup(const char *str)
@@ -16130,7 +16080,6 @@ struct hg_proc {
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
-    bool made_outside;    /* HG_FREE: the application allocated the strings */
     bool keeps;           /* decoding for the engine: what it makes */
     const char *function; /* for log lines: what is called; NULL */
     struct hg_class *hg_class; /* of a call of the callback model; else NULL */
@@ -16297,8 +16246,7 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  * HG_PROTOCOL_ERROR.
  *
  * A string object knows whether its string is to be freed. The string may come
- * from the application, or go to it, and is freed as the application would:
- * while it is in an object, the heap does not count it as the library's.
+ * from the application, or go to it, and is freed with the same allocator.
  *
  * Locking: none, see proc.h.
  */
@@ -16364,7 +16312,6 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
-    proc->made_outside = false;
     proc->keeps = false;
     proc->function = NULL;
     proc->hg_class = NULL;
@@ -16892,13 +16839,6 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
-static void hg_proc_string_free(hg_proc_t proc, char *str)
-{
-    if (proc->made_outside)
-        hg_mem_take(str);
-    hg_mem_free(str);
-}
-
 /* The two types of strings are pointers of one representation, but not
  * compatible types: so the pointer is copied. */
 static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
@@ -16914,7 +16854,7 @@ static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
     case HG_DECODE: ret = hg_proc_string_decode(proc, &str); break;
     case HG_FREE:
         if (!is_const || !proc->keeps_const)
-            hg_proc_string_free(proc, str);
+            hg_mem_free(str);
         str = NULL;
     }
     memcpy(data, &str, sizeof(str));
@@ -16939,12 +16879,6 @@ static bool hg_string_object_there(const hg_string_object_t *string)
     if (string == NULL)
         hg_log_error("proc", "a string object is NULL");
     return string != NULL;
-}
-
-static void hg_string_object_release(void *data)
-{
-    hg_mem_take(data);
-    hg_mem_free(data);
 }
 
 hg_return_t hg_string_object_init(hg_string_object_t *string)
@@ -16979,7 +16913,7 @@ hg_return_t hg_string_object_free(hg_string_object_t *string)
     if (!hg_string_object_there(string))
         return HG_INVALID_ARG;
     if (string->is_owned) {
-        hg_string_object_release(string->data);
+        hg_mem_free(string->data);
         string->data = NULL;
     }
     return HG_SUCCESS;
@@ -16998,7 +16932,6 @@ hg_return_t hg_string_object_dup(
             hg_log_error("proc", "no memory for a copy of a string");
             return HG_NOMEM;
         }
-        hg_mem_give(copy);
     }
     return hg_string_object_init_char(new_string, copy, 1);
 }
@@ -17011,25 +16944,6 @@ char *hg_string_object_swap(hg_string_object_t *string, char *s)
     return old;
 }
 
-/* A string that was decoded, and is kept by the proc as the library's, becomes
- * the object's. */
-static hg_return_t hg_string_object_decode(
-    hg_proc_t proc, hg_string_object_t *string)
-{
-    hg_string_t str = NULL;
-    hg_return_t ret = hg_proc_hg_string_t(proc, &str);
-
-    (void) hg_string_object_init_char(string, NULL, 1);
-    if (ret != HG_SUCCESS || str == NULL)
-        return ret;
-    hg_proc_forget(proc, str);
-    hg_mem_give(str);
-    ret = hg_proc_keep(proc, str, hg_string_object_release);
-    if (ret == HG_SUCCESS)
-        string->data = str;
-    return ret;
-}
-
 hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 {
     hg_string_object_t *object = (hg_string_object_t *) string;
@@ -17038,10 +16952,11 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
         return hg_proc_refuse(proc);
     switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_hg_string_t(proc, &object->data);
-    case HG_DECODE: return hg_string_object_decode(proc, object);
-    case HG_FREE: break;
+    case HG_DECODE:
+        (void) hg_string_object_init_char(object, NULL, 1);
+        return hg_proc_hg_string_t(proc, &object->data);
+    default: return hg_string_object_free(object);
     }
-    return hg_string_object_free(object);
 }
 
 /* ==== gen/proc/proc_own.c ==== */
@@ -17258,11 +17173,9 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
     if (theirs != 0 && own->extra.data != NULL) {
         own->taken = own->extra;
         own->extra = none;
-        hg_mem_give(own->taken.data);
     } else if (theirs == 0 && own->extra.data == NULL) {
         own->extra = own->taken;
         own->taken = none;
-        hg_mem_take(own->extra.data);
     }
     return HG_SUCCESS;
 }
@@ -20518,10 +20431,10 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. The second one tells the proc whose
- * arguments they were; with `made_outside` the application allocated them. */
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
-HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
-    hg_proc_cb_t proc_cb, void *data, bool made_outside);
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
 
 /* Bytes of the application's in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
@@ -21498,13 +21411,12 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
-HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
-    hg_proc_cb_t proc_cb, void *data, bool made_outside)
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data)
 {
     struct hg_proc proc;
 
     hg_proc_init_free(&proc);
-    proc.made_outside = made_outside;
     hg_handle_lend(handle, &proc);
     return proc_cb(&proc, data);
 }
@@ -26166,7 +26078,7 @@ static hg_return_t hg_call_release(
     if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
-    ret = hg_handle_release_of(handle, proc, data, !decodes);
+    ret = hg_handle_release_of(handle, proc, data);
     (void) hg_handle_take_back(handle, decodes);
     return ret;
 }

@@ -254,9 +254,9 @@ struct hg_allocator {
     void *arg;
 };
 
-/* Copied. Call before anything else of the library; NULL restores the
- * system's heap. HG_INVALID_ARG: a member is missing; HG_BUSY: memory of the
- * former allocator is in use. */
+/* Copied. Call before anything else of the library, or when nothing of it is
+ * left: a block is freed with the allocator that is set then. NULL restores the
+ * system's heap. HG_INVALID_ARG: a member is missing. */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
 /* Each line has a level. An error is what this process did wrong or can no

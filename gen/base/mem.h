@@ -26,12 +26,6 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size);
 /* Free; NULL is allowed. */
 HG_PRIVATE void hg_mem_free(void *ptr);
 
-/* Blocks that cross the border: `ptr` is the application's from now on, which
- * frees it as the allocator does; it was, and is the library's to free. NULL
- * is allowed. */
-HG_PRIVATE void hg_mem_give(const void *ptr);
-HG_PRIVATE void hg_mem_take(const void *ptr);
-
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 

@@ -252,7 +252,7 @@ static hg_return_t hg_call_release(
     if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
-    ret = hg_handle_release_of(handle, proc, data, !decodes);
+    ret = hg_handle_release_of(handle, proc, data);
     (void) hg_handle_take_back(handle, decodes);
     return ret;
 }

@@ -925,13 +925,12 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
-HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
-    hg_proc_cb_t proc_cb, void *data, bool made_outside)
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data)
 {
     struct hg_proc proc;
 
     hg_proc_init_free(&proc);
-    proc.made_outside = made_outside;
     hg_handle_lend(handle, &proc);
     return proc_cb(&proc, data);
 }

@@ -416,10 +416,10 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. The second one tells the proc whose
- * arguments they were; with `made_outside` the application allocated them. */
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
-HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
-    hg_proc_cb_t proc_cb, void *data, bool made_outside);
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
 
 /* Bytes of the application's in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)

@@ -28,8 +28,7 @@
  * HG_PROTOCOL_ERROR.
  *
  * A string object knows whether its string is to be freed. The string may come
- * from the application, or go to it, and is freed as the application would:
- * while it is in an object, the heap does not count it as the library's.
+ * from the application, or go to it, and is freed with the same allocator.
  *
  * Locking: none, see proc.h.
  */
@@ -95,7 +94,6 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
-    proc->made_outside = false;
     proc->keeps = false;
     proc->function = NULL;
     proc->hg_class = NULL;
@@ -623,13 +621,6 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
-static void hg_proc_string_free(hg_proc_t proc, char *str)
-{
-    if (proc->made_outside)
-        hg_mem_take(str);
-    hg_mem_free(str);
-}
-
 /* The two types of strings are pointers of one representation, but not
  * compatible types: so the pointer is copied. */
 static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
@@ -645,7 +636,7 @@ static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
     case HG_DECODE: ret = hg_proc_string_decode(proc, &str); break;
     case HG_FREE:
         if (!is_const || !proc->keeps_const)
-            hg_proc_string_free(proc, str);
+            hg_mem_free(str);
         str = NULL;
     }
     memcpy(data, &str, sizeof(str));
@@ -670,12 +661,6 @@ static bool hg_string_object_there(const hg_string_object_t *string)
     if (string == NULL)
         hg_log_error("proc", "a string object is NULL");
     return string != NULL;
-}
-
-static void hg_string_object_release(void *data)
-{
-    hg_mem_take(data);
-    hg_mem_free(data);
 }
 
 hg_return_t hg_string_object_init(hg_string_object_t *string)
@@ -710,7 +695,7 @@ hg_return_t hg_string_object_free(hg_string_object_t *string)
     if (!hg_string_object_there(string))
         return HG_INVALID_ARG;
     if (string->is_owned) {
-        hg_string_object_release(string->data);
+        hg_mem_free(string->data);
         string->data = NULL;
     }
     return HG_SUCCESS;
@@ -729,7 +714,6 @@ hg_return_t hg_string_object_dup(
             hg_log_error("proc", "no memory for a copy of a string");
             return HG_NOMEM;
         }
-        hg_mem_give(copy);
     }
     return hg_string_object_init_char(new_string, copy, 1);
 }
@@ -742,25 +726,6 @@ char *hg_string_object_swap(hg_string_object_t *string, char *s)
     return old;
 }
 
-/* A string that was decoded, and is kept by the proc as the library's, becomes
- * the object's. */
-static hg_return_t hg_string_object_decode(
-    hg_proc_t proc, hg_string_object_t *string)
-{
-    hg_string_t str = NULL;
-    hg_return_t ret = hg_proc_hg_string_t(proc, &str);
-
-    (void) hg_string_object_init_char(string, NULL, 1);
-    if (ret != HG_SUCCESS || str == NULL)
-        return ret;
-    hg_proc_forget(proc, str);
-    hg_mem_give(str);
-    ret = hg_proc_keep(proc, str, hg_string_object_release);
-    if (ret == HG_SUCCESS)
-        string->data = str;
-    return ret;
-}
-
 hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 {
     hg_string_object_t *object = (hg_string_object_t *) string;
@@ -769,8 +734,9 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
         return hg_proc_refuse(proc);
     switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_hg_string_t(proc, &object->data);
-    case HG_DECODE: return hg_string_object_decode(proc, object);
-    case HG_FREE: break;
+    case HG_DECODE:
+        (void) hg_string_object_init_char(object, NULL, 1);
+        return hg_proc_hg_string_t(proc, &object->data);
+    default: return hg_string_object_free(object);
     }
-    return hg_string_object_free(object);
 }

@@ -68,7 +68,6 @@ struct hg_proc {
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
-    bool made_outside;    /* HG_FREE: the application allocated the strings */
     bool keeps;           /* decoding for the engine: what it makes */
     const char *function; /* for log lines: what is called; NULL */
     struct hg_class *hg_class; /* of a call of the callback model; else NULL */

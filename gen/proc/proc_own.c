@@ -208,11 +208,9 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
     if (theirs != 0 && own->extra.data != NULL) {
         own->taken = own->extra;
         own->extra = none;
-        hg_mem_give(own->taken.data);
     } else if (theirs == 0 && own->extra.data == NULL) {
         own->extra = own->taken;
         own->taken = none;
-        hg_mem_take(own->extra.data);
     }
     return HG_SUCCESS;
 }

@@ -82,9 +82,6 @@ HG_TEST(mercury_proc_gives_its_extra_buffer_away)
     HG_CHECK_OK(hg_proc_free(proc));
     HG_CHECK_EQ_MEM(taken, &value, 8);
     free(taken);
-
-    /* The library counts it as gone. */
-    HG_CHECK_OK(HG_Set_allocator(NULL));
 }
 
 HG_TEST(mercury_proc_without_a_buffer_makes_one)
@@ -426,9 +423,6 @@ HG_TEST(mercury_strings_know_whose_they_are)
     HG_CHECK_OK(hg_string_object_free(&string));
     HG_CHECK(string.data == NULL);
     HG_CHECK_OK(hg_string_object_free(&string));
-
-    /* The library has no block left. */
-    HG_CHECK_OK(HG_Set_allocator(NULL));
 }
 
 HG_TEST(mercury_strings_refuse_nulls)
@@ -485,7 +479,6 @@ HG_TEST(mercury_strings_travel)
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &strings[1]));
     HG_CHECK(got.data == NULL);
     HG_CHECK_OK(hg_proc_free(proc));
-    HG_CHECK_OK(HG_Set_allocator(NULL));
 }
 
 HG_TEST(mercury_strings_without_memory)

@@ -110,10 +110,8 @@ HG_TEST(mem_refuses_a_bad_allocator)
 {
     struct data_heap heap = {0, 0, 0, 0, false};
     struct hg_allocator allocator;
-    void *ptr;
 
     hg_test_expect_log("a member is missing");
-    hg_test_expect_log("1 blocks of the former allocator");
     allocator = data_allocator(&heap);
     allocator.size--;
     HG_CHECK_RET(HG_Set_allocator(&allocator), HG_INVALID_ARG);
@@ -128,10 +126,6 @@ HG_TEST(mem_refuses_a_bad_allocator)
     HG_CHECK_RET(HG_Set_allocator(&allocator), HG_INVALID_ARG);
 
     allocator = data_allocator(&heap);
-    ptr = hg_mem_alloc(1);
-    HG_CHECK_RET(HG_Set_allocator(&allocator), HG_BUSY);
-    HG_CHECK_RET(HG_Set_allocator(NULL), HG_BUSY);
-    hg_mem_free(ptr);
     HG_CHECK_EQ_U64(heap.mallocs + heap.frees, 0);
     HG_CHECK_OK(HG_Set_allocator(&allocator));
 }
