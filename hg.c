@@ -1428,10 +1428,6 @@ struct hg_map {
 HG_PRIVATE void hg_map_init(struct hg_map *map);
 HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
 
-/* Take the memory for the first entries now: a map that is empty has as much
- * memory then as one with a few. HG_NOMEM. */
-HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map);
-
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 
@@ -1588,8 +1584,6 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
         hg_log_error("mem", "no memory for a table of %zu entries", capacity);
         return HG_NOMEM;
     }
-    if (map->secret == 0)
-        map->secret = hg_clock_random() | 1;
     map->capacity = capacity;
     map->count = 0;
     map->used = 0;
@@ -1604,17 +1598,13 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
 HG_PRIVATE void hg_map_init(struct hg_map *map)
 {
     memset(map, 0, sizeof(*map));
+    map->secret = hg_clock_random() | 1;
 }
 
 HG_PRIVATE void hg_map_fini(struct hg_map *map)
 {
     hg_mem_free(map->entries);
-    hg_map_init(map);
-}
-
-HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map)
-{
-    return map->entries != NULL ? HG_SUCCESS : hg_map_rebuild(map);
+    memset(map, 0, sizeof(*map));
 }
 
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key)
@@ -2581,13 +2571,11 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 #line 1 "gen/base/crc64.c"
 #endif
 /*
- * crc64: the two cyclic redundancy checks on the wire.
+ * crc64: the cyclic redundancy check on the wire.
  *
- * The table-driven forms take eight bytes a step: table k says what a byte
- * does to the check value when k bytes follow it. The tables are constants.
- * They are linear, so only the entries of single bits are written down, and a
- * macro adds them up; the entry of bit j in table k is the polynomial after
- * 8k + 7 - j further steps of the shift register.
+ * The table-driven form takes eight bytes a step: table k says what a byte does
+ * to the check value when k bytes follow it. The tables are computed when they
+ * are first used.
  *
  * The fast form of CRC-64 folds 16 bytes at a time with carry-less
  * multiplication. Where the processor multiplies two pairs at once, a wide form
@@ -2596,7 +2584,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
  * moving a half by n bits takes the constant x^(n - 1) mod P.
  *
  * Invariants: both forms give the same value for the same bytes, in pieces of
- * any size at any alignment. Locking: none; stateless.
+ * any size at any alignment. Locking: none; the tables are made once.
  */
 /* #include "base/crc64.h" */
 
@@ -2607,67 +2595,38 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 #include <immintrin.h>
 #endif
 
-/* The 256 sums of eight constants, in the order of their index; the first
- * constant belongs to its highest bit. */
-#define HG_CRC64_T1(c, b) (c), (c) ^ (b)
-#define HG_CRC64_T2(c, b, ...) \
-    HG_CRC64_T1(c, __VA_ARGS__), HG_CRC64_T1((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T3(c, b, ...) \
-    HG_CRC64_T2(c, __VA_ARGS__), HG_CRC64_T2((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T4(c, b, ...) \
-    HG_CRC64_T3(c, __VA_ARGS__), HG_CRC64_T3((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T5(c, b, ...) \
-    HG_CRC64_T4(c, __VA_ARGS__), HG_CRC64_T4((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T6(c, b, ...) \
-    HG_CRC64_T5(c, __VA_ARGS__), HG_CRC64_T5((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T7(c, b, ...) \
-    HG_CRC64_T6(c, __VA_ARGS__), HG_CRC64_T6((c) ^ (b), __VA_ARGS__)
-#define HG_CRC64_T8(c, b, ...) \
-    HG_CRC64_T7(c, __VA_ARGS__), HG_CRC64_T7((c) ^ (b), __VA_ARGS__)
-
-static const uint64_t hg_crc64_table[8][256] = {
-    {HG_CRC64_T8(0, UINT64_C(0xC96C5795D7870F42), UINT64_C(0x64B62BCAEBC387A1),
-        UINT64_C(0xFB374270A266CC92), UINT64_C(0x7D9BA13851336649),
-        UINT64_C(0xF7A18709FF1EBC66), UINT64_C(0x7BD0C384FF8F5E33),
-        UINT64_C(0xF4843657A840A05B), UINT64_C(0xB32E4CBE03A75F6F))},
-    {HG_CRC64_T8(0, UINT64_C(0x90FB71CAD654A0F5), UINT64_C(0x8111EF70BCAD5F38),
-        UINT64_C(0x4088F7B85E56AF9C), UINT64_C(0x20447BDC2F2B57CE),
-        UINT64_C(0x10223DEE1795ABE7), UINT64_C(0xC17D4962DC4DDAB1),
-        UINT64_C(0xA9D2F324B9A1E21A), UINT64_C(0x54E979925CD0F10D))},
-    {HG_CRC64_T8(0, UINT64_C(0xE318EB5CF9EF77C4), UINT64_C(0x718C75AE7CF7BBE2),
-        UINT64_C(0x38C63AD73E7BDDF1), UINT64_C(0xD50F4AFE48BAE1BA),
-        UINT64_C(0x6A87A57F245D70DD), UINT64_C(0xFC2F852A45A9B72C),
-        UINT64_C(0x7E17C29522D4DB96), UINT64_C(0x3F0BE14A916A6DCB))},
-    {HG_CRC64_T8(0, UINT64_C(0xD6E9A7309F3239A7), UINT64_C(0xA218840D981E1391),
-        UINT64_C(0x986015931B88068A), UINT64_C(0x4C300AC98DC40345),
-        UINT64_C(0xEF7452F111650EE0), UINT64_C(0x77BA297888B28770),
-        UINT64_C(0x3BDD14BC445943B8), UINT64_C(0x1DEE8A5E222CA1DC))},
-    {HG_CRC64_T8(0, UINT64_C(0x0EF7452F111650EE), UINT64_C(0x077BA297888B2877),
-        UINT64_C(0xCAD186DE13C29B79), UINT64_C(0xAC0494FADE6642FE),
-        UINT64_C(0x56024A7D6F33217F), UINT64_C(0xE26D72AB601E9FFD),
-        UINT64_C(0xB85AEEC0678840BC), UINT64_C(0x5C2D776033C4205E))},
-    {HG_CRC64_T8(0, UINT64_C(0x2E16BBB019E2102F), UINT64_C(0xDE670A4DDB760755),
-        UINT64_C(0xA65FD2B33A3C0CE8), UINT64_C(0x532FE9599D1E0674),
-        UINT64_C(0x2997F4ACCE8F033A), UINT64_C(0x14CBFA566747819D),
-        UINT64_C(0xC309AABEE424CF8C), UINT64_C(0x6184D55F721267C6))},
-    {HG_CRC64_T8(0, UINT64_C(0x30C26AAFB90933E3), UINT64_C(0xD10D62C20B0396B3),
-        UINT64_C(0xA1EAE6F4D206C41B), UINT64_C(0x999924EFBE846D4F),
-        UINT64_C(0x85A0C5E208C539E5), UINT64_C(0x8BBC3564D3E593B0),
-        UINT64_C(0x45DE1AB269F2C9D8), UINT64_C(0x22EF0D5934F964EC))},
-    {HG_CRC64_T8(0, UINT64_C(0x117786AC9A7CB276), UINT64_C(0x08BBC3564D3E593B),
-        UINT64_C(0xCD31B63EF11823DF), UINT64_C(0xAFF48C8AAF0B1EAD),
-        UINT64_C(0x9E9611D080028014), UINT64_C(0x4F4B08E84001400A),
-        UINT64_C(0x27A584742000A005), UINT64_C(0xDABE95AFC7875F40))},
-};
-
 /* ---- With tables ---- */
+
+#define HG_CRC64_POLYNOMIAL UINT64_C(0xC96C5795D7870F42)
+
+static uint64_t hg_crc64_table[8][256];
+static pthread_once_t hg_crc64_once = PTHREAD_ONCE_INIT;
+
+static void hg_crc64_make_tables(void)
+{
+    uint64_t(*t)[256] = hg_crc64_table;
+    unsigned i;
+    unsigned k;
+
+    for (i = 0; i < 256; i++) {
+        uint64_t crc = i;
+
+        for (k = 0; k < 8; k++)
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? HG_CRC64_POLYNOMIAL : 0);
+        t[0][i] = crc;
+    }
+    for (k = 1; k < 8; k++)
+        for (i = 0; i < 256; i++)
+            t[k][i] = t[k - 1][i] >> 8 ^ t[0][t[k - 1][i] & 0xff];
+}
 
 HG_PRIVATE uint64_t hg_crc64_update_table(
     uint64_t crc, const void *data, size_t size)
 {
-    const uint64_t(*t)[256] = hg_crc64_table;
+    uint64_t(*t)[256] = hg_crc64_table;
     const unsigned char *p = (const unsigned char *) data;
 
+    (void) pthread_once(&hg_crc64_once, hg_crc64_make_tables);
     crc = ~crc;
     for (; size >= 8; size -= 8, p += 8) {
         crc ^= hg_wire_load64(p);
@@ -20280,7 +20239,7 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us, which has memory. A peer that does not
+/* The key in by_call of a call to us. A peer that does not
  * know the secret cannot take the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
@@ -23509,7 +23468,7 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
 static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
-    hg_return_t ret = hg_map_reserve(&context->by_call);
+    hg_return_t ret = HG_SUCCESS;
 
     while (link != &context->targets &&
         !HG_CONTAINER_OF(link, struct hg_handle, link)->indexed)

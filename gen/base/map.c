@@ -89,8 +89,6 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
         hg_log_error("mem", "no memory for a table of %zu entries", capacity);
         return HG_NOMEM;
     }
-    if (map->secret == 0)
-        map->secret = hg_clock_random() | 1;
     map->capacity = capacity;
     map->count = 0;
     map->used = 0;
@@ -105,17 +103,13 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
 HG_PRIVATE void hg_map_init(struct hg_map *map)
 {
     memset(map, 0, sizeof(*map));
+    map->secret = hg_clock_random() | 1;
 }
 
 HG_PRIVATE void hg_map_fini(struct hg_map *map)
 {
     hg_mem_free(map->entries);
-    hg_map_init(map);
-}
-
-HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map)
-{
-    return map->entries != NULL ? HG_SUCCESS : hg_map_rebuild(map);
+    memset(map, 0, sizeof(*map));
 }
 
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key)

@@ -30,10 +30,6 @@ struct hg_map {
 HG_PRIVATE void hg_map_init(struct hg_map *map);
 HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
 
-/* Take the memory for the first entries now: a map that is empty has as much
- * memory then as one with a few. HG_NOMEM. */
-HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map);
-
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 

@@ -105,7 +105,7 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
 static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
-    hg_return_t ret = hg_map_reserve(&context->by_call);
+    hg_return_t ret = HG_SUCCESS;
 
     while (link != &context->targets &&
         !HG_CONTAINER_OF(link, struct hg_handle, link)->indexed)

@@ -265,7 +265,7 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us, which has memory. A peer that does not
+/* The key in by_call of a call to us. A peer that does not
  * know the secret cannot take the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
