@@ -3458,8 +3458,10 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul;       /* NULL: the transport moves memory itself */
-    _Atomic unsigned layers;    /* that run on it, so it cannot be closed */
+    struct na_emul *emul;    /* NULL: the transport moves memory itself */
+    uint64_t due;            /* when the transport wants to be polled, whatever
+                                   its descriptor tells; HG_CLOCK_NEVER */
+    _Atomic unsigned layers; /* that run on it, so it cannot be closed */
     struct na_class_core *head; /* the first part, maybe itself */
     struct na_class_core *next; /* part, or NULL */
     /* Bytes sent by, and moved by this part of several; else NULL. */
@@ -8036,16 +8038,19 @@ static int na_progress_fds(struct na_context_core *context, int *fds)
     return count;
 }
 
-/* When emulated transfers need a turn, whatever arrives. */
+/* When emulated transfers, or transports, need a turn, whatever arrives. */
 static uint64_t na_progress_due(const struct na_context_core *context)
 {
     uint64_t due = HG_CLOCK_NEVER;
 
     for (; context != NULL; context = context->next) {
-        struct na_emul *emul = na_class_emul(context->pub.na_class);
-        uint64_t part = emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+        const struct na_class_core *core =
+            na_class_core_of(context->pub.na_class);
+        uint64_t part =
+            core->emul != NULL ? na_emul_due(core->emul) : HG_CLOCK_NEVER;
 
         due = part < due ? part : due;
+        due = core->due < due ? core->due : due;
     }
     return due;
 }
@@ -11111,7 +11116,6 @@ struct na_sm_class {
     struct stat made;
     int listen_fd;
     int epoll_fd;
-    int timer_fd;
     int bell_fd;
     int spare_fd; /* given up to tell a caller that there are no more */
     int public_fd;
@@ -11131,7 +11135,6 @@ struct na_sm_class {
     uint32_t slots_end; /* none from here on has a peer */
     uint32_t pairs;     /* slots in use */
     uint64_t tick;      /* when time alone demands something */
-    uint64_t timer_at;  /* what timer_fd is set to */
     uint64_t sleep;     /* number of the last sleep */
     unsigned sleepers;
     unsigned polls;
@@ -12091,6 +12094,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     if (self->pairs > 0)
         tick = na_sm_door_sooner(tick, self->scan_at);
     self->tick = tick;
+    na_class_core_of(&self->base)->due = tick;
     return n;
 }
 
@@ -12710,8 +12714,7 @@ struct na_sm_mem {
     /* A peer's. */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    bool known;          /* base has the segments */
-    na_size_t described; /* their bytes */
+    na_size_t described; /* bytes of base's segments, when it has them */
 };
 
 static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
@@ -13118,12 +13121,11 @@ static na_return_t na_sm_rma_fetch(
         ret = NA_PROTOCOL_ERROR;
     }
     /* Another thread may have fetched them meanwhile. */
-    if (ret == NA_SUCCESS && !mem->known) {
+    if (ret == NA_SUCCESS && mem->base.segments == NULL) {
         mem->base.segments = segments;
         mem->base.segment_count = count;
         mem->described = touch->told.size;
         na_mem_core_of(&mem->base)->starts = starts;
-        mem->known = true;
         return NA_SUCCESS;
     }
     hg_mem_free(segments);
@@ -13258,7 +13260,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && touch->told.count != 1) {
-        if (!mem->known)
+        if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
@@ -13641,13 +13643,11 @@ static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listen_fd = -1;
     self->epoll_fd = -1;
-    self->timer_fd = -1;
     self->bell_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
     self->tick = NA_SM_NEVER;
-    self->timer_at = NA_SM_NEVER;
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
@@ -13686,17 +13686,11 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         return ret;
     self->hints = (struct na_sm_hints *) hints;
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    self->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     self->bell_fd = na_sm_bell_open();
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
-        self->spare_fd < 0)
+    if (self->epoll_fd < 0 || self->bell_fd < 0 || self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    ret = na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_sm_watch(self, self->timer_fd, 0, NULL);
+    return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -13732,7 +13726,6 @@ static void na_sm_shut(struct na_sm_class *self)
     if (self->listen_fd >= 0)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
-    na_sm_close_fd(&self->timer_fd);
     na_sm_close_fd(&self->bell_fd);
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
@@ -14012,7 +14005,7 @@ static unsigned na_sm_hear_peer(
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 {
-    if (what == NULL) /* the timer, the bell: they have done their part */
+    if (what == NULL) /* the bell has done its part */
         return 0;
     return what == self ? na_sm_door_accept(self)
                         : na_sm_hear_peer(self, (struct na_sm_addr *) what);
@@ -14087,21 +14080,6 @@ static int na_sm_poll_fd(struct na_context *context)
     return na_sm_of(context->na_class)->epoll_fd;
 }
 
-static void na_sm_set_timer(struct na_sm_class *self)
-{
-    struct itimerspec when;
-
-    if (self->tick == self->timer_at)
-        return;
-    self->timer_at = self->tick;
-    memset(&when, 0, sizeof(when));
-    if (self->tick != NA_SM_NEVER) {
-        when.it_value.tv_sec = (time_t) (self->tick / 1000000000u);
-        when.it_value.tv_nsec = (long) (self->tick % 1000000000u);
-    }
-    (void) timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 static na_bool_t na_sm_wait_begin(struct na_context *base)
 {
     struct na_sm_context *context = (struct na_sm_context *) base;
@@ -14118,8 +14096,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         !hg_list_is_empty(&self->transfers) ||
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now() ||
         na_loop_has_work(&self->loop);
-    if (!busy)
-        na_sm_set_timer(self);
     context->slept = context->slept || !busy;
     return busy ? NA_FALSE : NA_TRUE;
 }
@@ -15607,6 +15583,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     if (hg_monitor_init(&core->own_lock) != NA_SUCCESS)
         goto destroy_lock;
     na_plugins_fill(plugin, &core->ops);
+    core->due = HG_CLOCK_NEVER;
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
     na_msg_inbox_init(&core->inbox);

@@ -294,6 +294,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     if (hg_monitor_init(&core->own_lock) != NA_SUCCESS)
         goto destroy_lock;
     na_plugins_fill(plugin, &core->ops);
+    core->due = HG_CLOCK_NEVER;
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
     na_msg_inbox_init(&core->inbox);

@@ -174,8 +174,10 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul;       /* NULL: the transport moves memory itself */
-    _Atomic unsigned layers;    /* that run on it, so it cannot be closed */
+    struct na_emul *emul;    /* NULL: the transport moves memory itself */
+    uint64_t due;            /* when the transport wants to be polled, whatever
+                                   its descriptor tells; HG_CLOCK_NEVER */
+    _Atomic unsigned layers; /* that run on it, so it cannot be closed */
     struct na_class_core *head; /* the first part, maybe itself */
     struct na_class_core *next; /* part, or NULL */
     /* Bytes sent by, and moved by this part of several; else NULL. */

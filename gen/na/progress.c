@@ -123,16 +123,19 @@ static int na_progress_fds(struct na_context_core *context, int *fds)
     return count;
 }
 
-/* When emulated transfers need a turn, whatever arrives. */
+/* When emulated transfers, or transports, need a turn, whatever arrives. */
 static uint64_t na_progress_due(const struct na_context_core *context)
 {
     uint64_t due = HG_CLOCK_NEVER;
 
     for (; context != NULL; context = context->next) {
-        struct na_emul *emul = na_class_emul(context->pub.na_class);
-        uint64_t part = emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+        const struct na_class_core *core =
+            na_class_core_of(context->pub.na_class);
+        uint64_t part =
+            core->emul != NULL ? na_emul_due(core->emul) : HG_CLOCK_NEVER;
 
         due = part < due ? part : due;
+        due = core->due < due ? core->due : due;
     }
     return due;
 }

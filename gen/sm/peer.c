@@ -796,6 +796,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     if (self->pairs > 0)
         tick = na_sm_door_sooner(tick, self->scan_at);
     self->tick = tick;
+    na_class_core_of(&self->base)->due = tick;
     return n;
 }
 

@@ -145,7 +145,6 @@ struct na_sm_class {
     struct stat made;
     int listen_fd;
     int epoll_fd;
-    int timer_fd;
     int bell_fd;
     int spare_fd; /* given up to tell a caller that there are no more */
     int public_fd;
@@ -165,7 +164,6 @@ struct na_sm_class {
     uint32_t slots_end; /* none from here on has a peer */
     uint32_t pairs;     /* slots in use */
     uint64_t tick;      /* when time alone demands something */
-    uint64_t timer_at;  /* what timer_fd is set to */
     uint64_t sleep;     /* number of the last sleep */
     unsigned sleepers;
     unsigned polls;

@@ -359,12 +359,11 @@ static na_return_t na_sm_rma_fetch(
         ret = NA_PROTOCOL_ERROR;
     }
     /* Another thread may have fetched them meanwhile. */
-    if (ret == NA_SUCCESS && !mem->known) {
+    if (ret == NA_SUCCESS && mem->base.segments == NULL) {
         mem->base.segments = segments;
         mem->base.segment_count = count;
         mem->described = touch->told.size;
         na_mem_core_of(&mem->base)->starts = starts;
-        mem->known = true;
         return NA_SUCCESS;
     }
     hg_mem_free(segments);
@@ -499,7 +498,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && touch->told.count != 1) {
-        if (!mem->known)
+        if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */

@@ -78,8 +78,7 @@ struct na_sm_mem {
     /* A peer's. */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    bool known;          /* base has the segments */
-    na_size_t described; /* their bytes */
+    na_size_t described; /* bytes of base's segments, when it has them */
 };
 
 static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)

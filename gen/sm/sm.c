@@ -95,13 +95,11 @@ static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listen_fd = -1;
     self->epoll_fd = -1;
-    self->timer_fd = -1;
     self->bell_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
     self->tick = NA_SM_NEVER;
-    self->timer_at = NA_SM_NEVER;
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
@@ -140,17 +138,11 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         return ret;
     self->hints = (struct na_sm_hints *) hints;
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    self->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     self->bell_fd = na_sm_bell_open();
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
-        self->spare_fd < 0)
+    if (self->epoll_fd < 0 || self->bell_fd < 0 || self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
-    ret = na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_sm_watch(self, self->timer_fd, 0, NULL);
+    return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
 /* Listen at `host`, or at a name of our own; `name` is the address string. */
@@ -186,7 +178,6 @@ static void na_sm_shut(struct na_sm_class *self)
     if (self->listen_fd >= 0)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
-    na_sm_close_fd(&self->timer_fd);
     na_sm_close_fd(&self->bell_fd);
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
@@ -466,7 +457,7 @@ static unsigned na_sm_hear_peer(
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 {
-    if (what == NULL) /* the timer, the bell: they have done their part */
+    if (what == NULL) /* the bell has done its part */
         return 0;
     return what == self ? na_sm_door_accept(self)
                         : na_sm_hear_peer(self, (struct na_sm_addr *) what);
@@ -541,21 +532,6 @@ static int na_sm_poll_fd(struct na_context *context)
     return na_sm_of(context->na_class)->epoll_fd;
 }
 
-static void na_sm_set_timer(struct na_sm_class *self)
-{
-    struct itimerspec when;
-
-    if (self->tick == self->timer_at)
-        return;
-    self->timer_at = self->tick;
-    memset(&when, 0, sizeof(when));
-    if (self->tick != NA_SM_NEVER) {
-        when.it_value.tv_sec = (time_t) (self->tick / 1000000000u);
-        when.it_value.tv_nsec = (long) (self->tick % 1000000000u);
-    }
-    (void) timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 static na_bool_t na_sm_wait_begin(struct na_context *base)
 {
     struct na_sm_context *context = (struct na_sm_context *) base;
@@ -572,8 +548,6 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
         !hg_list_is_empty(&self->transfers) ||
         !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now() ||
         na_loop_has_work(&self->loop);
-    if (!busy)
-        na_sm_set_timer(self);
     context->slept = context->slept || !busy;
     return busy ? NA_FALSE : NA_TRUE;
 }
