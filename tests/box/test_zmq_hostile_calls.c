@@ -142,7 +142,8 @@ HG_TEST(hostile_inputs_never_come)
     /* The first one takes what a peer alone may use; others find half of it. */
     hostile_until(5000 - 1);
     HG_CHECK(calls_counters().turned_away < 5000);
-    HG_CHECK(calls_counters().fetched_bytes == (uint64_t) 1 << 30);
+    HG_CHECK(calls_counters().fetched_bytes >= (uint64_t) 1 << 30);
+    HG_CHECK(calls_counters().fetched_bytes < (uint64_t) 1100 << 20);
     HG_CHECK(hostile_resident() - server.resident < HOSTILE_SLACK);
     hostile_close(&server);
 }
