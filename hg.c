@@ -20326,20 +20326,10 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
  * answer without an output. Where there is no memory to send it, the connection
  * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, const struct hg_header *header);
+    struct hg_handle *handle, struct hg_header *header);
 
 /* Take back a message that is queued. True: it does not leave. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
-
-/* A handle of no call, to send such a message to somebody's context; NULL: no
- * memory, or that one takes no messages (logged). */
-HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
-    struct hg_context *context, struct na_addr *addr, uint8_t peer_context);
-
-/* Send such a message about a call of ours: by a carrier, where the handle may
- * have other calls. */
-HG_PRIVATE void hg_handle_send_notice(
-    struct hg_handle *handle, const struct hg_header *header);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
@@ -21124,20 +21114,6 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
     message->header = NULL;
 }
 
-/* Hand a message whose header is written over to this context. */
-static HG_NOINLINE hg_return_t hg_handle_read_to_self(
-    struct hg_handle *handle, const struct hg_handle_message *message)
-{
-    struct hg_context *context = handle->context;
-    struct hg_header header;
-    bool answerable;
-    hg_return_t ret =
-        hg_header_decode(&header, message->data, message->size, &answerable);
-
-    assert(ret == HG_SUCCESS);
-    return context->file(context, handle->addr, &header, ret);
-}
-
 /* Hand a message over to ourselves, to this context or another. */
 static HG_HOT hg_return_t hg_handle_hand_to_self(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -21147,8 +21123,6 @@ static HG_HOT hg_return_t hg_handle_hand_to_self(
     if (HG_LIKELY(message->header != NULL))
         return context->file(
             context, handle->addr, message->header, HG_SUCCESS);
-    if (hg_handle_is_home(handle))
-        return hg_handle_read_to_self(handle, message);
     return na_sink_deliver(na_class_core_of(context->na_context->na_class),
         handle->addr,
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed), 0,
@@ -21219,14 +21193,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
 }
 
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, const struct hg_header *header)
+    struct hg_handle *handle, struct hg_header *header)
 {
     unsigned char control[HG_HEADER_MIN];
-    struct hg_handle_message message = {NULL, control, sizeof(control)};
+    struct hg_handle_message message = {header, control, sizeof(control)};
     hg_return_t ret;
 
-    assert(header->payload_size == 0);
-    hg_header_encode(header, control, hg_handle_is_summed(handle));
+    hg_handle_seal(handle, &message);
     ret = hg_handle_send(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
@@ -21235,48 +21208,6 @@ HG_PRIVATE void hg_handle_send_control(
         ret == HG_NOMEM ? "; the connection ends" : "");
     if (ret == HG_NOMEM)
         na_addr_abandon(handle->addr);
-}
-
-HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
-    struct hg_context *context, struct na_addr *addr, uint8_t peer_context)
-{
-    struct hg_handle *carrier = NULL;
-    bool full;
-
-    hg_enter(context->lock);
-    full =
-        !hg_limit_fits(context->hg_class->limits, addr, HG_LIMIT_REFUSALS, 1);
-    if (!full)
-        carrier = hg_handle_get(context);
-    if (carrier != NULL) {
-        hg_handle_set_addr(carrier, addr);
-        atomic_store_explicit(
-            &carrier->peer_context, peer_context, memory_order_relaxed);
-        carrier->target = true; /* counts as a refusal if it cannot leave */
-        carrier->refused = true;
-    }
-    hg_leave(context->lock);
-    if (full)
-        hg_log_warning("rpc", "%s takes no messages",
-            addr->name != NULL ? addr->name : "a peer");
-    return carrier;
-}
-
-HG_PRIVATE void hg_handle_send_notice(
-    struct hg_handle *handle, const struct hg_header *header)
-{
-    struct hg_handle *carrier;
-
-    if (!handle->context->callbacks || handle->target) {
-        hg_handle_send_control(handle, header);
-        return;
-    }
-    carrier = hg_handle_get_carrier(handle->context, handle->addr,
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed));
-    if (carrier == NULL)
-        return;
-    hg_handle_send_control(carrier, header);
-    hg_handle_unref(carrier);
 }
 
 /* ---- Arguments ---- */
@@ -22956,7 +22887,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
     if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
-    hg_handle_send_notice(handle, &header);
+    hg_handle_send_control(handle, &header);
 }
 
 /* Whether the time of a call that is under way is over; the lock is held. What

@@ -485,7 +485,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
     if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
-    hg_handle_send_notice(handle, &header);
+    hg_handle_send_control(handle, &header);
 }
 
 /* Whether the time of a call that is under way is over; the lock is held. What

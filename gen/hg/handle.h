@@ -375,20 +375,10 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
  * answer without an output. Where there is no memory to send it, the connection
  * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, const struct hg_header *header);
+    struct hg_handle *handle, struct hg_header *header);
 
 /* Take back a message that is queued. True: it does not leave. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
-
-/* A handle of no call, to send such a message to somebody's context; NULL: no
- * memory, or that one takes no messages (logged). */
-HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
-    struct hg_context *context, struct na_addr *addr, uint8_t peer_context);
-
-/* Send such a message about a call of ours: by a carrier, where the handle may
- * have other calls. */
-HG_PRIVATE void hg_handle_send_notice(
-    struct hg_handle *handle, const struct hg_header *header);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
