@@ -814,13 +814,11 @@ NA_EXPORT na_return_t NA_Mem_register(
  * network already has. A peer that does not take that data within 1 s loses its
  * connection.
  *
- * Over sm a peer copies by itself, and the call waits for a piece under way. If
- * all threads of the peer sleep, it loses its connection after 1 s; if one
- * runs, after death_ms + 1 s. There is no limit if a thread of the peer is
- * stopped (SIGSTOP, a frozen container), traced or in an uninterruptible sleep,
- * or if its entry in /proc cannot be read: the call waits until the peer goes
- * on or ends, and a line in the log names its process. Only peers to which the
- * memory was described are waited for. */
+ * Over sm a peer copies by itself, and the call waits for a piece under way,
+ * without a limit: a process that is stopped (SIGSTOP, a debugger) finishes its
+ * piece when it goes on. After death_ms a line in the log names the process.
+ * Only peers to which the memory was described are waited for, until they
+ * end. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -1102,8 +1100,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  *
  * Waits until the network has released the memory, at most until the peer is
  * dead (death_ms). Over sm:// there is no such limit for a peer that was given
- * the memory and is stopped, traced or in an uninterruptible sleep while it
- * copies: see NA_Mem_deregister. */
+ * the memory and copies it: see NA_Mem_deregister. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most

@@ -67,8 +67,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  *
  * Waits until the network has released the memory, at most until the peer is
  * dead (death_ms). Over sm:// there is no such limit for a peer that was given
- * the memory and is stopped, traced or in an uninterruptible sleep while it
- * copies: see NA_Mem_deregister. */
+ * the memory and copies it: see NA_Mem_deregister. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most

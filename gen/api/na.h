@@ -503,13 +503,11 @@ NA_EXPORT na_return_t NA_Mem_register(
  * network already has. A peer that does not take that data within 1 s loses its
  * connection.
  *
- * Over sm a peer copies by itself, and the call waits for a piece under way. If
- * all threads of the peer sleep, it loses its connection after 1 s; if one
- * runs, after death_ms + 1 s. There is no limit if a thread of the peer is
- * stopped (SIGSTOP, a frozen container), traced or in an uninterruptible sleep,
- * or if its entry in /proc cannot be read: the call waits until the peer goes
- * on or ends, and a line in the log names its process. Only peers to which the
- * memory was described are waited for. */
+ * Over sm a peer copies by itself, and the call waits for a piece under way,
+ * without a limit: a process that is stopped (SIGSTOP, a debugger) finishes its
+ * piece when it goes on. After death_ms a line in the log names the process.
+ * Only peers to which the memory was described are waited for, until they
+ * end. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
