@@ -17764,10 +17764,10 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
-/* Call `see` with each registered function until it returns false. The order
- * stays while nothing is registered. */
-HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
-    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg);
+/* The registered function after another one; NULL: the first, and none is left.
+ * The order stays while nothing is registered. */
+HG_PRIVATE const struct hg_rpc *hg_registry_next(
+    struct hg_registry *registry, const struct hg_rpc *before);
 
 /* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
@@ -18037,21 +18037,27 @@ HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
-    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg)
+HG_PRIVATE const struct hg_rpc *hg_registry_next(
+    struct hg_registry *registry, const struct hg_rpc *before)
 {
-    unsigned i;
+    struct hg_registry_entry *entry = before != NULL ? before->entry : NULL;
+    unsigned i = 0;
 
-    for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
-        struct hg_registry_entry *entry =
-            atomic_load_explicit(&registry->buckets[i], memory_order_acquire);
-
+    if (entry != NULL) {
+        i = (unsigned) (entry->id & (HG_REGISTRY_BUCKETS - 1)) + 1;
+        entry = entry->next;
+    }
+    for (;;) {
         for (; entry != NULL; entry = entry->next) {
             const struct hg_rpc *now = hg_registry_now(entry);
 
-            if (now != NULL && !see(now, arg))
-                return;
+            if (now != NULL)
+                return now;
         }
+        if (i == HG_REGISTRY_BUCKETS)
+            return NULL;
+        entry =
+            atomic_load_explicit(&registry->buckets[i++], memory_order_acquire);
     }
 }
 
@@ -21663,15 +21669,10 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 static unsigned hg_watch_bucket(uint64_t ns)
 {
     unsigned bucket = 0;
-    unsigned step;
 
-    for (step = 32; step > 0; step /= 2) {
-        if (ns >> step != 0) {
-            ns >>= step;
-            bucket += step;
-        }
-    }
-    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
+    while (bucket < HG_HISTOGRAM_BUCKETS - 1 && ns >> bucket > 1)
+        bucket++;
+    return bucket;
 }
 
 /* The longest time that a bucket stands for. */
@@ -25146,27 +25147,20 @@ static bool hg_inspect_say(
 
 /* ---- What is in flight ---- */
 
-/* How far a call of ours is; NULL: it is none now. */
-static const char *hg_inspect_state_out(struct hg_handle *handle)
+/* How far a call is; NULL: it is none now. */
+static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
     case HG_HANDLE_SENT:
         return handle->one_way ? "is being sent" : "waits for the answer";
-    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_FETCHING:
+        return handle->target ? "its input is being fetched"
+                              : "fetches its output";
     case HG_HANDLE_ENDED:
         return !handle->context->callbacks &&
                 atomic_load(&handle->request.ended)
             ? NULL /* a request that has yet to be freed */
             : "ended, its callback is to be run";
-    default: return NULL;
-    }
-}
-
-/* How far a call to us is. */
-static const char *hg_inspect_state_in(struct hg_handle *handle)
-{
-    switch (atomic_load(&handle->state)) {
-    case HG_HANDLE_FETCHING: return "its input is being fetched";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
         return atomic_load(&handle->executed) != NULL ? "is being executed"
@@ -25187,12 +25181,6 @@ static void hg_inspect_say_age(struct hg_inspect_text *text,
 
     (void) hg_inspect_say(
         text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
-}
-
-static const char *hg_inspect_state(struct hg_handle *handle)
-{
-    return handle->target ? hg_inspect_state_in(handle)
-                          : hg_inspect_state_out(handle);
 }
 
 static unsigned hg_inspect_count_calls(const struct na_link *list)
@@ -25356,37 +25344,25 @@ static hg_return_t hg_inspect_version(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* How far a list has come. */
-struct hg_inspect_list {
-    struct hg_inspect_text *out;
-    uint64_t skip; /* so many that were told before */
-    uint64_t seen;
-    bool full;
-};
-
-static bool hg_inspect_list_one(const struct hg_rpc *rpc, void *arg)
-{
-    struct hg_inspect_list *list = (struct hg_inspect_list *) arg;
-
-    if (rpc->callback == NULL)
-        return true;
-    if (list->seen >= list->skip)
-        list->full = !hg_inspect_say(list->out, "%016" PRIx64 " %.*s\n",
-            rpc->id, HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
-    if (!list->full)
-        list->seen++;
-    return !list->full;
-}
-
 static hg_return_t hg_inspect_list(struct hg_handle *handle,
     const hg_builtin_t *question, struct hg_inspect_text *out,
     uint64_t *number_p)
 {
-    struct hg_inspect_list list = {out, question->number, 0, false};
+    struct hg_registry *registry = &handle->context->hg_class->registry;
+    const struct hg_rpc *rpc = NULL;
+    uint64_t seen = 0;
 
-    hg_registry_walk(
-        &handle->context->hg_class->registry, hg_inspect_list_one, &list);
-    *number_p = list.full ? list.seen : 0;
+    while ((rpc = hg_registry_next(registry, rpc)) != NULL) {
+        if (rpc->callback == NULL)
+            continue;
+        if (seen >= question->number &&
+            !hg_inspect_say(out, "%016" PRIx64 " %.*s\n", rpc->id,
+                HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
+            *number_p = seen; /* the next question begins here */
+            return HG_SUCCESS;
+        }
+        seen++;
+    }
     return HG_SUCCESS;
 }
 
@@ -29753,13 +29729,13 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     return why;
 }
 
-/* `timeout` in ms; HG_NO_DEADLINE: without a limit. */
+/* `timeout` in ms; 0: without a limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
     struct hg_transfer_home *home = &call->context->transfers;
     uint64_t deadline =
-        timeout != HG_NO_DEADLINE ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
+        timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
     struct hg_stub_transfer moved;
     hg_return_t ret = hg_transfer_check(home, args, function);
     bool ended = false;
@@ -29787,10 +29763,10 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
 }
 
 /* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
- * and `buf`. */
+ * and `buf`, within `timeout`; NULL: within bulk_ms. */
 static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
-    unsigned timeout)
+    const unsigned *timeout)
 {
     bool pull = op == HG_BULK_PULL;
     const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
@@ -29810,44 +29786,36 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     if (ret != HG_SUCCESS)
         return ret;
     args.addr = call->addr;
-    ret = hg_stub_transfer(call, &args, timeout, function);
+    ret = hg_stub_transfer(call, &args,
+        timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
+        function);
     (void) hg_bulk_take_back(args.local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
-/* What the option bulk_ms gives a transfer for this call. */
-static unsigned hg_stub_bulk_ms(const struct hg_handle *call)
-{
-    return call != NULL ? call->context->hg_class->options.bulk_ms : 0;
-}
-
 hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
 {
-    return hg_stub_move(
-        HG_BULK_PULL, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, NULL);
 }
 
 hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size)
 {
-    return hg_stub_move(
-        HG_BULK_PUSH, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, NULL);
 }
 
 hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size,
-        timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, &timeout);
 }
 
 hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size,
-        timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, &timeout);
 }
 
 /* ---- Arguments ---- */

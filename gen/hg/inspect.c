@@ -51,27 +51,20 @@ static bool hg_inspect_say(
 
 /* ---- What is in flight ---- */
 
-/* How far a call of ours is; NULL: it is none now. */
-static const char *hg_inspect_state_out(struct hg_handle *handle)
+/* How far a call is; NULL: it is none now. */
+static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
     case HG_HANDLE_SENT:
         return handle->one_way ? "is being sent" : "waits for the answer";
-    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_FETCHING:
+        return handle->target ? "its input is being fetched"
+                              : "fetches its output";
     case HG_HANDLE_ENDED:
         return !handle->context->callbacks &&
                 atomic_load(&handle->request.ended)
             ? NULL /* a request that has yet to be freed */
             : "ended, its callback is to be run";
-    default: return NULL;
-    }
-}
-
-/* How far a call to us is. */
-static const char *hg_inspect_state_in(struct hg_handle *handle)
-{
-    switch (atomic_load(&handle->state)) {
-    case HG_HANDLE_FETCHING: return "its input is being fetched";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
         return atomic_load(&handle->executed) != NULL ? "is being executed"
@@ -92,12 +85,6 @@ static void hg_inspect_say_age(struct hg_inspect_text *text,
 
     (void) hg_inspect_say(
         text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
-}
-
-static const char *hg_inspect_state(struct hg_handle *handle)
-{
-    return handle->target ? hg_inspect_state_in(handle)
-                          : hg_inspect_state_out(handle);
 }
 
 static unsigned hg_inspect_count_calls(const struct na_link *list)
@@ -261,37 +248,25 @@ static hg_return_t hg_inspect_version(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* How far a list has come. */
-struct hg_inspect_list {
-    struct hg_inspect_text *out;
-    uint64_t skip; /* so many that were told before */
-    uint64_t seen;
-    bool full;
-};
-
-static bool hg_inspect_list_one(const struct hg_rpc *rpc, void *arg)
-{
-    struct hg_inspect_list *list = (struct hg_inspect_list *) arg;
-
-    if (rpc->callback == NULL)
-        return true;
-    if (list->seen >= list->skip)
-        list->full = !hg_inspect_say(list->out, "%016" PRIx64 " %.*s\n",
-            rpc->id, HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
-    if (!list->full)
-        list->seen++;
-    return !list->full;
-}
-
 static hg_return_t hg_inspect_list(struct hg_handle *handle,
     const hg_builtin_t *question, struct hg_inspect_text *out,
     uint64_t *number_p)
 {
-    struct hg_inspect_list list = {out, question->number, 0, false};
+    struct hg_registry *registry = &handle->context->hg_class->registry;
+    const struct hg_rpc *rpc = NULL;
+    uint64_t seen = 0;
 
-    hg_registry_walk(
-        &handle->context->hg_class->registry, hg_inspect_list_one, &list);
-    *number_p = list.full ? list.seen : 0;
+    while ((rpc = hg_registry_next(registry, rpc)) != NULL) {
+        if (rpc->callback == NULL)
+            continue;
+        if (seen >= question->number &&
+            !hg_inspect_say(out, "%016" PRIx64 " %.*s\n", rpc->id,
+                HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
+            *number_p = seen; /* the next question begins here */
+            return HG_SUCCESS;
+        }
+        seen++;
+    }
     return HG_SUCCESS;
 }
 

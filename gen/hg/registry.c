@@ -256,21 +256,27 @@ HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
-    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg)
+HG_PRIVATE const struct hg_rpc *hg_registry_next(
+    struct hg_registry *registry, const struct hg_rpc *before)
 {
-    unsigned i;
+    struct hg_registry_entry *entry = before != NULL ? before->entry : NULL;
+    unsigned i = 0;
 
-    for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
-        struct hg_registry_entry *entry =
-            atomic_load_explicit(&registry->buckets[i], memory_order_acquire);
-
+    if (entry != NULL) {
+        i = (unsigned) (entry->id & (HG_REGISTRY_BUCKETS - 1)) + 1;
+        entry = entry->next;
+    }
+    for (;;) {
         for (; entry != NULL; entry = entry->next) {
             const struct hg_rpc *now = hg_registry_now(entry);
 
-            if (now != NULL && !see(now, arg))
-                return;
+            if (now != NULL)
+                return now;
         }
+        if (i == HG_REGISTRY_BUCKETS)
+            return NULL;
+        entry =
+            atomic_load_explicit(&registry->buckets[i++], memory_order_acquire);
     }
 }
 

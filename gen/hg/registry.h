@@ -92,10 +92,10 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
-/* Call `see` with each registered function until it returns false. The order
- * stays while nothing is registered. */
-HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
-    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg);
+/* The registered function after another one; NULL: the first, and none is left.
+ * The order stays while nothing is registered. */
+HG_PRIVATE const struct hg_rpc *hg_registry_next(
+    struct hg_registry *registry, const struct hg_rpc *before);
 
 /* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(

@@ -252,13 +252,13 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     return why;
 }
 
-/* `timeout` in ms; HG_NO_DEADLINE: without a limit. */
+/* `timeout` in ms; 0: without a limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
     struct hg_transfer_home *home = &call->context->transfers;
     uint64_t deadline =
-        timeout != HG_NO_DEADLINE ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
+        timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
     struct hg_stub_transfer moved;
     hg_return_t ret = hg_transfer_check(home, args, function);
     bool ended = false;
@@ -286,10 +286,10 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
 }
 
 /* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
- * and `buf`. */
+ * and `buf`, within `timeout`; NULL: within bulk_ms. */
 static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
-    unsigned timeout)
+    const unsigned *timeout)
 {
     bool pull = op == HG_BULK_PULL;
     const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
@@ -309,44 +309,36 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     if (ret != HG_SUCCESS)
         return ret;
     args.addr = call->addr;
-    ret = hg_stub_transfer(call, &args, timeout, function);
+    ret = hg_stub_transfer(call, &args,
+        timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
+        function);
     (void) hg_bulk_take_back(args.local);
     /* The caller gave its memory back: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
-/* What the option bulk_ms gives a transfer for this call. */
-static unsigned hg_stub_bulk_ms(const struct hg_handle *call)
-{
-    return call != NULL ? call->context->hg_class->options.bulk_ms : 0;
-}
-
 hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
 {
-    return hg_stub_move(
-        HG_BULK_PULL, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, NULL);
 }
 
 hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size)
 {
-    return hg_stub_move(
-        HG_BULK_PUSH, call, bulk, offset, buf, size, hg_stub_bulk_ms(call));
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, NULL);
 }
 
 hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size,
-        timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, &timeout);
 }
 
 hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size, unsigned int timeout)
 {
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size,
-        timeout != 0 ? timeout : HG_NO_DEADLINE);
+    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, &timeout);
 }
 
 /* ---- Arguments ---- */

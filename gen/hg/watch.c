@@ -128,15 +128,10 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 static unsigned hg_watch_bucket(uint64_t ns)
 {
     unsigned bucket = 0;
-    unsigned step;
 
-    for (step = 32; step > 0; step /= 2) {
-        if (ns >> step != 0) {
-            ns >>= step;
-            bucket += step;
-        }
-    }
-    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
+    while (bucket < HG_HISTOGRAM_BUCKETS - 1 && ns >> bucket > 1)
+        bucket++;
+    return bucket;
 }
 
 /* The longest time that a bucket stands for. */
