@@ -6623,9 +6623,7 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_FRAME_MAX (1u << 30)
 #define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
-#define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
 #define NA_EMUL_BURST 16 /* frames sent in one poll */
 
@@ -7016,7 +7014,7 @@ static bool na_emul_may_send(const struct na_emul_xfer *xfer)
         size = xfer->emul->frame_size;
     return !xfer->origin ||
         (peer->requests < NA_EMUL_REQUESTS_MAX &&
-            peer->outstanding + size <= xfer->emul->window);
+            size <= xfer->emul->window - peer->outstanding);
 }
 
 /* Put up to `size` bytes of data into the plan. A run that is long, or all
@@ -7173,12 +7171,8 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     }
     if (frame < NA_EMUL_FRAME_MIN)
         frame = NA_EMUL_FRAME_MIN;
-    if (frame > NA_EMUL_FRAME_MAX)
-        frame = NA_EMUL_FRAME_MAX;
     if (window < frame)
         window = frame;
-    if (window > NA_EMUL_WINDOW_MAX)
-        window = NA_EMUL_WINDOW_MAX;
     emul->na_class = na_class;
     emul->frame_size = frame;
     emul->window = window;
@@ -7249,17 +7243,12 @@ static bool na_emul_uses(const struct na_emul_xfer *xfer,
     return xfer->mem != NULL && &xfer->mem->pub == mem;
 }
 
-/* A peer keeps frames of a transfer: end its connection, once. */
-static void na_emul_abandon(struct na_emul_xfer *xfer)
+/* End a connection. */
+static void na_emul_abandon(struct na_addr *addr, const char *why)
 {
-    struct na_addr *addr = xfer->addr;
-
-    xfer->abandoned = true;
     if (!na_addr_is_dead(addr))
-        hg_log_warning("rma",
-            "%s does not read its data; closing the connection, because the "
-            "memory is being withdrawn",
-            na_emul_name(addr));
+        hg_log_warning(
+            "rma", "closing the connection to %s: %s", na_emul_name(addr), why);
     na_addr_ref(addr);
     na_addr_abandon(addr);
     na_addr_unref(addr);
@@ -7284,7 +7273,9 @@ static bool na_emul_end_some(struct na_emul *emul,
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned) {
-            na_emul_abandon(xfer);
+            xfer->abandoned = true;
+            na_emul_abandon(xfer->addr,
+                "it does not read its data, whose memory is being withdrawn");
             cursor = 0; /* any other transfer may be gone */
         }
         na_emul_unpin(xfer);
@@ -7623,17 +7614,6 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     return NA_SUCCESS;
 }
 
-/* A request that cannot even be refused: the connection ends. */
-static const char *na_emul_abandon_asker(struct na_addr *addr)
-{
-    hg_log_warning("rma",
-        "closing the connection to %s: a request of its cannot be answered, "
-        "for want of memory or because %d wait",
-        na_emul_name(addr), NA_EMUL_ANSWERS_MAX);
-    na_addr_abandon(addr);
-    return "rma_dropped";
-}
-
 static const char *na_emul_requested(struct na_emul *emul,
     struct na_addr *source, const struct na_emul_wire *wire, const void *data)
 {
@@ -7646,8 +7626,12 @@ static const char *na_emul_requested(struct na_emul *emul,
         return "rma_stale"; /* it died on the way here */
     if (peer->answers < NA_EMUL_ANSWERS_MAX)
         xfer = na_emul_xfer_new(emul, source, false);
-    if (xfer == NULL)
-        return na_emul_abandon_asker(source);
+    if (xfer == NULL) {
+        na_emul_abandon(source,
+            "its request cannot be answered: too many wait, or there is no "
+            "memory");
+        return "rma_dropped";
+    }
     peer->answers++;
     xfer->requests = 1;
     xfer->asked = wire->id;
