@@ -19470,8 +19470,6 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     home->count--;
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
-    if (args->addr != NULL)
-        na_addr_unref(args->addr);
     hg_bulk_unref(args->origin);
     hg_bulk_unref(args->local);
 }
@@ -19604,8 +19602,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->args = *args;
     args->origin->refs++;
     args->local->refs++;
-    if (args->addr != NULL)
-        na_addr_ref(args->addr);
+    transfer->args.addr = transfer->owner; /* which has the reference */
     transfer->callback = callback;
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
