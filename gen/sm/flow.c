@@ -179,9 +179,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     na_return_t ret;
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    if (base->self)
-        return na_loop_frame_send(
-            &self->loop, base, header, header_size, data, size, release, arg);
+    assert(!base->self);
     if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)

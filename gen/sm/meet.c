@@ -135,6 +135,9 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 
 /* ---- Names ---- */
 
+#define NA_SM_NAME_CHARACTERS \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
+
 static na_return_t na_sm_name_bad(int level, const char *rest, const char *why)
 {
     HG_LOG_AT(level, "sm", "sm://%s: %s", rest, why);
@@ -146,7 +149,6 @@ HG_PRIVATE na_return_t na_sm_name_parse(
 {
     struct na_sm_name name;
     size_t length = strlen(rest);
-    size_t i;
 
     memset(&name, 0, sizeof(name));
     name.where.sun_family = AF_UNIX;
@@ -162,15 +164,9 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     }
     if (length == 0 || length > NA_SM_NAME_MAX)
         return na_sm_name_bad(level, rest, "a name has 1 to 64 characters");
-    for (i = 0; i < length; i++) {
-        char c = rest[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-                c == ':'))
-            return na_sm_name_bad(level, rest,
-                "neither letters, digits, '.', '_', '-', ':' nor /path");
-    }
+    if (strspn(rest, NA_SM_NAME_CHARACTERS) != length)
+        return na_sm_name_bad(level, rest,
+            "neither letters, digits, '.', '_', '-', ':' nor /path");
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
     memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);
     name.size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) +
@@ -282,25 +278,19 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
     ret = na_sm_bind(name, fd);
-    if (ret != NA_SUCCESS)
-        goto unlock;
     /* Before anybody can connect: the policy decides, not the umask. */
-    if (name->is_path &&
-        (lstat(name->where.sun_path, made_p) != 0 ||
-            (others && chmod(name->where.sun_path, 0666) != 0)))
+    if (ret == NA_SUCCESS &&
+        ((name->is_path &&
+             (lstat(name->where.sun_path, made_p) != 0 ||
+                 (others && chmod(name->where.sun_path, 0666) != 0))) ||
+            listen(fd, NA_SM_BACKLOG) != 0)) {
         ret = NA_IO_ERROR;
-    if (ret == NA_SUCCESS && listen(fd, NA_SM_BACKLOG) != 0)
-        ret = NA_IO_ERROR;
-    if (ret != NA_SUCCESS) {
         hg_log_error("sm", "cannot listen on sm://%s: %s",
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
         memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
-        goto unlock;
     }
-
-unlock:
     na_sm_unlock_folder(folder);
     return ret;
 }

@@ -390,13 +390,6 @@ HG_PRIVATE na_return_t na_sm_watch(
         : hg_log_no_fd("sm", "the class's epoll");
 }
 
-static void na_sm_door_packet(const struct na_sm_class *self,
-    enum na_sm_packet_kind kind, struct na_sm_packet *packet)
-{
-    na_sm_packet_init(packet, kind);
-    packet->incarnation = self->base.incarnation;
-}
-
 /* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
 static na_return_t na_sm_door_send(const struct na_sm_class *self,
     const struct na_sm_addr *addr, enum na_sm_packet_kind kind, int pair_fd)
@@ -404,7 +397,8 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     struct na_sm_packet packet;
     unsigned i;
 
-    na_sm_door_packet(self, kind, &packet);
+    na_sm_packet_init(&packet, kind);
+    packet.incarnation = self->base.incarnation;
     packet.slot = addr->slot;
     packet.fds[NA_SM_FD_PUBLIC] = self->public_fd;
     packet.fds[NA_SM_FD_HINTS] = self->hints_fd;
@@ -436,7 +430,8 @@ static void na_sm_door_refuse(
 {
     struct na_sm_packet packet;
 
-    na_sm_door_packet(self, NA_SM_REFUSE, &packet);
+    na_sm_packet_init(&packet, NA_SM_REFUSE);
+    packet.incarnation = self->base.incarnation;
     packet.reason = (uint32_t) reason;
     (void) na_sm_packet_send(fd, &packet);
     self->base.core->count(&self->base, "sm_refused", 1);
