@@ -1245,14 +1245,11 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     return n;
 }
 
-HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul)
-{
-    return !na_emul_is_idle(emul) &&
-        (!hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned) ||
-            emul->look_at <= hg_clock_now());
-}
-
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 {
-    return na_emul_is_idle(emul) ? HG_CLOCK_NEVER : emul->look_at;
+    if (na_emul_is_idle(emul))
+        return HG_CLOCK_NEVER;
+    return !hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned)
+        ? 0
+        : emul->look_at;
 }

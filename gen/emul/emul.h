@@ -127,15 +127,13 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
- * transport, with the lock held, as the next two are. */
+ * transport, with the lock held, as the next is. */
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
-/* Whether poll has something to do. Asked by progress once it has armed its
- * waker, before it sleeps: whatever adds work later wakes it. */
-HG_PRIVATE bool na_emul_has_work(const struct na_emul *emul);
-
-/* When to poll though nothing wakes progress: soon, while there are transfers,
- * for frames that the transport returns. HG_CLOCK_NEVER: nothing is left. */
+/* When to poll though nothing wakes progress: 0, there is work, or soon, while
+ * there are transfers, for frames that the transport returns. HG_CLOCK_NEVER:
+ * nothing is left. Asked by progress once it has armed its waker, before it
+ * sleeps: whatever adds work later wakes it. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 #endif

@@ -90,20 +90,26 @@ static unsigned na_progress_turn(struct na_context_core *context)
             &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
-/* Whether a turn that may poll would find nothing; from here on, until
+/* Whether a turn that may poll would find nothing before *until_p, which comes
+ * down to when the emulation or a transport needs a turn. From here on, until
  * wait_end, whatever changes that makes a descriptor readable. */
-static bool na_progress_may_sleep(struct na_context_core *context)
+static bool na_progress_may_sleep(
+    struct na_context_core *context, uint64_t *until_p)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool idle = !core->inbox.retry;
 
     for (; context != NULL; context = context->next) {
+        uint64_t due;
+
         core = na_class_core_of(context->pub.na_class);
-        if (!core->ops.wait_begin(&context->pub) ||
-            (core->emul != NULL && na_emul_has_work(core->emul)))
+        if (!core->ops.wait_begin(&context->pub))
             idle = false;
+        due = core->emul != NULL ? na_emul_due(core->emul) : HG_CLOCK_NEVER;
+        due = core->due < due ? core->due : due;
+        *until_p = due < *until_p ? due : *until_p;
     }
-    return idle;
+    return idle && !hg_clock_is_past(*until_p);
 }
 
 /* The descriptors of all parts, at most NA_CORE_PARTS; how many, or -1: one
@@ -121,23 +127,6 @@ static int na_progress_fds(struct na_context_core *context, int *fds)
             fds[count++] = fd;
     }
     return count;
-}
-
-/* When emulated transfers, or transports, need a turn, whatever arrives. */
-static uint64_t na_progress_due(const struct na_context_core *context)
-{
-    uint64_t due = HG_CLOCK_NEVER;
-
-    for (; context != NULL; context = context->next) {
-        const struct na_class_core *core =
-            na_class_core_of(context->pub.na_class);
-        uint64_t part =
-            core->emul != NULL ? na_emul_due(core->emul) : HG_CLOCK_NEVER;
-
-        due = part < due ? part : due;
-        due = core->due < due ? core->due : due;
-    }
-    return due;
 }
 
 /* Nobody sleeps in the context any more. */
@@ -211,7 +200,6 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     na_return_t ret = NA_SUCCESS;
     int fds[NA_CORE_PARTS];
     int count = na_progress_fds(context, fds);
-    uint64_t due = na_progress_due(context);
 
     context->no_fd = count < 0;
     if (context->no_fd) {
@@ -219,12 +207,10 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
         deadline = soon < deadline ? soon : deadline;
     }
-    if (due < deadline)
-        deadline = due;
     hg_waker_arm(waker);
     if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
         !na_progress_is_there(context, aim)) {
-        if (na_progress_may_sleep(context)) {
+        if (na_progress_may_sleep(context, &deadline)) {
             na_context_leave(context);
             ret = hg_waker_sleep(
                 waker, fds, count < 0 ? 0 : (unsigned) count, deadline);
@@ -441,20 +427,18 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
 {
     struct na_context_core *core = na_context_core_of(context);
-    uint64_t due = na_progress_due(core);
+    bool idle;
 
     assert(hg_is_inside(core->queue.lock));
-    if (due < when)
-        when = due;
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
+    idle = na_progress_may_sleep(core, &when);
 #if HG_ENABLE_EPOLL
     na_progress_set_timer(core, when);
 #endif
-    return na_progress_may_sleep(core) &&
-        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL) &&
-        !hg_clock_is_past(when);
+    return idle &&
+        !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
 }
 
 NA_EXPORT na_bool_t NA_Poll_try_wait(

@@ -220,7 +220,7 @@ static inline bool engine_end_is_idle(struct engine_end *end)
 {
     return na_queue_count(
                end->context->queue, NA_LANES_ALL | NA_LANES_INTERNAL) == 0 &&
-        !na_emul_has_work(na_class_emul(end->na_class));
+        na_emul_due(na_class_emul(end->na_class)) > hg_clock_now();
 }
 
 /* Turn both until nothing is on its way. */
