@@ -4310,7 +4310,8 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,    /* delivers messages in order */
+    NA_CAP_ORDERED = 0x01,    /* messages, puts and gets to one peer take
+                                 effect in the order they were started */
     NA_CAP_HOLDS_BACK = 0x02, /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_HANDS_OVER = 0x10, /* moves memory itself, and hands operations
                                   over to the emulation where it cannot: only
@@ -4380,8 +4381,8 @@ struct na_plugin {
      * after that.
      * Frames between two addresses keep their order and are delivered one at
      * a time, and answers come from the address object that was asked.
-     * NA_AGAIN: not now; core->wake when it may go. Required unless put and get
-     * are given. */
+     * NA_AGAIN: not now; core->wake when it may go. Absent together with put
+     * and get: only memory of the class itself can be reached. */
     na_return_t (*frame_send)(struct na_addr *addr, const void *header,
         size_t header_size, const void *data, size_t size,
         void (*release)(void *arg), void *arg);

@@ -311,10 +311,6 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto delete_core;
     emulate = core->info.force_rma_emulation || core->ops.put == NULL;
-    if (emulate && core->ops.frame_send == NULL) {
-        hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
-        goto delete_core;
-    }
     if (emulate)
         na_plugins_emulate(&core->ops);
     if (emulate || (core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
@@ -645,9 +641,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 
     if (na_live_check(na_class, "NA_Get_ordering") != NA_SUCCESS)
         return 0;
-    /* Emulated transfers take turns, so they may overtake each other. */
     for (part = na_class_core_of(na_class); part != NULL; part = part->next) {
-        if (part->emul != NULL || (part->ops.caps & NA_CAP_ORDERED) == 0)
+        if ((part->ops.caps & NA_CAP_ORDERED) == 0)
             return 0;
     }
     return 1;

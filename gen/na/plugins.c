@@ -199,11 +199,11 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
 }
 
 /* Whether a table moves memory with all it takes, or leaves that to the
- * emulation, which sends frames. */
+ * emulation. */
 static bool na_plugins_has_rma(const struct na_plugin *plugin)
 {
     if (plugin->put == NULL || plugin->get == NULL)
-        return plugin->put == plugin->get && plugin->frame_send != NULL;
+        return plugin->put == plugin->get;
     return plugin->mem_register != NULL && plugin->mem_deregister != NULL &&
         plugin->mem_serialize_size != NULL && plugin->mem_serialize != NULL &&
         plugin->mem_deserialize != NULL;
@@ -316,6 +316,21 @@ static na_return_t na_plugins_mem_ordinary(
     return NA_NOMEM;
 }
 
+static na_return_t na_plugins_frame_refuse(struct na_addr *addr,
+    const void *header, size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    (void) header;
+    (void) header_size;
+    (void) data;
+    (void) size;
+    (void) release;
+    (void) arg;
+    hg_log_error("rma", "the transport %s has no remote memory access",
+        na_class_ops(addr->na_class)->name);
+    return NA_OPNOTSUPPORT;
+}
+
 static int na_plugins_poll_fd(struct na_context *context)
 {
     (void) context;
@@ -349,6 +364,7 @@ static const struct na_plugin na_plugins_defaults = {
     .addr_terminate = na_plugins_op_refuse,
     .addr_abandon = na_plugins_addr_abandon,
     .addr_identity = na_plugins_addr_nobody,
+    .frame_send = na_plugins_frame_refuse,
     .poll_fd = na_plugins_poll_fd,
     .wait_begin = na_plugins_wait_begin,
     .wait_end = na_plugins_context_ignore,
@@ -382,7 +398,6 @@ HG_PRIVATE void na_plugins_fill(
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 {
-    assert(ops->frame_send != NULL);
     ops->caps &= ~(uint64_t) NA_CAP_HANDS_OVER;
     ops->max_segments = 0;
     ops->mem_register = na_emul_mem_register;

@@ -139,7 +139,7 @@ struct na_sm_addr {
 
 struct na_sm_class {
     struct na_class base;
-    struct na_loop loop; /* what we send to ourselves */
+    struct na_link loop; /* sends to ourselves that met a full queue */
     struct na_sm_policy policy;
     struct na_sm_name where;
     struct stat made;

@@ -106,7 +106,7 @@ static void na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->closing);
     hg_list_init(&self->dying);
     hg_map_init(&self->names);
-    na_loop_init(&self->loop);
+    hg_list_init(&self->loop);
 }
 
 /* Memory and descriptors. */
@@ -189,7 +189,7 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    na_loop_fini(&self->loop);
+    assert(hg_list_is_empty(&self->loop));
 }
 
 static na_return_t na_sm_open(struct na_class *na_class, const char *host)
@@ -546,8 +546,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     }
     busy = self->look || na_sm_flow_has_work(self) ||
         !hg_list_is_empty(&self->transfers) ||
-        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now() ||
-        na_loop_has_work(&self->loop);
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     context->slept = context->slept || !busy;
     return busy ? NA_FALSE : NA_TRUE;
 }
@@ -574,8 +573,7 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
-        NA_CAP_AUTH_KEY,
+    .caps = NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER | NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),

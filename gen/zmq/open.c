@@ -473,7 +473,6 @@ const struct na_plugin hg_na_zmq_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "zmq",
     .protocols = na_zmq_protocols,
-    .caps = NA_CAP_ORDERED,
     .class_size = sizeof(struct na_zmq_class),
     .context_size = sizeof(struct na_zmq_context),
     .addr_size = sizeof(struct na_zmq_addr),

@@ -462,7 +462,6 @@ static const struct na_plugin loop_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "loop",
     .protocols = loop_protocols,
-    .caps = NA_CAP_ORDERED,
     .class_size = sizeof(struct loop_class),
     .open = loop_open,
     .close = loop_close,

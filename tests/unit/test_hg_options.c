@@ -75,9 +75,11 @@ HG_TEST(options_of_each_version_reach_the_class)
     hg_class_t *hg_class;
     size_t i;
 
+#if HG_ENABLE_SM
     /* The newest one has it: where it cannot be honoured, it is refused. */
     hg_test_expect_log("bulk_checksum: ");
-    HG_CHECK(HG_Init_opt2("self://", HG_TRUE, versions[3], &info) == NULL);
+    HG_CHECK(HG_Init_opt2("sm://", HG_TRUE, versions[3], &info) == NULL);
+#endif
     for (i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
         info.bulk_checksum = i < 3;
         hg_class = HG_Init_opt2("self://", HG_TRUE, versions[i], &info);
