@@ -4749,7 +4749,7 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
  *   class; peers address contexts by these numbers.
  * - Equal candidates match in the order in which they came.
  * - Kept messages are copies. Each counts for its size and what it costs to
- *   keep. A peer may use at most half of what is left (see hg/share): one alone
+ *   keep. A peer may use at most half of what is left, as in limit.h: one alone
  *   has all of max_queue_bytes, and all together have at most twice as much.
  * - A message without receiver and without room is offered again by a transport
  *   that holds senders back (NA_CAP_HOLDS_BACK). For others it is dropped,
@@ -19459,7 +19459,7 @@ struct hg_class {
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
     uint64_t trace_base;       /* a sequence and this are a trace id */
     struct hg_clock_pair born; /* for ages */
-    _Atomic bool watched;      /* it has a hook, or times calls (room watch) */
+    _Atomic bool watched;      /* it has a hook, or times calls (watch.h) */
     _Atomic(hg_hook_cb_t) hook;
     void *hook_arg;
     /* Of the callback model; constant while calls are under way. */
@@ -23234,14 +23234,13 @@ HG_PRIVATE void hg_cancel_set_callback(
  * is no memory for that, and where a peer takes no answers, so that they pile
  * up here, the connection ends.
  *
- * What a peer may have here at a time is limited: calls unanswered, bytes of
- * input being fetched or with a handler, bytes of output not fetched yet (room
- * held). The module limit divides that fairly; what is past it ends with
- * HG_AGAIN.
+ * What a peer may have here at a time is limited (limit.h): calls unanswered,
+ * bytes of input being fetched or with a handler, bytes of output not fetched
+ * yet. What is past a limit ends with HG_AGAIN.
  *
- * Nobody waits any more for a call that was canceled (room cancel), or whose
- * time is over: it is dropped where it was not executed yet, and what answers
- * it goes nowhere.
+ * Nobody waits any more for a call that was canceled (cancel.h), or whose time
+ * is over: it is dropped where it was not executed yet, and what answers it
+ * goes nowhere.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.

@@ -51,7 +51,7 @@ struct hg_class {
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
     uint64_t trace_base;       /* a sequence and this are a trace id */
     struct hg_clock_pair born; /* for ages */
-    _Atomic bool watched;      /* it has a hook, or times calls (room watch) */
+    _Atomic bool watched;      /* it has a hook, or times calls (watch.h) */
     _Atomic(hg_hook_cb_t) hook;
     void *hook_arg;
     /* Of the callback model; constant while calls are under way. */

@@ -8,14 +8,13 @@
  * is no memory for that, and where a peer takes no answers, so that they pile
  * up here, the connection ends.
  *
- * What a peer may have here at a time is limited: calls unanswered, bytes of
- * input being fetched or with a handler, bytes of output not fetched yet (room
- * held). The module limit divides that fairly; what is past it ends with
- * HG_AGAIN.
+ * What a peer may have here at a time is limited (limit.h): calls unanswered,
+ * bytes of input being fetched or with a handler, bytes of output not fetched
+ * yet. What is past a limit ends with HG_AGAIN.
  *
- * Nobody waits any more for a call that was canceled (room cancel), or whose
- * time is over: it is dropped where it was not executed yet, and what answers
- * it goes nowhere.
+ * Nobody waits any more for a call that was canceled (cancel.h), or whose time
+ * is over: it is dropped where it was not executed yet, and what answers it
+ * goes nowhere.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.

@@ -12,7 +12,7 @@
  *   class; peers address contexts by these numbers.
  * - Equal candidates match in the order in which they came.
  * - Kept messages are copies. Each counts for its size and what it costs to
- *   keep. A peer may use at most half of what is left (see hg/share): one alone
+ *   keep. A peer may use at most half of what is left, as in limit.h: one alone
  *   has all of max_queue_bytes, and all together have at most twice as much.
  * - A message without receiver and without room is offered again by a transport
  *   that holds senders back (NA_CAP_HOLDS_BACK). For others it is dropped,
