@@ -270,6 +270,26 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_INT(freed[5], 0);
 }
 
+/* What a function was before HG_Deregister is nothing to who registers it. */
+HG_TEST(function_that_is_registered_again_begins_anew)
+{
+    hg_class_t *hg_class = life_init(HG_TRUE);
+    uint8_t disabled = 7;
+    int data = 0;
+    hg_id_t id;
+
+    id = MERCURY_REGISTER(hg_class, "anew", cb_one_t, cb_one_t, cb_inc);
+    HG_CHECK_OK(HG_Registered_disable_response(hg_class, id, HG_TRUE));
+    HG_CHECK_OK(HG_Register_data(hg_class, id, &data, NULL));
+    HG_CHECK_OK(HG_Deregister(hg_class, id));
+    HG_CHECK(
+        MERCURY_REGISTER(hg_class, "anew", cb_one_t, cb_one_t, cb_inc) == id);
+    HG_CHECK_OK(HG_Registered_disabled_response(hg_class, id, &disabled));
+    HG_CHECK_EQ_INT(disabled, HG_FALSE);
+    HG_CHECK(HG_Registered_data(hg_class, id) == NULL);
+    HG_CHECK_OK(HG_Finalize(hg_class));
+}
+
 HG_TEST(registered_with_a_null_is_invalid_arg)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);

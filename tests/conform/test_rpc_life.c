@@ -12,6 +12,9 @@ static _Atomic(hg_handle_t) life_kept;
  * called. */
 static _Atomic int life_seen = -1;
 
+/* Whom that proc calls before; NULL: nobody. */
+static na_addr_t life_within;
+
 static _Atomic int life_inside; /* 1: in the handler of "life held" */
 static _Atomic bool life_hold;  /* which waits while this is set */
 
@@ -21,8 +24,21 @@ static hg_return_t life_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+static void life_call_within(void)
+{
+    hg_request_t request;
+    rpc_one_t in = {7};
+
+    if (life_within == NA_ADDR_NULL)
+        return;
+    HG_CHECK_OK(HG_Forward(life_within, life_inc_id, &in, NULL, &request));
+    HG_CHECK_OK(HG_Request_free(request));
+}
+
 static hg_return_t life_slow_proc(hg_proc_t proc, void *data)
 {
+    if (hg_proc_get_op(proc) == HG_ENCODE)
+        life_call_within();
     if (hg_proc_get_op(proc) == HG_ENCODE && atomic_load(&life_seen) >= 0)
         atomic_store(&life_seen, HG_Finalize());
     return hg_proc_rpc_one_t(proc, data);
@@ -95,6 +111,25 @@ HG_TEST(life_does_not_end_inside_its_own_proc)
     HG_CHECK_OK(rpc_call(&end, life_slow_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 2);
     HG_CHECK_RET(atomic_load(&life_seen), HG_BUSY);
+    rpc_close(&end);
+}
+
+/* A call that begins and ends inside the proc is not the end of the proc. */
+HG_TEST(life_does_not_end_inside_a_proc_that_has_called)
+{
+    struct rpc_end end;
+    rpc_one_t in = {1};
+    rpc_one_t out = {0};
+
+    hg_test_expect_log("HG_Finalize: a thread waits");
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &life_within));
+    atomic_store(&life_seen, HG_SUCCESS);
+    HG_CHECK_OK(rpc_call(&end, life_slow_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 2);
+    HG_CHECK_RET(atomic_load(&life_seen), HG_BUSY);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, life_within));
+    life_within = NA_ADDR_NULL;
     rpc_close(&end);
 }
 

@@ -699,6 +699,28 @@ HG_TEST(waits_for_all_tell_the_first_error)
     rpc_close(&end);
 }
 
+/* One that is unknown is told at once, not when the others have ended. */
+HG_TEST(waits_for_all_begin_when_all_are_known)
+{
+    hg_request_t requests[2];
+    hg_status_t statuses[2] = {77, 77};
+    struct rpc_end end;
+    rpc_one_t in = {1};
+
+    hg_test_expect_log("HG_Wait_all: no such request");
+    rpc_open(&end);
+    requests[0] = rpc_start_call(&end, waits_keep_id, NULL, NULL);
+    requests[1] = rpc_start_call(&end, waits_inc_id, &in, NULL);
+    HG_CHECK_OK(HG_Request_free(requests[1]));
+    HG_CHECK_RET(HG_Wait_all(2, requests, 100, statuses), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(statuses[0], 77);
+    HG_CHECK_EQ_INT(statuses[1], 77);
+    waits_do_release(&end, 1);
+    HG_CHECK_OK(rpc_wait(requests[0]));
+    HG_CHECK_OK(HG_Request_free(requests[0]));
+    rpc_close(&end);
+}
+
 /* After HG_Request_free the output is not touched. */
 HG_TEST(waits_given_up_leave_the_output_alone)
 {

@@ -293,6 +293,52 @@ HG_TEST(message_that_fails_late_ends_no_other_call)
     HG_CHECK_EQ_INT(again_now.ends, 2);
 }
 
+/* ---- What is told of an answer ---- */
+
+static unsigned again_told;
+static hg_return_t again_told_ret;
+
+static hg_return_t again_hear(const struct hg_cb_info *info)
+{
+    HG_CHECK_EQ_INT(info->type, HG_CB_RESPOND);
+    again_told++;
+    again_told_ret = info->ret;
+    return HG_SUCCESS;
+}
+
+/* Memory is short for each part of an answer that has to wait. What HG_Respond
+ * has refused is not told, and may be done once more. */
+HG_TEST(answer_without_memory_is_told_when_it_has_left)
+{
+    struct blob out = engine_new_blob(AGAIN_LARGE, 8);
+    uint64_t nth = 0;
+    hg_return_t ret;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("no memory");
+    again_begin(LOOP_LATER, HG_HEADER_RESPONSE, 1);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    again_turn();
+    do {
+        hg_test_alloc_fail_at(++nth);
+        ret = HG_Respond(again_kept, again_hear, NULL, &out);
+        hg_test_alloc_fail_at(0);
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_NOMEM);
+        HG_CHECK_EQ_INT(again_told, 0);
+    } while (ret != HG_SUCCESS);
+    HG_CHECK(nth > 2);
+    again_turn();
+    HG_CHECK_EQ_INT(again_told, 1);
+    HG_CHECK_OK(again_told_ret);
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_OK(again_now.ret);
+    free(out.bytes);
+    again_end();
+}
+
+/* ---- Buffers, and HG_Reset ---- */
+
 /* A buffer that is asked for is no reason to move what a peer may fetch. */
 HG_TEST(buffer_of_a_call_under_way_is_not_moved)
 {

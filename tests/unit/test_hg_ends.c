@@ -695,6 +695,42 @@ HG_TEST(cancel_of_a_dead_peer_passes_over_calls_with_an_answer)
     ends_end(&engine);
 }
 
+/* A call beyond the peer's share has not been refused yet when the peer dies.
+ * It counts for nothing, so the older call of the peer is canceled, too. */
+HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
+{
+    struct engine_call calls[2];
+    struct hg_context *context;
+    struct hg_handle *refused;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    context = engine.b.context;
+    id = engine_register(&engine, "keep", ends_keep);
+    context->hg_class->limits[HG_LIMIT_CALLS].max = 1;
+    ends_start(&engine, id, 10, 0, &calls[0]);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    ends_start(&engine, id, 10, 0, &calls[1]);
+    (void) na_class_ops(engine.b.na_class)->poll(context->na_context);
+    refused = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
+    HG_CHECK(refused->shut_out);
+    HG_CHECK_EQ_INT(refused->state, HG_HANDLE_QUEUED);
+    hg_cancel_peer(context, engine.b.peer);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_executed, 1);
+    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
+    HG_CHECK_OK(hg_forward_cancel(calls[1].handle));
+    engine_settle(&engine);
+    engine_forget(&calls[0]);
+    engine_forget(&calls[1]);
+    ends_end(&engine);
+}
+
 /* A large call one way is canceled when its input has just been fetched, and
  * its peer dies before that call is dropped. The older call of the peer is
  * canceled, too. */

@@ -319,6 +319,43 @@ HG_TEST(room_waits_find_no_context_that_is_gone)
     room_close(&end);
 }
 
+/* A context that did not end, as a handle was left, serves as before. */
+HG_TEST(room_is_found_in_a_context_that_did_not_end)
+{
+    hg_handle_t handle = HG_HANDLE_NULL;
+    struct room_end end;
+
+    hg_test_expect_log("handles, or sends, are left");
+    room_open(&end, "self://");
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    HG_CHECK_OK(HG_Create(end.context, end.target, end.id, &handle));
+    HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
+    HG_CHECK_OK(HG_Wait_room(end.target, 0));
+    HG_CHECK_OK(HG_Destroy(handle));
+    room_close(&end);
+}
+
+/* The end of each call wakes who waits for room, who looks again by itself only
+ * now and then. */
+HG_TEST(room_is_told_by_the_end_of_a_call)
+{
+    struct room_end end;
+    unsigned count;
+
+    room_open(&end, "self://");
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    HG_CHECK_OK(room_forward(&end, room_ended));
+    end.context->room_waits++; /* as if a thread waited */
+    HG_CHECK(!atomic_load(&end.context->room_news));
+    while (atomic_load(&end.ended) == 0) {
+        (void) HG_Progress(end.context, 0);
+        (void) HG_Trigger(end.context, 0, 100, &count);
+    }
+    HG_CHECK(atomic_load(&end.context->room_news));
+    end.context->room_waits--;
+    room_close(&end);
+}
+
 /* ---- What the target refuses ---- */
 
 struct room_fates {
