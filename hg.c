@@ -24546,19 +24546,13 @@ HG_PRIVATE void hg_context_sum(
         hg_context_add_now(
             HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
     hg_leave(hg_class->lock);
-    sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
-    sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
-    sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
-    sum_p->responses_sent = counts[HG_COUNT_RESPONSES_SENT];
-    sum_p->errors_sent = counts[HG_COUNT_ERRORS_SENT];
-    sum_p->inputs_fetched = counts[HG_COUNT_INPUTS_FETCHED];
-    sum_p->outputs_fetched = counts[HG_COUNT_OUTPUTS_FETCHED];
-    sum_p->refused = counts[HG_COUNT_REFUSED];
-    sum_p->late = counts[HG_COUNT_LATE];
-    sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
-    sum_p->dropped = counts[HG_COUNT_DROPPED];
-    sum_p->expired = counts[HG_COUNT_EXPIRED];
-    sum_p->canceled = counts[HG_COUNT_CANCELED];
+    _Static_assert(offsetof(struct hg_counters, canceled) -
+                offsetof(struct hg_counters, requests_sent) ==
+            HG_COUNT_CANCELED * sizeof(uint64_t),
+        "the members have the order of the counts");
+    memcpy(
+        (unsigned char *) sum_p + offsetof(struct hg_counters, requests_sent),
+        counts, sizeof(counts));
     hg_enter(layer->lock);
     sum_p->bulk_damaged = layer->transfers_damaged;
     sum_p->bulk_bytes_pulled = layer->bytes_pulled;
@@ -29697,12 +29691,8 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
 static hg_return_t hg_init_enter(
     const char *function, struct na_class *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = na_live_check(na_class, function);
 
-    if (na_class == NULL)
-        return hg_log_misuse(
-            "rpc", function, "the class is NULL (did NA_Initialize fail?)");
-    ret = na_live_check(na_class, function);
     if (ret != HG_SUCCESS)
         return ret;
     na_live_hold(na_class);
@@ -30262,41 +30252,30 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
 #undef HG_Forward
 #undef HG_Bulk_transfer
 
-HG_EXPORT hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen);
-HG_EXPORT hg_return_t HG_Finalize(hg_class_t *hg_class);
-HG_EXPORT hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
-    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
-HG_EXPORT hg_return_t HG_Forward(
-    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
-HG_EXPORT hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback,
-    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
-    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
-    hg_size_t size, hg_op_id_t *op_id);
-
-hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
+HG_EXPORT hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
 {
     return HG_Init2(na_info_string, na_listen);
 }
 
-hg_return_t HG_Finalize(hg_class_t *hg_class)
+HG_EXPORT hg_return_t HG_Finalize(hg_class_t *hg_class)
 {
     return HG_Finalize2(hg_class);
 }
 
-hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
+HG_EXPORT hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     return HG_Register2(hg_class, id, in_proc_cb, out_proc_cb, rpc_cb);
 }
 
-hg_return_t HG_Forward(
+HG_EXPORT hg_return_t HG_Forward(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
     return HG_Forward2(handle, callback, arg, in_struct);
 }
 
-hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, void *arg,
-    hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+HG_EXPORT hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
     hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
     hg_size_t size, hg_op_id_t *op_id)
 {

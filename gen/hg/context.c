@@ -293,19 +293,13 @@ HG_PRIVATE void hg_context_sum(
         hg_context_add_now(
             HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
     hg_leave(hg_class->lock);
-    sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
-    sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
-    sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
-    sum_p->responses_sent = counts[HG_COUNT_RESPONSES_SENT];
-    sum_p->errors_sent = counts[HG_COUNT_ERRORS_SENT];
-    sum_p->inputs_fetched = counts[HG_COUNT_INPUTS_FETCHED];
-    sum_p->outputs_fetched = counts[HG_COUNT_OUTPUTS_FETCHED];
-    sum_p->refused = counts[HG_COUNT_REFUSED];
-    sum_p->late = counts[HG_COUNT_LATE];
-    sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
-    sum_p->dropped = counts[HG_COUNT_DROPPED];
-    sum_p->expired = counts[HG_COUNT_EXPIRED];
-    sum_p->canceled = counts[HG_COUNT_CANCELED];
+    _Static_assert(offsetof(struct hg_counters, canceled) -
+                offsetof(struct hg_counters, requests_sent) ==
+            HG_COUNT_CANCELED * sizeof(uint64_t),
+        "the members have the order of the counts");
+    memcpy(
+        (unsigned char *) sum_p + offsetof(struct hg_counters, requests_sent),
+        counts, sizeof(counts));
     hg_enter(layer->lock);
     sum_p->bulk_damaged = layer->transfers_damaged;
     sum_p->bulk_bytes_pulled = layer->bytes_pulled;

@@ -108,12 +108,8 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
 static hg_return_t hg_init_enter(
     const char *function, struct na_class *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = na_live_check(na_class, function);
 
-    if (na_class == NULL)
-        return hg_log_misuse(
-            "rpc", function, "the class is NULL (did NA_Initialize fail?)");
-    ret = na_live_check(na_class, function);
     if (ret != HG_SUCCESS)
         return ret;
     na_live_hold(na_class);
