@@ -2183,7 +2183,8 @@ struct hg_bulk_attr {
  * NULL the library allocates it, zeroed, and frees it with the handle.
  * HG_INVALID_ARG: no segments, no sizes, flags that are not one of
  * HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY and HG_BULK_READWRITE.
- * HG_OPNOTSUPPORT: memory that is not the host's. */
+ * HG_OPNOTSUPPORT: memory that is not the host's; or the transport is one of
+ * the application's that takes fewer segments (max_segments). */
 HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
     hg_bulk_t *handle);
