@@ -382,7 +382,7 @@ $(PERF): $(PERF_OBJS) $(OBJS)
 # The events of an echo, counted with hg.c as users compile it. The figures of
 # counts.txt are those of gcc 12.
 COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
-COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g1 -DHG_LINES
+COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g1
 COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/counts/%.o,hg.c \
                 $(notdir $(wildcard tests/perf/counts*.c)))
 
@@ -393,7 +393,9 @@ $(BUILD)/counts/%.o: tests/perf/%.c hg.h $(wildcard tests/perf/counts*.h) \
 
 $(BUILD)/counts/hg.o: hg.c hg.h $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -c -o $@ $<
+	$(Q)LC_ALL=C awk -f gen/amalgamate.awk -v lines=1 -v target=c \
+	    gen/manifest > $(@D)/hg.c
+	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -I. -c -o $@ $(@D)/hg.c
 
 $(BUILD)/tests/perf/counts: $(COUNTS_OBJS)
 	$(Q)mkdir -p $(@D)
@@ -536,7 +538,7 @@ soak: $(BUILD)/run programs ## all tests, ever new seeds, for SECONDS=
 	[ $$(date +%s) -ge $$end ]
 
 coverage: $(BUILD)/run ## lines and branches of gen/ that the tests reach
-	$(call make_flavour,coverage,-O0 -g --coverage -DHG_LINES,programs)
+	$(call make_flavour,coverage,-O0 -g --coverage,programs)
 	$(Q)$(RUN) $(call cases_of,coverage)
 	$(Q)tests/coverage $(BUILD)/coverage
 

@@ -6,10 +6,6 @@
  */
 
 /* ==== gen/base/os.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/os.h"
-#endif
 /*
  * os: what the operating system and the compiler offer, asked once.
  *
@@ -20,8 +16,6 @@
  * HG_PRIVATE marks a function that other modules call: static when all modules
  * are pasted into hg.c, hidden when they are compiled one by one (HG_SPLIT).
  */
-#ifndef HG_GEN_BASE_OS_H
-#define HG_GEN_BASE_OS_H
 
 #if defined(__cplusplus)
 #error "hg.c is C: compile it as that, and link; hg.h is for C++, too"
@@ -221,13 +215,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_CONTAINER_OF(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
 
-#endif
 
 /* ==== gen/base/log.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/log.h"
-#endif
 /*
  * log: one line for each error, from whoever saw it first.
  *
@@ -249,10 +238,6 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  * Locking: levels are atomics; the sink and the subsystem filter have a
  * private mutex, never held while the sink runs. It is the innermost lock.
  */
-#ifndef HG_GEN_BASE_LOG_H
-#define HG_GEN_BASE_LOG_H
-
-/* #include "base/os.h" */
 
 /* Whether a line of this level might be wanted; cheap, no lock. */
 HG_COLD HG_PRIVATE bool hg_log_on(int level);
@@ -309,13 +294,8 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 #define HG_LOG_EXPLAIN(level, subsys, ...) \
     (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
 
-#endif
 
 /* ==== gen/base/log.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/log.c"
-#endif
 /*
  * log: one line for each error, the last error of a thread, and the texts of
  * return codes.
@@ -340,7 +320,6 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
  * locks may be held when a line is logged, so fork takes hg_log_mutex last: see
  * hg_log_atfork. Allocates nothing, so that lack of memory can be logged.
  */
-/* #include "base/log.h" */
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
@@ -994,10 +973,6 @@ HG_EXPORT hg_return_t HG_Version_get2(
 }
 
 /* ==== gen/base/mem.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/mem.h"
-#endif
 /*
  * mem: the one door to the heap.
  *
@@ -1007,10 +982,6 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * Locking: the allocator is set before first use and read without a lock
  * afterwards.
  */
-#ifndef HG_GEN_BASE_MEM_H
-#define HG_GEN_BASE_MEM_H
-
-/* #include "base/os.h" */
 
 /* Allocate `size` bytes (0 counts as 1), uninitialised. NULL: out of memory;
  * the caller reports it. Any thread. */
@@ -1039,13 +1010,8 @@ static inline size_t hg_mem_unknown(size_t size)
     return size;
 }
 
-#endif
 
 /* ==== gen/base/mem.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/mem.c"
-#endif
 /*
  * mem: the one door to the heap.
  *
@@ -1055,9 +1021,6 @@ static inline size_t hg_mem_unknown(size_t size)
  * Locking: none. Whoever sets the allocator promises that nobody else is inside
  * the library, and that no block is left.
  */
-/* #include "base/mem.h" */
-
-/* #include "base/log.h" */
 
 static struct hg_allocator hg_mem_custom;
 
@@ -1129,10 +1092,6 @@ HG_PRIVATE char *hg_mem_strdup(const char *str)
 }
 
 /* ==== gen/base/list.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/list.h"
-#endif
 /*
  * list: an intrusive doubly linked ring.
  *
@@ -1140,10 +1099,6 @@ HG_PRIVATE char *hg_mem_strdup(const char *str)
  * element that is on no list points at itself, so removing it twice does
  * nothing. No allocation, no lock: the owner of the list guards it.
  */
-#ifndef HG_GEN_BASE_LIST_H
-#define HG_GEN_BASE_LIST_H
-
-/* #include "base/os.h" */
 
 static inline void hg_list_init(struct na_link *head)
 {
@@ -1196,23 +1151,14 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
     hg_list_init(from);
 }
 
-#endif
 
 /* ==== gen/base/clock.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/clock.h"
-#endif
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
  * Time is read here and nowhere else. A deadline is an absolute time of this
  * clock; HG_CLOCK_NEVER is later than any.
  */
-#ifndef HG_GEN_BASE_CLOCK_H
-#define HG_GEN_BASE_CLOCK_H
-
-/* #include "base/os.h" */
 
 #define HG_CLOCK_NEVER UINT64_MAX
 #define HG_CLOCK_MS 1000000u
@@ -1275,13 +1221,8 @@ static inline void hg_clock_relax(void)
 #endif
 }
 
-#endif
 
 /* ==== gen/base/clock.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/clock.c"
-#endif
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
@@ -1292,9 +1233,6 @@ static inline void hg_clock_relax(void)
  *
  * Locking: none; stateless.
  */
-/* #include "base/clock.h" */
-
-/* #include "base/log.h" */
 
 /* How far the cheap clock lags behind, at most, on a system of 100 ticks a
  * second, and twice that. */
@@ -1393,10 +1331,6 @@ HG_PRIVATE uint64_t hg_clock_random(void)
 }
 
 /* ==== gen/base/map.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/map.h"
-#endif
 /*
  * map: from a 64-bit number to a pointer; and slots, from an index with a
  * generation to a pointer.
@@ -1410,10 +1344,6 @@ HG_PRIVATE uint64_t hg_clock_random(void)
  * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock,
  * for who knows that the object is not removed meanwhile.
  */
-#ifndef HG_GEN_BASE_MAP_H
-#define HG_GEN_BASE_MAP_H
-
-/* #include "base/os.h" */
 
 struct hg_map_entry;
 
@@ -1487,13 +1417,8 @@ HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
 HG_PRIVATE void *hg_slots_next(
     const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p);
 
-#endif
 
 /* ==== gen/base/map.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/map.c"
-#endif
 /*
  * map: from a 64-bit number to a pointer; and slots, from an index with a
  * generation to a pointer.
@@ -1509,11 +1434,6 @@ HG_PRIVATE void *hg_slots_next(
  * Invariants of slots: the free list runs through the entries whose value is
  * NULL; a generation rises when its slot is emptied or renewed.
  */
-/* #include "base/map.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
 
 #define HG_MAP_MIN 16u
 
@@ -1855,10 +1775,6 @@ HG_PRIVATE void *hg_slots_next(
 }
 
 /* ==== gen/base/lock.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/lock.h"
-#endif
 /*
  * lock: mutexes, the lock of a class, and how threads sleep and are woken.
  *
@@ -1878,10 +1794,6 @@ HG_PRIVATE void *hg_slots_next(
  * from a ring until the last armed sleeper disarms, so that several threads,
  * or an event loop of the application, may sleep on it together.
  */
-#ifndef HG_GEN_BASE_LOCK_H
-#define HG_GEN_BASE_LOCK_H
-
-/* #include "base/list.h" */
 
 /* HG_NOMEM when the system refuses. */
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex);
@@ -2042,18 +1954,9 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline);
 
-#endif
 
 /* ==== gen/base/lock.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/lock.c"
-#endif
 /* lock: see lock.h. */
-/* #include "base/lock.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
 
 /* A mutex is held for a few instructions, but who holds it may not run. */
 #define HG_LOCK_TRIES 1000
@@ -2309,10 +2212,6 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
 }
 
 /* ==== gen/base/wire.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/wire.h"
-#endif
 /*
  * wire: bytes in an agreed order, read and written with bounds.
  *
@@ -2329,10 +2228,6 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
  *
  * Locking: none, a cursor belongs to one thread.
  */
-#ifndef HG_GEN_BASE_WIRE_H
-#define HG_GEN_BASE_WIRE_H
-
-/* #include "base/os.h" */
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HG_WIRE_IS_NATIVE 1
@@ -2531,13 +2426,8 @@ static inline void hg_wire_put_bytes(
         memcpy(p, ptr, size);
 }
 
-#endif
 
 /* ==== gen/base/crc64.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/crc64.h"
-#endif
 /*
  * crc64: the cyclic redundancy check of messages, of arguments outside of them
  * and, on request, of bulk data.
@@ -2550,10 +2440,6 @@ static inline void hg_wire_put_bytes(
  * A running value starts at 0, takes any number of updates and is the check
  * value at every moment: the inversions happen inside.
  */
-#ifndef HG_GEN_BASE_CRC64_H
-#define HG_GEN_BASE_CRC64_H
-
-/* #include "base/os.h" */
 
 HG_PRIVATE uint64_t hg_crc64_update(
     uint64_t crc, const void *data, size_t size);
@@ -2563,13 +2449,8 @@ HG_PRIVATE uint64_t hg_crc64_update(
 HG_PRIVATE uint64_t hg_crc64_update_table(
     uint64_t crc, const void *data, size_t size);
 
-#endif
 
 /* ==== gen/base/crc64.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/base/crc64.c"
-#endif
 /*
  * crc64: the cyclic redundancy check on the wire.
  *
@@ -2586,9 +2467,6 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
  * Invariants: both forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; the tables are made once.
  */
-/* #include "base/crc64.h" */
-
-/* #include "base/wire.h" */
 
 /* Here and not in os.h: it takes longer to read than everything else. */
 #if HG_ENABLE_CRC_SIMD
@@ -2821,10 +2699,6 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 }
 
 /* ==== gen/na/uri.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/uri.h"
-#endif
 /*
  * uri: takes address strings apart.
  *
@@ -2837,10 +2711,6 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
  *
  * Knows no transport. No state, no lock.
  */
-#ifndef HG_GEN_NA_URI_H
-#define HG_GEN_NA_URI_H
-
-/* #include "base/os.h" */
 
 #define NA_URI_NAME_MAX 32
 
@@ -2867,17 +2737,9 @@ HG_PRIVATE bool na_uri_is_list(const char *string);
  * or it is as long as no address is. */
 HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
 
-#endif
 
 /* ==== gen/na/uri.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/uri.c"
-#endif
 /* uri: see uri.h. The grammar is small enough to read from left to right. */
-/* #include "na/uri.h" */
-
-/* #include "base/log.h" */
 
 /* The length of the name of a plugin or protocol that stands there, with
  * layers. */
@@ -2985,10 +2847,6 @@ HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
 }
 
 /* ==== gen/na/queue.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/queue.h"
-#endif
 /*
  * queue: where everything that ended waits for its callback; one a context.
  *
@@ -3002,10 +2860,6 @@ HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
  * a trigger that naps, and a sleeping progress through the waker. Entries
  * run with the lock held once, and release it around code of the application.
  */
-#ifndef HG_GEN_NA_QUEUE_H
-#define HG_GEN_NA_QUEUE_H
-
-/* #include "base/lock.h" */
 
 enum na_lane {
     NA_LANE_INTERNAL = 0,
@@ -3089,19 +2943,9 @@ HG_PRIVATE void na_queue_wake_all(
  */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
 
-#endif
 
 /* ==== gen/na/queue.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/queue.c"
-#endif
 /* queue: see queue.h. */
-/* #include "na/queue.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
 
 HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock)
@@ -3279,10 +3123,6 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
 }
 
 /* ==== gen/na/core.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/core.h"
-#endif
 /*
  * core: the hidden halves of NA's objects.
  *
@@ -3309,13 +3149,6 @@ HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
  * again. A second lock, a leaf, guards the lists of addresses, handles and
  * contexts: a transport may come to these with a lock of its own held.
  */
-#ifndef HG_GEN_NA_CORE_H
-#define HG_GEN_NA_CORE_H
-
-/* #include "base/list.h" */
-/* #include "base/map.h" */
-/* #include "base/mem.h" */
-/* #include "na/queue.h" */
 
 struct na_emul;
 
@@ -3626,13 +3459,8 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
     return na_op_core_of(op)->id;
 }
 
-#endif
 
 /* ==== gen/na/live.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/live.h"
-#endif
 /*
  * live: the classes and contexts that exist.
  *
@@ -3652,10 +3480,6 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * Locking: none; entries are atomics. The caller who ends an object sees to it
  * that nobody else uses it.
  */
-#ifndef HG_GEN_NA_LIVE_H
-#define HG_GEN_NA_LIVE_H
-
-/* #include "na/core.h" */
 
 #define NA_LIVE_MAX 4096 /* objects, a power of two */
 
@@ -3699,17 +3523,9 @@ HG_PRIVATE na_return_t na_live_check(
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     const struct na_context *context, const char *function);
 
-#endif
 
 /* ==== gen/na/live.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/live.c"
-#endif
 /* live: see live.h. */
-/* #include "na/live.h" */
-
-/* #include "base/log.h" */
 
 /* Open addressing: an object lies in the first place from that of its hash on
  * that was free when it came. */
@@ -3842,10 +3658,6 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 }
 
 /* ==== gen/na/addr.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/addr.h"
-#endif
 /*
  * addr: peers, counted.
  *
@@ -3859,11 +3671,6 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
  * Locking: counts and the mark are atomics; the class's list_lock guards the
  * list of its addresses and the setting of a name.
  */
-#ifndef HG_GEN_NA_ADDR_H
-#define HG_GEN_NA_ADDR_H
-
-/* #include "base/lock.h" */
-/* #include "na/core.h" */
 
 /* The functions of struct na_core; see hg.h. */
 HG_PRIVATE struct na_addr *na_addr_create(
@@ -3964,20 +3771,9 @@ HG_PRIVATE unsigned na_addr_count_given(
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 
-#endif
 
 /* ==== gen/na/addr.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/addr.c"
-#endif
 /* addr: see addr.h. */
-/* #include "na/addr.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/live.h" */
 
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
@@ -4385,10 +4181,6 @@ NA_EXPORT na_return_t NA_Addr_serialize(
 }
 
 /* ==== gen/na/op.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/op.h"
-#endif
 /*
  * op: an operation from its start to its callback.
  *
@@ -4402,10 +4194,6 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * Locking: the lock of the class guards the table and the free list. Who
  * executes a pending operation owns its fields.
  */
-#ifndef HG_GEN_NA_OP_H
-#define HG_GEN_NA_OP_H
-
-/* #include "na/core.h" */
 
 /* A pending operation whose end is told to `callback` in `lane`, with
  * references to nothing yet. Its public identifier goes to *op_id, unless that
@@ -4449,20 +4237,9 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 /* How many operations of a context are pending. The lock is held. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
-#endif
 
 /* ==== gen/na/op.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/op.c"
-#endif
 /* op: see op.h. */
-/* #include "na/op.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
 
 /* An identifier is a generation above a number of 24 bits, which begin with 1.
  * On a small machine the public one has 8 bits of the generation. */
@@ -4732,10 +4509,6 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 }
 
 /* ==== gen/na/msg.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/msg.h"
-#endif
 /*
  * msg: sends, receives, and who gets a message that arrived.
  *
@@ -4760,11 +4533,6 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
  * Locking: the lock of the class is held around everything here but the NA
  * interface, which takes it.
  */
-#ifndef HG_GEN_NA_MSG_H
-#define HG_GEN_NA_MSG_H
-
-/* #include "base/lock.h" */
-/* #include "na/core.h" */
 
 HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox);
 
@@ -4827,22 +4595,9 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
  * NA_NOENTRY: it is not posted any more. */
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
 
-#endif
 
 /* ==== gen/na/msg.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/msg.c"
-#endif
 /* msg: see msg.h. */
-/* #include "na/msg.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "na/live.h" */
-/* #include "na/op.h" */
 
 /* What an allocator adds to a block, about. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
@@ -5520,10 +5275,6 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 }
 
 /* ==== gen/na/rma.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/rma.h"
-#endif
 /*
  * rma: memory handles, cursors, and the checks before data moves.
  *
@@ -5541,10 +5292,6 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
  * Locking: the lock of the class guards the list of handles; use and
  * registration are atomics of the handle.
  */
-#ifndef HG_GEN_NA_RMA_H
-#define HG_GEN_NA_RMA_H
-
-/* #include "na/core.h" */
 
 struct na_cursor {
     const struct na_segment *segments;
@@ -5619,23 +5366,9 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block);
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 
-#endif
 
 /* ==== gen/na/rma.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/rma.c"
-#endif
 /* rma: see rma.h. */
-/* #include "na/rma.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "na/addr.h" */
-/* #include "na/live.h" */
-/* #include "na/op.h" */
 
 /* ---- Cursors ---- */
 
@@ -6428,10 +6161,6 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 }
 
 /* ==== gen/emul/emul.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/emul/emul.h"
-#endif
 /*
  * emul: remote memory access over messages, for every transport that has
  * none of its own.
@@ -6481,10 +6210,6 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  * second loses its connection. The library's own memory is withdrawn instead:
  * nobody waits, and the last transfer that uses it frees it.
  */
-#ifndef HG_GEN_EMUL_EMUL_H
-#define HG_GEN_EMUL_EMUL_H
-
-/* #include "na/core.h" */
 
 /* State of one class, whose transport has frame_send; frame size and window
  * come from na_class->info. NULL: out of memory (logged). */
@@ -6569,13 +6294,8 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
  * sleeps: whatever adds work later wakes it. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
-#endif
 
 /* ==== gen/emul/emul.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/emul/emul.c"
-#endif
 /*
  * emul: see emul.h.
  *
@@ -6599,15 +6319,6 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
  *     rma_dropped     a request that cannot be answered: the connection ends
  *     rma_damaged     data that does not match its CRC64
  */
-/* #include "emul/emul.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/crc64.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/wire.h" */
-/* #include "na/addr.h" */
-/* #include "na/rma.h" */
 
 /* Requests to one peer without an answer; more wait. */
 #define NA_EMUL_REQUESTS_MAX 256
@@ -7832,10 +7543,6 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 }
 
 /* ==== gen/na/progress.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/progress.h"
-#endif
 /*
  * progress: polling the transport, and waiting between polls.
  *
@@ -7859,10 +7566,6 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
  * an entry wakes one thread that waits for its lane, a flag those that wait for
  * it, and the end of the role one that takes it over.
  */
-#ifndef HG_GEN_NA_PROGRESS_H
-#define HG_GEN_NA_PROGRESS_H
-
-/* #include "na/core.h" */
 
 /* Progress until one of `lanes` has an entry, *done (na_queue_raise; `done` may
  * be NULL) or somebody pokes (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after
@@ -7886,21 +7589,9 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
-#endif
 
 /* ==== gen/na/progress.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/progress.c"
-#endif
 /* progress: see progress.h. */
-/* #include "na/progress.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "emul/emul.h" */
-/* #include "na/live.h" */
 
 /* Idle turns between two looks at the clock, which costs about as much as a few
  * turns. */
@@ -8350,10 +8041,6 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 }
 
 /* ==== gen/na/context.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/context.h"
-#endif
 /*
  * context: places where operations complete.
  *
@@ -8364,10 +8051,6 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
  *
  * Locking: context_lock of the class guards the changes of its table.
  */
-#ifndef HG_GEN_NA_CONTEXT_H
-#define HG_GEN_NA_CONTEXT_H
-
-/* #include "na/core.h" */
 
 enum na_context_use {
     NA_CONTEXT_USER,  /* the application's */
@@ -8399,25 +8082,9 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 
-#endif
 
 /* ==== gen/na/context.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/context.c"
-#endif
 /* context: see context.h. */
-/* #include "na/context.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "emul/emul.h" */
-/* #include "na/live.h" */
-/* #include "na/msg.h" */
-/* #include "na/op.h" */
-/* #include "na/progress.h" */
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_number(
@@ -8744,10 +8411,6 @@ NA_EXPORT na_return_t NA_Cancel(
 }
 
 /* ==== gen/na/self.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/self.h"
-#endif
 /*
  * self: what a class sends to itself, and the transport that does only that.
  *
@@ -8762,10 +8425,6 @@ NA_EXPORT na_return_t NA_Cancel(
  *
  * Locking: the lock of the class is held around the functions of the loop.
  */
-#ifndef HG_GEN_NA_SELF_H
-#define HG_GEN_NA_SELF_H
-
-/* #include "na/core.h" */
 
 /* The slots of struct na_plugin with the same names, for what goes to the
  * class's own address. `held` is the list of operations that met a full
@@ -8780,19 +8439,9 @@ HG_PRIVATE unsigned na_loop_poll(struct na_link *held);
 
 HG_PRIVATE const struct na_plugin *na_self_table(void);
 
-#endif
 
 /* ==== gen/na/self.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/self.c"
-#endif
 /* self: see self.h. */
-/* #include "na/self.h" */
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
 
 /* ---- The loop ---- */
 
@@ -8982,10 +8631,6 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 }
 
 /* ==== gen/sm/ring.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/ring.h"
-#endif
 /*
  * sm_ring: records from one producer to one consumer, through memory that the
  * other side may scribble on.
@@ -9031,10 +8676,6 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  *
  * Must not know: sockets, peers, what a record means.
  */
-#ifndef HG_GEN_SM_RING_H
-#define HG_GEN_SM_RING_H
-
-/* #include "base/os.h" */
 
 #if HG_ENABLE_SM
 
@@ -9136,15 +8777,9 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 }
 
 #endif
-#endif
 
 /* ==== gen/sm/ring.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/ring.c"
-#endif
 /* ring: see ring.h. */
-/* #include "sm/ring.h" */
 
 #if HG_ENABLE_SM
 
@@ -9350,10 +8985,6 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 #endif
 
 /* ==== gen/sm/memory.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/memory.h"
-#endif
 /*
  * page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
@@ -9420,10 +9051,6 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  * Locking: a mutex for the arenas of a class, with no lock inside it. Must not
  * know: peers, transfers.
  */
-#ifndef HG_GEN_SM_MEMORY_H
-#define HG_GEN_SM_MEMORY_H
-
-/* #include "sm/ring.h" */
 
 #if HG_ENABLE_SM
 
@@ -9587,21 +9214,11 @@ HG_PRIVATE bool na_sm_arena_open(
 HG_PRIVATE bool na_sm_arena_is_mappable(void);
 
 #endif
-#endif
 
 /* ==== gen/sm/memory.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/memory.c"
-#endif
 /* memory: see memory.h. */
-/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
 
 /* ==== page ==== */
 
@@ -10046,10 +9663,6 @@ HG_PRIVATE int na_sm_arena_fd(
 #endif
 
 /* ==== gen/sm/meet.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/meet.h"
-#endif
 /*
  * bell: the doorbell of a class: an eventfd that its peers write to.
  *
@@ -10101,10 +9714,6 @@ HG_PRIVATE int na_sm_arena_fd(
  *
  * Locking: none. Must not know: addresses, rings.
  */
-#ifndef HG_GEN_SM_MEET_H
-#define HG_GEN_SM_MEET_H
-
-/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
 
@@ -10242,20 +9851,11 @@ HG_PRIVATE int na_sm_packet_take(
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #endif
-#endif
 
 /* ==== gen/sm/meet.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/meet.c"
-#endif
 /* meet: see meet.h. */
-/* #include "sm/meet.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
 
 /* ---- Bells ---- */
 
@@ -10723,10 +10323,6 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 #endif
 
 /* ==== gen/sm/peer.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/peer.h"
-#endif
 /*
  * peer: the classes and addresses of the transport sm, and the life of a pair:
  * the connection between two classes.
@@ -10779,16 +10375,6 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *
  * Must not know: how processes meet, how a class sleeps.
  */
-#ifndef HG_GEN_SM_PEER_H
-#define HG_GEN_SM_PEER_H
-
-/* #include "base/lock.h" */
-/* #include "base/map.h" */
-/* #include "na/addr.h" */
-/* #include "na/op.h" */
-/* #include "na/self.h" */
-/* #include "sm/meet.h" */
-/* #include "sm/memory.h" */
 
 #if HG_ENABLE_SM
 
@@ -11047,24 +10633,11 @@ HG_PRIVATE unsigned na_sm_door_hear(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 #endif
-#endif
 
 /* ==== gen/sm/peer.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/peer.c"
-#endif
 /* peer: see peer.h. */
-/* #include "sm/peer.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/crc64.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/progress.h" */
 
 HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
 {
@@ -11853,10 +11426,6 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 #endif
 
 /* ==== gen/sm/flow.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/flow.h"
-#endif
 /*
  * flow: what passes between the two ends of a pair: messages, frames, and BYE,
  * the last record; queued where the ring is full, delivered in order.
@@ -11878,10 +11447,6 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  *
  * Locking: see peer.h.
  */
-#ifndef HG_GEN_SM_FLOW_H
-#define HG_GEN_SM_FLOW_H
-
-/* #include "sm/peer.h" */
 
 #if HG_ENABLE_SM
 
@@ -11925,22 +11490,11 @@ HG_PRIVATE unsigned na_sm_flow_close_all(
 HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 
 #endif
-#endif
 
 /* ==== gen/sm/flow.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/flow.c"
-#endif
 /* flow: see flow.h. */
-/* #include "sm/flow.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "emul/emul.h" */
-/* #include "na/msg.h" */
 
 #define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
 #define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
@@ -12381,10 +11935,6 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
 #endif
 
 /* ==== gen/sm/rma.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/rma.h"
-#endif
 /*
  * rma: memory that is registered with sm, and put and get between two processes
  * of one node.
@@ -12447,10 +11997,6 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
  * Locking: the class's lock, which is left during a copy, unless the caller
  * entered with it.
  */
-#ifndef HG_GEN_SM_RMA_H
-#define HG_GEN_SM_RMA_H
-
-/* #include "sm/flow.h" */
 
 #if HG_ENABLE_SM
 
@@ -12504,25 +12050,11 @@ HG_PRIVATE bool na_sm_rma_cancel_running(
 HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 
 #endif
-#endif
 
 /* ==== gen/sm/rma.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/rma.c"
-#endif
 /* rma: see rma.h. */
-/* #include "sm/rma.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "emul/emul.h" */
-/* #include "na/rma.h" */
 
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
@@ -13246,10 +12778,6 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 #endif
 
 /* ==== gen/sm/sm.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/sm.h"
-#endif
 /*
  * sm: the transport between the processes of one node, through shared memory.
  *
@@ -13273,10 +12801,6 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
  *
  * Must not know: RPC.
  */
-#ifndef HG_GEN_SM_SM_H
-#define HG_GEN_SM_SM_H
-
-/* #include "base/os.h" */
 
 #if HG_ENABLE_SM
 HG_PRIVATE const struct na_plugin *na_sm_table(void);
@@ -13290,31 +12814,16 @@ HG_PRIVATE bool na_sm_is_there(
 /* Whether nobody listens at that name, nor keeps others from it. Not logged. */
 HG_PRIVATE bool na_sm_is_free(const char *name);
 
-#endif
 
 /* ==== gen/sm/sm.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/sm/sm.c"
-#endif
 /*
  * sm: see sm.h.
  *
  * Locking: na_sm_live_lock, outside every other one, guards the list of the
  * process's classes; see peer.h for the rest.
  */
-/* #include "sm/sm.h" */
 
 #if HG_ENABLE_SM
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/progress.h" */
-/* #include "sm/flow.h" */
-/* #include "sm/peer.h" */
-/* #include "sm/rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
@@ -13973,10 +13482,6 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
 #endif
 
 /* ==== gen/na/plugins.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/plugins.h"
-#endif
 /*
  * plugins: the transports this program has, by name and protocol, and the list
  * of these for programs that ask before they open anything.
@@ -13990,11 +13495,6 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
  * Locking: none. A table is added by one atomic operation and never removed, so
  * that a child of fork may register while its parent's threads did.
  */
-#ifndef HG_GEN_NA_PLUGINS_H
-#define HG_GEN_NA_PLUGINS_H
-
-/* #include "na/core.h" */
-/* #include "na/uri.h" */
 
 /* The address string of the default transport. */
 HG_PRIVATE const char *na_plugins_default(void);
@@ -14027,21 +13527,9 @@ HG_PRIVATE void na_plugins_fill(
 /* Have a table's RMA emulated over its frames. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
-#endif
 
 /* ==== gen/na/plugins.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/plugins.c"
-#endif
 /* plugins: see plugins.h. */
-/* #include "na/plugins.h" */
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "emul/emul.h" */
-/* #include "na/self.h" */
-/* #include "sm/sm.h" */
 
 #define NA_PLUGINS_MAX 32
 
@@ -14559,10 +14047,6 @@ HG_EXPORT void HG_Cleanup(void)
 }
 
 /* ==== gen/mux/mux.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mux/mux.h"
-#endif
 /*
  * mux: which transport of a class reaches a peer.
  *
@@ -14589,10 +14073,6 @@ HG_EXPORT void HG_Cleanup(void)
  *
  * Locking: none.
  */
-#ifndef HG_GEN_MUX_MUX_H
-#define HG_GEN_MUX_MUX_H
-
-/* #include "na/core.h" */
 
 /* Whether a string of a list is sm, with its name left to us. */
 HG_PRIVATE bool na_mux_is_auto_sm(const char *string);
@@ -14611,20 +14091,9 @@ HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
 HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
     const char *list, char name[NA_MAX_ADDR_LEN]);
 
-#endif
 
 /* ==== gen/mux/mux.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mux/mux.c"
-#endif
 /* mux: see mux.h. */
-/* #include "mux/mux.h" */
-
-/* #include "base/crc64.h" */
-/* #include "base/log.h" */
-/* #include "na/plugins.h" */
-/* #include "sm/sm.h" */
 
 /* ---- The name of sm ---- */
 
@@ -14756,10 +14225,6 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
 }
 
 /* ==== gen/na/lookup.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/lookup.h"
-#endif
 /*
  * lookup: from an address string to an address, and the end of a connection.
  *
@@ -14768,10 +14233,6 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
  * that is resolved is connected by the first use of its address. In a class of
  * several transports mux/mux.h chooses the part that does either.
  */
-#ifndef HG_GEN_NA_LOOKUP_H
-#define HG_GEN_NA_LOOKUP_H
-
-/* #include "na/core.h" */
 
 /* Start a lookup whose end goes to `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
@@ -14785,26 +14246,9 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
-#endif
 
 /* ==== gen/na/lookup.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/lookup.c"
-#endif
 /* lookup: see lookup.h. */
-/* #include "na/lookup.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "mux/mux.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/live.h" */
-/* #include "na/op.h" */
-/* #include "na/progress.h" */
-/* #include "na/uri.h" */
 
 /* Check the form of a name, the argument of an application or a peer. */
 static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
@@ -15047,10 +14491,6 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 }
 
 /* ==== gen/na/class.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/na/class.c"
-#endif
 /*
  * class: endpoints, from NA_Initialize to NA_Finalize.
  *
@@ -15065,21 +14505,6 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
  * Locking: none of its own; which classes are open is live's to know. Counters
  * are atomics.
  */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "emul/emul.h" */
-/* #include "na/live.h" */
-/* #include "na/msg.h" */
-/* #include "mux/mux.h" */
-/* #include "na/op.h" */
-/* #include "na/plugins.h" */
-/* #include "na/progress.h" */
-/* #include "na/rma.h" */
-/* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
 #define NA_CLASS_SPIN_US 200
@@ -15701,10 +15126,6 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 }
 
 /* ==== gen/proc/proc.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/proc/proc.h"
-#endif
 /*
  * proc: the object that a proc function encodes into, decodes from or frees
  * with.
@@ -15726,11 +15147,6 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
  * Locking: none, a proc belongs to one thread at a time. What calls it knows
  * of messages and checksums in headers; this module does not.
  */
-#ifndef HG_GEN_HG_PROC_H
-#define HG_GEN_HG_PROC_H
-
-/* #include "base/log.h" */
-/* #include "na/core.h" */
 
 struct hg_bulk_layer;
 
@@ -15904,13 +15320,8 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     return bytes;
 }
 
-#endif
 
 /* ==== gen/proc/proc.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/proc/proc.c"
-#endif
 /*
  * proc: where encoded bytes go and decoded bytes come from.
  *
@@ -15944,11 +15355,6 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  *
  * Locking: none, see proc.h.
  */
-/* #include "proc/proc.h" */
-
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
 
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
@@ -16654,10 +16060,6 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 }
 
 /* ==== gen/proc/proc_own.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/proc/proc_own.c"
-#endif
 /*
  * proc_own: procs that an application makes for itself, and checksums.
  *
@@ -16675,11 +16077,6 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
  *
  * Locking: none, a proc or checksum belongs to one thread at a time.
  */
-/* #include "base/crc64.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "proc/proc.h" */
 
 struct hg_proc_own {
     struct hg_proc proc;
@@ -17070,10 +16467,6 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
 }
 
 /* ==== gen/hg/deadline.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/deadline.h"
-#endif
 /*
  * deadline: what is to happen at a time.
  *
@@ -17084,10 +16477,6 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
  *
  * Locking: none; the owner guards it.
  */
-#ifndef HG_GEN_HG_DEADLINE_H
-#define HG_GEN_HG_DEADLINE_H
-
-/* #include "base/os.h" */
 
 struct hg_timer {
     uint64_t when;  /* hg_clock_now time */
@@ -17118,19 +16507,9 @@ HG_PRIVATE uint64_t hg_deadline_next(const struct hg_deadline *deadline);
 HG_PRIVATE struct hg_timer *hg_deadline_pop(
     struct hg_deadline *deadline, uint64_t now);
 
-#endif
 
 /* ==== gen/hg/deadline.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/deadline.c"
-#endif
 /* deadline: see deadline.h. */
-/* #include "hg/deadline.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
 
 HG_PRIVATE void hg_deadline_init(struct hg_deadline *deadline)
 {
@@ -17242,10 +16621,6 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 }
 
 /* ==== gen/hg/header.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/header.h"
-#endif
 /*
  * header: the first 48 bytes of every message of the RPC layer.
  *
@@ -17276,10 +16651,6 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  * looked at. The CRC64 is computed in place: it finds accidents, and whoever
  * changes a message on purpose can make it right. No state.
  */
-#ifndef HG_GEN_HG_HEADER_H
-#define HG_GEN_HG_HEADER_H
-
-/* #include "base/os.h" */
 
 #define HG_HEADER_MAGIC 0x4748u /* "HG" */
 #define HG_HEADER_MAJOR 2
@@ -17330,18 +16701,9 @@ HG_PRIVATE void hg_header_encode(
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p);
 
-#endif
 
 /* ==== gen/hg/header.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/header.c"
-#endif
 /* header: see header.h. */
-/* #include "hg/header.h" */
-
-/* #include "base/crc64.h" */
-/* #include "base/wire.h" */
 
 /* What the CRC64, which comes first, does not cover. */
 #define HG_HEADER_CRC 8
@@ -17425,10 +16787,6 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 }
 
 /* ==== gen/hg/registry.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/registry.h"
-#endif
 /*
  * registry: functions by name.
  *
@@ -17448,10 +16806,6 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  * Locking: the class's lock around registering, data and histograms. Lookups
  * take no lock: entries and versions are complete before they can be found.
  */
-#ifndef HG_GEN_HG_REGISTRY_H
-#define HG_GEN_HG_REGISTRY_H
-
-/* #include "base/lock.h" */
 
 struct hg_registry_entry;
 
@@ -17531,19 +16885,9 @@ HG_PRIVATE const struct hg_rpc *hg_registry_next(
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
 
-#endif
 
 /* ==== gen/hg/registry.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/registry.c"
-#endif
 /* registry: see registry.h. */
-/* #include "hg/registry.h" */
-
-/* #include "base/crc64.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
 
 HG_PRIVATE void hg_registry_init(
     struct hg_registry *registry, struct hg_monitor *lock)
@@ -17832,10 +17176,6 @@ HG_PRIVATE hg_return_t hg_registry_remove(
 }
 
 /* ==== gen/hg/limit.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/limit.h"
-#endif
 /*
  * limit: flow control. One rule divides what is limited among peers.
  *
@@ -17857,10 +17197,6 @@ HG_PRIVATE hg_return_t hg_registry_remove(
  *
  * Locking: the lock of the class guards all of it.
  */
-#ifndef HG_GEN_HG_LIMIT_H
-#define HG_GEN_HG_LIMIT_H
-
-/* #include "na/core.h" */
 
 enum hg_limit_kind {
     HG_LIMIT_CALLS = 0, /* calls to us whose answer has not left */
@@ -17934,13 +17270,8 @@ static inline bool hg_limit_take(struct hg_limit *limits,
     return fits;
 }
 
-#endif
 
 /* ==== gen/bulk/bulk.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/bulk.h"
-#endif
 /*
  * bulk: handles of memory that peers may move, and their bytes on the wire.
  *
@@ -17977,12 +17308,6 @@ static inline bool hg_limit_take(struct hg_limit *limits,
  * its handles. Looking at local memory takes no lock: a child of fork may. A
  * handle that outlives its layer is the application's alone.
  */
-#ifndef HG_GEN_BULK_BULK_H
-#define HG_GEN_BULK_BULK_H
-
-/* #include "base/list.h" */
-/* #include "base/map.h" */
-/* #include "na/core.h" */
 
 enum hg_bulk_wire_flags {
     HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
@@ -18152,27 +17477,9 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 
-#endif
 
 /* ==== gen/bulk/bulk.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/bulk.c"
-#endif
 /* bulk: see bulk.h. */
-/* #include "bulk/bulk.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "emul/emul.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/lookup.h" */
-/* #include "na/rma.h" */
-/* #include "proc/proc.h" */
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
 #define HG_BULK_VERSION 2
@@ -18972,10 +18279,6 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 }
 
 /* ==== gen/bulk/transfer.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/transfer.h"
-#endif
 /*
  * transfer: one move of bulk data between local memory and an origin's.
  *
@@ -18997,10 +18300,6 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * free while data is copied, and in callbacks. The queue's lock is another one
  * if bulk has a class of its own, and is never taken inside this one.
  */
-#ifndef HG_GEN_BULK_TRANSFER_H
-#define HG_GEN_BULK_TRANSFER_H
-
-/* #include "bulk/bulk.h" */
 
 /* Where transfers run: a context's part. */
 struct hg_transfer_home {
@@ -19076,22 +18375,9 @@ HG_PRIVATE void hg_transfer_cancel(
 HG_PRIVATE const char *hg_transfer_peer_name(
     const struct hg_transfer_args *args);
 
-#endif
 
 /* ==== gen/bulk/transfer.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/transfer.c"
-#endif
 /* transfer: see transfer.h. */
-/* #include "bulk/transfer.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/rma.h" */
 
 /* ---- The home ---- */
 
@@ -19403,10 +18689,6 @@ HG_PRIVATE void hg_transfer_cancel(
 }
 
 /* ==== gen/hg/class.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/class.h"
-#endif
 /*
  * class: registered functions, and the settings of calls and services.
  *
@@ -19420,13 +18702,6 @@ HG_PRIVATE void hg_transfer_cancel(
  * held none of them ends. A class's lock is taken inside it, and a context's
  * inside that. In a child of fork the list is empty at first.
  */
-#ifndef HG_GEN_HG_CLASS_H
-#define HG_GEN_HG_CLASS_H
-
-/* #include "base/clock.h" */
-/* #include "bulk/bulk.h" */
-/* #include "hg/limit.h" */
-/* #include "hg/registry.h" */
 
 /* What each context counts, by the members of struct hg_counters. */
 enum hg_count {
@@ -19522,22 +18797,9 @@ HG_PRIVATE bool hg_class_each(
  * keep the class. */
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 
-#endif
 
 /* ==== gen/hg/class.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/class.c"
-#endif
 /* class: see class.h. */
-/* #include "hg/class.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "hg/header.h" */
-/* #include "emul/emul.h" */
-/* #include "na/live.h" */
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
@@ -19707,10 +18969,6 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 }
 
 /* ==== gen/hg/handle.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/handle.h"
-#endif
 /*
  * handle: one call, at its origin or at its target.
  *
@@ -19742,19 +19000,6 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  * lock for that; but SENT and FETCHING, which several may want to end, are left
  * under the lock. The buffers belong to whoever drives the current state.
  */
-#ifndef HG_GEN_HG_HANDLE_H
-#define HG_GEN_HG_HANDLE_H
-
-/* #include "base/list.h" */
-/* #include "base/lock.h" */
-/* #include "base/map.h" */
-/* #include "base/mem.h" */
-/* #include "bulk/transfer.h" */
-/* #include "hg/class.h" */
-/* #include "hg/deadline.h" */
-/* #include "hg/header.h" */
-/* #include "na/core.h" */
-/* #include "proc/proc.h" */
 
 struct hg_context;
 
@@ -20165,23 +19410,9 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
  * is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
-#endif
 
 /* ==== gen/hg/handle.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/handle.c"
-#endif
 /* handle: see handle.h. */
-/* #include "hg/handle.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/msg.h" */
-/* #include "na/progress.h" */
 
 /* Free handles kept, and the largest buffer one keeps. A buffer above the small
  * size is kept only while all such buffers in the pool are within the total. */
@@ -21111,10 +20342,6 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 }
 
 /* ==== gen/hg/check.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/check.h"
-#endif
 /*
  * check: whether the application may use what it passes.
  *
@@ -21127,10 +20354,6 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  *
  * Locking: none.
  */
-#ifndef HG_GEN_HG_CHECK_H
-#define HG_GEN_HG_CHECK_H
-
-/* #include "hg/handle.h" */
 
 HG_PRIVATE hg_return_t hg_check_class(
     const struct hg_class *hg_class, const char *function);
@@ -21159,18 +20382,9 @@ static inline hg_return_t hg_check_handle(
 HG_PRIVATE hg_return_t hg_check_side(
     const struct hg_handle *handle, bool target, const char *function);
 
-#endif
 
 /* ==== gen/hg/check.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/check.c"
-#endif
 /* check: see check.h. */
-/* #include "hg/check.h" */
-
-/* #include "base/log.h" */
-/* #include "na/live.h" */
 
 /* Its NA class exists: the class holds it. */
 static hg_return_t hg_check_fork(
@@ -21225,10 +20439,6 @@ HG_PRIVATE hg_return_t hg_check_side(
 }
 
 /* ==== gen/hg/watch.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/watch.h"
-#endif
 /*
  * watch: what is done at the four moments of a call for who looks on.
  *
@@ -21251,10 +20461,6 @@ HG_PRIVATE hg_return_t hg_check_side(
  * Locking: the class's lock around the histograms of functions. The hook is
  * constant while calls are under way; no lock is held when it runs.
  */
-#ifndef HG_GEN_HG_WATCH_H
-#define HG_GEN_HG_WATCH_H
-
-/* #include "hg/handle.h" */
 
 static inline bool hg_watch_is_on(const struct hg_class *hg_class)
 {
@@ -21288,19 +20494,9 @@ HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
 HG_PRIVATE void hg_watch_set_hook(
     struct hg_class *hg_class, hg_hook_cb_t hook, void *arg);
 
-#endif
 
 /* ==== gen/hg/watch.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/watch.c"
-#endif
 /* watch: see watch.h. */
-/* #include "hg/watch.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
 
 /* Of what this thread executes; 0: nothing. */
 static _Thread_local uint64_t hg_watch_current;
@@ -21502,10 +20698,6 @@ HG_PRIVATE void hg_watch_set_hook(
 }
 
 /* ==== gen/hg/overflow.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/overflow.h"
-#endif
 /*
  * overflow: arguments too large for a message.
  *
@@ -21534,10 +20726,6 @@ HG_PRIVATE void hg_watch_set_hook(
  * Locking: an overflow belongs to whoever drives its handle's state. What the
  * context's lock guards is marked in handle.h.
  */
-#ifndef HG_GEN_HG_OVERFLOW_H
-#define HG_GEN_HG_OVERFLOW_H
-
-/* #include "hg/handle.h" */
 
 /* Let the peer fetch `args`, which lie in `buf`: appends a message with their
  * description, which *message is then, to be sealed. HG_AGAIN (logged): a
@@ -21585,24 +20773,9 @@ HG_PRIVATE void hg_overflow_cancel(
  * that waits for the same piece still ends with HG_CANCELED. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
-#endif
 
 /* ==== gen/hg/overflow.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/overflow.c"
-#endif
 /* overflow: see overflow.h. */
-/* #include "hg/overflow.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/crc64.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/wire.h" */
-/* #include "na/context.h" */
-/* #include "emul/emul.h" */
-/* #include "na/rma.h" */
 
 #define HG_OVERFLOW_FIXED 20
 
@@ -22036,10 +21209,6 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 }
 
 /* ==== gen/hg/forward.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/forward.h"
-#endif
 /*
  * forward: the origin's side of a call.
  *
@@ -22056,10 +21225,6 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  *
  * Locking: the context's lock, which is free around procs, hooks and callbacks.
  */
-#ifndef HG_GEN_HG_FORWARD_H
-#define HG_GEN_HG_FORWARD_H
-
-/* #include "hg/handle.h" */
 
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
@@ -22150,22 +21315,9 @@ HG_COLD HG_PRIVATE void hg_forward_complete_text(
  * call's text. */
 HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 
-#endif
 
 /* ==== gen/hg/forward.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/forward.c"
-#endif
 /* forward: see forward.h. */
-/* #include "hg/forward.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/overflow.h" */
-/* #include "hg/watch.h" */
-/* #include "na/addr.h" */
 
 /* A target's window grows by one call for so many that it answers. */
 #define HG_FORWARD_STEPS 32u
@@ -22970,10 +22122,6 @@ HG_PRIVATE void hg_forward_explain_failure(
 }
 
 /* ==== gen/hg/cancel.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/cancel.h"
-#endif
 /*
  * cancel: calls to us for which nobody waits any more.
  *
@@ -22999,10 +22147,6 @@ HG_PRIVATE void hg_forward_explain_failure(
  * Locking: the context's lock guards marks, being set, and what is in
  * handle->cancel. Callbacks, and transports, are called without.
  */
-#ifndef HG_GEN_HG_CANCEL_H
-#define HG_GEN_HG_CANCEL_H
-
-/* #include "hg/handle.h" */
 
 /* Somebody does not wait any more for a call of theirs; it need not be here. */
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
@@ -23019,18 +22163,9 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle);
 HG_PRIVATE void hg_cancel_set_callback(
     struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
 
-#endif
 
 /* ==== gen/hg/cancel.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/cancel.c"
-#endif
 /* cancel: see cancel.h. */
-/* #include "hg/cancel.h" */
-
-/* #include "base/lock.h" */
-/* #include "hg/overflow.h" */
 
 static struct hg_handle *hg_cancel_of(struct na_completion *notice)
 {
@@ -23221,10 +22356,6 @@ HG_PRIVATE void hg_cancel_set_callback(
 }
 
 /* ==== gen/hg/serve.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/serve.h"
-#endif
 /*
  * serve: the target's side of a call.
  *
@@ -23247,10 +22378,6 @@ HG_PRIVATE void hg_cancel_set_callback(
  *
  * Locking: as forward.
  */
-#ifndef HG_GEN_HG_SERVE_H
-#define HG_GEN_HG_SERVE_H
-
-/* #include "hg/handle.h" */
 
 /* A request came; borrowed. `damaged` is the code of a header that could be
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
@@ -23310,23 +22437,9 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
-#endif
 
 /* ==== gen/hg/serve.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/serve.c"
-#endif
 /* serve: see serve.h. */
-/* #include "hg/serve.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/cancel.h" */
-/* #include "hg/overflow.h" */
-/* #include "hg/watch.h" */
-/* #include "na/addr.h" */
 
 /* What is said of a call that nobody answered. */
 #define HG_SERVE_UNANSWERED "freed without an answer"
@@ -24170,10 +23283,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
 }
 
 /* ==== gen/hg/context.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/context.h"
-#endif
 /*
  * context: where messages come in and time passes.
  *
@@ -24185,10 +23294,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
  * Locking: the context's lock guards the timers. The sink runs on whatever
  * thread delivers and takes that lock for moments only.
  */
-#ifndef HG_GEN_HG_CONTEXT_H
-#define HG_GEN_HG_CONTEXT_H
-
-/* #include "hg/handle.h" */
 
 /* For hg_context_create: of the request model; with the first free id. */
 #define HG_CONTEXT_OWN (-1)
@@ -24245,28 +23350,9 @@ HG_PRIVATE bool hg_context_is_driver(void);
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context);
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
-#endif
 
 /* ==== gen/hg/context.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/context.c"
-#endif
 /* context: see context.h. */
-/* #include "hg/context.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/cancel.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/overflow.h" */
-/* #include "hg/serve.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/live.h" */
-/* #include "na/msg.h" */
-/* #include "na/progress.h" */
 
 /* ---- Messages in ---- */
 
@@ -24806,10 +23892,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 }
 
 /* ==== gen/hg/inspect.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/inspect.h"
-#endif
 /*
  * inspect: what is going on in a class, in words: HG_Dump, and the functions
  * that every class serves.
@@ -24828,30 +23910,13 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *
  * Locking: the list of classes, then the class.
  */
-#ifndef HG_GEN_HG_INSPECT_H
-#define HG_GEN_HG_INSPECT_H
-
-/* #include "hg/handle.h" */
 
 /* The library's function with an id. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
 
-#endif
 
 /* ==== gen/hg/inspect.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/inspect.c"
-#endif
 /* inspect: see inspect.h. */
-/* #include "hg/inspect.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "hg/check.h" */
-/* #include "hg/context.h" */
-/* #include "hg/serve.h" */
-/* #include "hg/watch.h" */
 
 #define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
 
@@ -25263,10 +24328,6 @@ HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
 }
 
 /* ==== gen/hg/ticket.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/ticket.h"
-#endif
 /*
  * ticket: what an application holds in place of a request.
  *
@@ -25280,10 +24341,6 @@ HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
  *
  * Locking: none; the owner guards its table.
  */
-#ifndef HG_GEN_HG_TICKET_H
-#define HG_GEN_HG_TICKET_H
-
-/* #include "base/map.h" */
 
 /* ---- For who has slots of its own ---- */
 
@@ -25323,15 +24380,9 @@ HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 /* Take any one that is left; NULL: the table is empty, and freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 
-#endif
 
 /* ==== gen/hg/ticket.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/ticket.c"
-#endif
 /* ticket: see ticket.h. */
-/* #include "hg/ticket.h" */
 
 /* Odd, so that every salt comes before any comes again. */
 #define HG_TICKET_SALT 0x9e3779b9u
@@ -25412,10 +24463,6 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
 }
 
 /* ==== gen/callback/call.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/callback/call.c"
-#endif
 /*
  * call: handles of the callback model.
  *
@@ -25443,13 +24490,6 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  * itself, as forward's and serve's states see to; the other members of `call`
  * are the application's to keep others away from.
  */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/check.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/overflow.h" */
-/* #include "hg/serve.h" */
-/* #include "na/addr.h" */
 
 /* ---- Life ---- */
 
@@ -25983,10 +25023,6 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 }
 
 /* ==== gen/callback/endpoint.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/callback/endpoint.c"
-#endif
 /*
  * endpoint: classes, contexts, addresses and progress of the callback model.
  *
@@ -26005,21 +25041,6 @@ hg_return_t HG_Cancel(hg_handle_t handle)
  * Locking: the class's lock around data of functions and what describes a
  * context; counts are atomics.
  */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "hg/inspect.h" */
-/* #include "hg/check.h" */
-/* #include "hg/context.h" */
-/* #include "hg/forward.h" */
-/* #include "na/addr.h" */
-/* #include "na/context.h" */
-/* #include "na/live.h" */
-/* #include "na/lookup.h" */
-/* #include "na/plugins.h" */
-/* #include "na/progress.h" */
-/* #include "na/uri.h" */
 
 /* A release of Mercury's, as HG_VERSION gives it under version 2. */
 #define HG_ENDPOINT_VERSION(major, minor) \
@@ -27032,10 +26053,6 @@ hg_return_t HG_Event_trigger(
 }
 
 /* ==== gen/hg/layer.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/layer.h"
-#endif
 /*
  * layer: the RPC layer and the bulk layer of the request model.
  *
@@ -27049,10 +26066,6 @@ hg_return_t HG_Event_trigger(
  *
  * Locking: both are atomics. A mutex serializes beginnings and endings.
  */
-#ifndef HG_GEN_HG_LAYER_H
-#define HG_GEN_HG_LAYER_H
-
-/* #include "hg/context.h" */
 
 /* ---- The RPC layer ---- */
 
@@ -27086,18 +26099,9 @@ HG_PRIVATE void hg_layer_unlock(void);
 /* Log what is wrong with an argument: HG_INVALID_ARG. */
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 
-#endif
 
 /* ==== gen/hg/layer.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/layer.c"
-#endif
 /* layer: see layer.h. */
-/* #include "hg/layer.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
 
 /* NULL: there is none. */
 static _Atomic(struct hg_context *) hg_layer_context;
@@ -27191,10 +26195,6 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 }
 
 /* ==== gen/hg/wait.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/wait.h"
-#endif
 /*
  * wait: progress until a flag is up, and run what the queue has meanwhile.
  *
@@ -27213,10 +26213,6 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  * hg_wait_until, once. It is free while the thread sleeps, while it runs
  * handlers and callbacks, and between two turns of progress.
  */
-#ifndef HG_GEN_HG_WAIT_H
-#define HG_GEN_HG_WAIT_H
-
-/* #include "hg/context.h" */
 
 /* Handlers that may be running inside each other in one thread. */
 #define HG_WAIT_DEPTH_MAX 16
@@ -27253,21 +26249,9 @@ HG_PRIVATE hg_return_t hg_wait_refuse(void);
 /* Whether this thread runs an entry inside a wait. */
 HG_PRIVATE bool hg_wait_in_handler(void);
 
-#endif
 
 /* ==== gen/hg/wait.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/wait.c"
-#endif
 /* wait: see wait.h. */
-/* #include "hg/wait.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/serve.h" */
-/* #include "na/progress.h" */
 
 /* Completions that run at a time. */
 #define HG_WAIT_BATCH 64
@@ -27412,10 +26396,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 }
 
 /* ==== gen/hg/request.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/request.h"
-#endif
 /*
  * request: calls of ours, as the request model has them.
  *
@@ -27435,10 +26415,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
  * waits owns the request in WAITED, and makes it OVER without the lock. In OVER
  * it is the application's, which frees it without the lock.
  */
-#ifndef HG_GEN_HG_REQUEST_H
-#define HG_GEN_HG_REQUEST_H
-
-/* #include "hg/context.h" */
 
 /* Whether this thread runs the proc of a call that is to begin. */
 HG_PRIVATE bool hg_request_in_proc(void);
@@ -27453,24 +26429,9 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request);
 /* Free the requests the application left. No thread waits any more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
-#endif
 
 /* ==== gen/hg/request.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/request.c"
-#endif
 /* request: see request.h. */
-/* #include "hg/request.h" */
-
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/ticket.h" */
-/* #include "hg/wait.h" */
-/* #include "na/addr.h" */
 
 /* Arguments up to this size, with room for a header, are encoded on the
  * stack. */
@@ -27890,10 +26851,6 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 }
 
 /* ==== gen/bulk/functions.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/functions.h"
-#endif
 /*
  * functions: the public bulk functions of both models.
  *
@@ -27914,34 +26871,14 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
  * of a class is taken inside. A process that forks holds it, so that
  * HG_Bulk_cancel recognises a parent's transfer in the child.
  */
-#ifndef HG_GEN_BULK_FUNCTIONS_H
-#define HG_GEN_BULK_FUNCTIONS_H
-
-/* #include "hg/context.h" */
 
 /* Free the requests nobody waited for; one whose transfer is under way is freed
  * when that ends. */
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
 
-#endif
 
 /* ==== gen/bulk/functions.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/bulk/functions.c"
-#endif
 /* functions: see functions.h. */
-/* #include "bulk/functions.h" */
-
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "bulk/transfer.h" */
-/* #include "hg/check.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/ticket.h" */
-/* #include "hg/wait.h" */
-/* #include "na/addr.h" */
-/* #include "na/live.h" */
 
 /* A transfer of the application's, of either model. */
 struct hg_bulk_request {
@@ -28653,10 +27590,6 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 }
 
 /* ==== gen/hg/handler.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/handler.c"
-#endif
 /*
  * handler: the target's functions of the request model.
  *
@@ -28666,10 +27599,6 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  *
  * Locking: none of its own.
  */
-/* #include "base/log.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/serve.h" */
-/* #include "hg/wait.h" */
 
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
@@ -28796,10 +27725,6 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 }
 
 /* ==== gen/hg/extras.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/extras.c"
-#endif
 /*
  * extras: what both models have beyond Mercury's functions: time limits,
  * cancellation, errors with a text, traces, histograms, who calls, and an
@@ -28816,17 +27741,6 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
  *
  * Locking: the class's lock around what others use, too.
  */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/cancel.h" */
-/* #include "hg/check.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/request.h" */
-/* #include "hg/serve.h" */
-/* #include "hg/ticket.h" */
-/* #include "hg/wait.h" */
-/* #include "hg/watch.h" */
 
 /* HG_Drain: a turn of one context; how long no call may arrive at the end, and
  * how long it waits for that. */
@@ -29084,10 +27998,6 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 }
 
 /* ==== gen/hg/room_wait.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/room_wait.c"
-#endif
 /*
  * room_wait: waiting until a call need not be refused (HG_Wait_room).
  *
@@ -29104,13 +28014,6 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
  * is not destroyed while a thread waits in it: HG_Context_destroy returns
  * HG_BUSY. It may be gone when the thread comes back to it.
  */
-/* #include "base/clock.h" */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/wait.h" */
-/* #include "na/addr.h" */
-/* #include "na/msg.h" */
 
 #define HG_ROOM_WAIT_MS 10
 
@@ -29220,10 +28123,6 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 }
 
 /* ==== gen/hg/stub.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/stub.c"
-#endif
 /*
  * stub: what MERCURY_GEN_RPC_STUB calls, and functions that block, for both
  * models.
@@ -29236,15 +28135,6 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
  *
  * Locking: none; a flag that is waited for is an atomic.
  */
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "hg/check.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/registry.h" */
-/* #include "hg/wait.h" */
-/* #include "na/context.h" */
-/* #include "na/progress.h" */
 
 /* How long a turn lasts at most: timers of the context wait as long, and so
  * does the end of a transfer whose call nobody wants any more. */
@@ -29578,10 +28468,6 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 }
 
 /* ==== gen/hg/init.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/init.c"
-#endif
 /*
  * init: begins and ends the request model.
  *
@@ -29599,15 +28485,6 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
  *
  * fork: unless nothing of a layer was there, a child has none, and gets none.
  */
-/* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/inspect.h" */
-/* #include "bulk/functions.h" */
-/* #include "hg/layer.h" */
-/* #include "hg/request.h" */
-/* #include "hg/serve.h" */
-/* #include "hg/wait.h" */
-/* #include "na/live.h" */
 
 struct hg_init_state {
     struct hg_context *context; /* NULL: not initialised */
@@ -29909,10 +28786,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 }
 
 /* ==== gen/hg/names.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/hg/names.c"
-#endif
 /*
  * names: functions behind other names: those of the first reports (api/seed.h),
  * where they need a state of the process or of the thread, and the symbols of
@@ -29927,13 +28800,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
  * Locking: none. The list belongs to who executes the call; `hg_seed_layers` is
  * for one thread at a time, as api/seed.h says.
  */
-/* #include "base/clock.h" */
-/* #include "base/log.h" */
-/* #include "base/mem.h" */
-/* #include "base/wire.h" */
-/* #include "bulk/bulk.h" */
-/* #include "hg/request.h" */
-/* #include "proc/proc.h" */
 
 /* ---- The network layer ---- */
 

@@ -12,10 +12,6 @@
 #define HG_VERSION_PATCH 0
 
 /* ==== gen/api/version.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/version.h"
-#endif
 /*
  * hg: remote procedure calls with bulk data.
  *
@@ -127,10 +123,6 @@ extern "C" {
 #endif
 
 /* ==== gen/api/errors.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/errors.h"
-#endif
 /* ==== Return codes ====================================================== */
 
 /* NA and HG share the first 24 codes; they are equal in value. hg_return_t and
@@ -306,10 +298,6 @@ HG_EXPORT void HG_Set_log_func(
     void *arg);
 
 /* ==== gen/api/na.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/na.h"
-#endif
 /* ==== NA: the network abstraction ======================================= */
 /*
  * A class is an endpoint of one transport; a context is a place where
@@ -886,10 +874,6 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);
 
 /* ==== gen/api/proc.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/proc.h"
-#endif
 /* ==== Types of the RPC layer ============================================ */
 
 typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
@@ -1028,10 +1012,6 @@ HG_EXPORT int hg_checksum_update(
     hg_checksum_t checksum, const void *data, size_t size);
 
 /* ==== gen/api/bulk.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/bulk.h"
-#endif
 /* ==== Bulk data ========================================================= */
 /*
  * A bulk handle describes memory, contiguous or not, by which a peer moves
@@ -1186,10 +1166,6 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
     size_t size, hg_bulk_request_t *request);
 
 /* ==== gen/api/request.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/request.h"
-#endif
 /* ==== RPC: the request model ============================================ */
 /*
  * Functions are registered by name on both sides. A client forwards a call
@@ -1462,10 +1438,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif
 
 /* ==== gen/api/callback.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/callback.h"
-#endif
 /* ==== RPC: the callback model =========================================== */
 /*
  * For event loops and threads. A class is an endpoint, a context a place where
@@ -2144,10 +2116,6 @@ HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* ==== gen/api/callback_bulk.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/callback_bulk.h"
-#endif
 /* ---- Bulk data ----
  *
  * Handles as HG_Bulk_handle_create makes them, of a class, with references
@@ -2278,10 +2246,6 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
 /* ==== gen/api/callback_proc.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/callback_proc.h"
-#endif
 /* ---- Procs as the callback model has them ----
  *
  * A proc function is written once for both models, and what it may call is the
@@ -2395,10 +2359,6 @@ HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
 HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
 
 /* ==== gen/api/extras.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/extras.h"
-#endif
 /* ==== Beyond Mercury ==================================================== */
 /*
  * What neither the Mercury design report nor Mercury has, for both models: time
@@ -2660,10 +2620,6 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);
 
 /* ==== gen/api/macros.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/macros.h"
-#endif
 /* ==== Macros ============================================================ */
 /*
  * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
@@ -2897,10 +2853,6 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 #endif
 
 /* ==== gen/api/stub.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/stub.h"
-#endif
 /* ==== Stubs ============================================================= */
 /*
  * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
@@ -3486,10 +3438,6 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))
 
 /* ==== gen/api/mercury.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/mercury.h"
-#endif
 /* ==== Version 2: Mercury's names ======================================== */
 /*
  * What programs written for Mercury 2.4 have besides the functions above: the
@@ -3663,10 +3611,6 @@ typedef uint64_t hg_ptr_t;
 #endif /* HG_API_VERSION == 2 */
 
 /* ==== gen/api/seed.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/seed.h"
-#endif
 /* ==== Names of the first reports ======================================== */
 /*
  * With HG_SEED_NAMES defined above the include: the names of the function
@@ -4163,10 +4107,6 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 #endif /* HG_SEED_NAMES */
 
 /* ==== gen/api/plugin.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/api/plugin.h"
-#endif
 /* ==== A transport ======================================================= */
 /*
  * Visible with HG_NA_PLUGIN_API defined above the include. A transport is

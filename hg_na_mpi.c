@@ -6,10 +6,6 @@
  */
 
 /* ==== gen/plug/plug.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/plug.h"
-#endif
 /*
  * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
@@ -19,8 +15,6 @@
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
-#ifndef HG_GEN_PLUG_PLUG_H
-#define HG_GEN_PLUG_PLUG_H
 
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
@@ -75,20 +69,11 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
-#endif
 
 /* ==== gen/plug/bytes.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/bytes.h"
-#endif
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
  */
-#ifndef HG_GEN_PLUG_BYTES_H
-#define HG_GEN_PLUG_BYTES_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_put32(unsigned char *p, uint32_t value)
 {
@@ -115,20 +100,11 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
 
-#endif
 
 /* ==== gen/plug/list.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/list.h"
-#endif
 /*
  * Rings of links. A link that is on no ring points at itself.
  */
-#ifndef HG_GEN_PLUG_LIST_H
-#define HG_GEN_PLUG_LIST_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_list_init(struct na_link *head)
 {
@@ -175,13 +151,8 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
         na_plug_list_push(to, link);
 }
 
-#endif
 
 /* ==== gen/plug/net.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/net.h"
-#endif
 /*
  * Hosts, ports, interfaces and subnets, as address strings and options name
  * them.
@@ -190,10 +161,6 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * name: that is a warning, no error of this process, and must not block it, so
  * no name server is asked.
  */
-#ifndef HG_GEN_PLUG_NET_H
-#define HG_GEN_PLUG_NET_H
-
-/* #include "plug/plug.h" */
 
 /* A range of addresses. */
 struct na_plug_subnet {
@@ -386,13 +353,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     return true;
 }
 
-#endif
 
 /* ==== gen/mpi/mpi.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/mpi.h"
-#endif
 /*
  * hg_na_mpi: the MPI transport, mpi+static and mpi+dynamic.
  *
@@ -447,14 +409,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  * Must not know: anything of hg but hg.h.
  */
-#ifndef HG_GEN_MPI_MPI_H
-#define HG_GEN_MPI_MPI_H
 
 #include <mpi.h>
-
-/* #include "plug/bytes.h" */
-/* #include "plug/list.h" */
-/* #include "plug/plug.h" */
 
 #define NA_MPI_VERSION 1
 #define NA_MPI_HEADER 40u /* bytes in front of every packet */
@@ -674,19 +630,13 @@ HG_PRIVATE void na_mpi_channel_leave(
 /* MPI_Finalize begins: end the accepting thread of dynamic mode. */
 HG_PRIVATE void na_mpi_port_end(void);
 
-#endif
 
 /* ==== gen/mpi/wire.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/wire.c"
-#endif
 /*
  * The header in front of every packet.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /*
  * Numbers are little-endian. The first four bytes mean the same in every
@@ -744,17 +694,12 @@ static const char *na_mpi_get_header(
 }
 
 /* ==== gen/mpi/job.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/job.c"
-#endif
 /*
  * State that the classes of a process share: the lock, MPI's beginning and end,
  * and errors of MPI as codes.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 struct na_mpi_job {
     pthread_mutex_t lock;
@@ -1014,16 +959,11 @@ static bool na_mpi_job_has(unsigned number)
 }
 
 /* ==== gen/mpi/send.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/send.c"
-#endif
 /*
  * Sends: packets, and the bodies that peers ask for.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* Have poll end the connection: MPI refused to send. The lock is held, as in
  * all of this file unless a function's comment says otherwise. */
@@ -1438,16 +1378,11 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
 }
 
 /* ==== gen/mpi/recv.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/recv.c"
-#endif
 /*
  * Receives: slots for packets, and inboxes of packets that wait for a body.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* ---- Packets. The lock is held in all of these. ---- */
 
@@ -1883,16 +1818,11 @@ static void na_mpi_orphans_free(struct na_mpi_class *self)
 }
 
 /* ==== gen/mpi/addr.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/addr.c"
-#endif
 /*
  * Addresses: made, found, connected, ended.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 static struct na_link *na_mpi_bucket(
     struct na_mpi_class *self, int rank, unsigned number)
@@ -2271,17 +2201,12 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
 }
 
 /* ==== gen/mpi/name.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/name.c"
-#endif
 /*
  * Address strings of static mode: RANK, or RANK:N for class N of the process
  * from 1 on.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 static void na_mpi_name(char name[NA_MAX_ADDR_LEN], int rank, unsigned number)
 {
@@ -2324,10 +2249,6 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
 }
 
 /* ==== gen/mpi/turn.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/turn.c"
-#endif
 /*
  * Turns: one process at a time connects to a port of Open MPI.
  *
@@ -2366,7 +2287,6 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 #define NA_MPI_CIRCLE_MAX 32u /* longer chains count as circles */
 #define NA_MPI_TURN_LEN (MPI_MAX_PORT_NAME + 16) /* PORT/N */
@@ -2611,10 +2531,6 @@ static bool na_mpi_turn_close(const char *port, unsigned number)
 #endif
 
 /* ==== gen/mpi/dynamic.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/dynamic.c"
-#endif
 /*
  * Dynamic mode: a port of the process, threads that connect and accept, and
  * connections, each an inter-communicator of two processes.
@@ -2632,7 +2548,6 @@ static bool na_mpi_turn_close(const char *port, unsigned number)
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 #define NA_MPI_PREFIX "mpi+dynamic://"
 /* An accept that fails sooner did not run into a time limit of MPI's. */
@@ -3322,17 +3237,12 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
 }
 
 /* ==== gen/mpi/hear.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/hear.c"
-#endif
 /*
  * Packets: checked, and handed to their receivers. The polling thread calls all
  * of this, without the lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* A packet as it was received: borrowed. */
 struct na_mpi_packet {
@@ -3654,16 +3564,11 @@ static bool na_mpi_hear(struct na_mpi_class *self,
 }
 
 /* ==== gen/mpi/lookup.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/lookup.c"
-#endif
 /*
  * Lookups, from a name to a peer that said WELCOME.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* The peer that an address string names. */
 struct na_mpi_target {
@@ -3839,16 +3744,11 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
 }
 
 /* ==== gen/mpi/progress.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/progress.c"
-#endif
 /*
  * Progress: packets, bodies, sends that end, and deadlines.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* Receive and handle packets; the number of them. To look for one that has not
  * come takes MPI longer than to receive one. So a poll takes one packet, and
@@ -4134,16 +4034,11 @@ static na_return_t na_mpi_addr_terminate(struct na_op *op)
 }
 
 /* ==== gen/mpi/open.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/mpi/open.c"
-#endif
 /*
  * Opening and closing the class, and the table of slots.
  *
  * Part of the MPI transport; see mpi.h.
  */
-/* #include "mpi/mpi.h" */
 
 /* The communicator for the class that this thread is opening: NA_MPI_Init's,
  * or none. */

@@ -6,10 +6,6 @@
  */
 
 /* ==== gen/plug/plug.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/plug.h"
-#endif
 /*
  * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
@@ -19,8 +15,6 @@
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
-#ifndef HG_GEN_PLUG_PLUG_H
-#define HG_GEN_PLUG_PLUG_H
 
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
@@ -75,20 +69,11 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
-#endif
 
 /* ==== gen/plug/bytes.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/bytes.h"
-#endif
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
  */
-#ifndef HG_GEN_PLUG_BYTES_H
-#define HG_GEN_PLUG_BYTES_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_put32(unsigned char *p, uint32_t value)
 {
@@ -115,20 +100,11 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
 
-#endif
 
 /* ==== gen/plug/list.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/list.h"
-#endif
 /*
  * Rings of links. A link that is on no ring points at itself.
  */
-#ifndef HG_GEN_PLUG_LIST_H
-#define HG_GEN_PLUG_LIST_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_list_init(struct na_link *head)
 {
@@ -175,13 +151,8 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
         na_plug_list_push(to, link);
 }
 
-#endif
 
 /* ==== gen/plug/net.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/net.h"
-#endif
 /*
  * Hosts, ports, interfaces and subnets, as address strings and options name
  * them.
@@ -190,10 +161,6 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * name: that is a warning, no error of this process, and must not block it, so
  * no name server is asked.
  */
-#ifndef HG_GEN_PLUG_NET_H
-#define HG_GEN_PLUG_NET_H
-
-/* #include "plug/plug.h" */
 
 /* A range of addresses. */
 struct na_plug_subnet {
@@ -386,13 +353,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     return true;
 }
 
-#endif
 
 /* ==== gen/ofi/ofi.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/ofi.h"
-#endif
 /*
  * hg_na_ofi: the libfabric transport.
  *
@@ -438,11 +400,6 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with
  * clock_lock create and destroy no context.
  */
-#ifndef HG_GEN_OFI_OFI_H
-#define HG_GEN_OFI_OFI_H
-
-/* #include "plug/bytes.h" */
-/* #include "plug/list.h" */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -809,19 +766,13 @@ HG_PRIVATE na_return_t na_ofi_recv_begin(struct na_ofi_end *end);
 /* The endpoint is closed: the provider uses none of its buffers any more. */
 HG_PRIVATE void na_ofi_buffers_free(struct na_ofi_end *end);
 
-#endif
 
 /* ==== gen/ofi/error.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/error.c"
-#endif
 /*
  * Errors of libfabric as codes.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* The code of a positive error number, of the system's or of libfabric's own,
  * FI_... */
@@ -888,10 +839,6 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 }
 
 /* ==== gen/ofi/name.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/name.c"
-#endif
 /*
  * Names: address strings, and the bytes that the provider has for them.
  *
@@ -901,9 +848,6 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
-
-/* #include "plug/net.h" */
 
 #define NA_OFI_SHM "/dev/shm/" /* where libfabric's shm keeps its memory */
 
@@ -1297,10 +1241,6 @@ static bool na_ofi_raw_ok(
 }
 
 /* ==== gen/ofi/choose.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/choose.c"
-#endif
 /*
  * The choice of a provider and of an interface: from "ofi+tcp://eth0:1234" and
  * the options of the class to one fi_info.
@@ -1311,9 +1251,6 @@ static bool na_ofi_raw_ok(
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
-
-/* #include "plug/net.h" */
 
 /* ---- Questions to libfabric ---- */
 
@@ -1944,18 +1881,11 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
 }
 
 /* ==== gen/ofi/fabric.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/fabric.c"
-#endif
 /*
  * The objects of libfabric: fabric, domain, address vector, endpoints.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
-
-/* #include "plug/list.h" */
 
 #define NA_OFI_QUEUE_MIN 4096 /* completions */
 
@@ -2396,10 +2326,6 @@ fail:
 }
 
 /* ==== gen/ofi/mem.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/mem.c"
-#endif
 /*
  * Memory: registered with the provider, described to peers.
  *
@@ -2427,7 +2353,6 @@ fail:
  * that, by the first of them, apart from what peers reach: so what peers reach
  * can be withdrawn at any time.
  */
-/* #include "ofi/ofi.h" */
 
 #define NA_OFI_HANDLE 16  /* bytes in front of the segments */
 #define NA_OFI_SEGMENT 24 /* bytes of a segment, without a raw key */
@@ -2814,10 +2739,6 @@ static na_return_t na_ofi_mem_deserialize(
 }
 
 /* ==== gen/ofi/rma.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/rma.c"
-#endif
 /*
  * Puts and gets: cut into pieces that the provider can do, a few of which are
  * in flight together.
@@ -2851,7 +2772,6 @@ static na_return_t na_ofi_mem_deserialize(
  * - Where the provider is hardware, transfers share the endpoint of the
  *   messages: there it is the provider that ends them.
  */
-/* #include "ofi/ofi.h" */
 
 #define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
 /* The pause after the second try; it is as much longer after each later one. */
@@ -3641,10 +3561,6 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
 }
 
 /* ==== gen/ofi/wire.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/wire.c"
-#endif
 /*
  * The bytes of messages: a header, and how two peers introduce themselves.
  *
@@ -3670,7 +3586,6 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
  * The header and HELLO have this form in every version, so that peers of two
  * versions can tell.
  */
-/* #include "ofi/ofi.h" */
 
 #define NA_OFI_INTRO 24 /* bytes in front of the endpoints */
 
@@ -3783,16 +3698,11 @@ static bool na_ofi_get_intro(const struct na_ofi_class *self,
 }
 
 /* ==== gen/ofi/addr.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/addr.c"
-#endif
 /*
  * Addresses: made, found by their token, given up.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* A new address, idle; NULL: out of memory. No lock is held. */
 static struct na_ofi_addr *na_ofi_addr_new(
@@ -4189,16 +4099,11 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 }
 
 /* ==== gen/ofi/send.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/send.c"
-#endif
 /*
  * Messages on their way out: copied into buffers of ours, in order.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* ---- Buffers ---- */
 
@@ -4523,16 +4428,11 @@ static na_return_t na_ofi_msg_send(
 }
 
 /* ==== gen/ofi/hello.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/hello.c"
-#endif
 /*
  * The handshake, keep-alives, BYE.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* Limit of peers that said HELLO, and sent nothing yet with the token they were
  * given. Each may be a forgery that names another process's address. */
@@ -4905,16 +4805,11 @@ static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
 }
 
 /* ==== gen/ofi/recv.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/recv.c"
-#endif
 /*
  * Completions: messages that arrived, and operations that ended.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* ---- Receive buffers ---- */
 
@@ -5287,10 +5182,6 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 }
 
 /* ==== gen/ofi/clock.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/clock.c"
-#endif
 /*
  * The clock: the thread of a class for all that depends on time.
  *
@@ -5301,7 +5192,6 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
  * because the provider could not take it (-FI_EAGAIN), it tries again each
  * millisecond, so that contexts may sleep meanwhile.
  */
-/* #include "ofi/ofi.h" */
 
 #define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
@@ -5555,16 +5445,11 @@ static void na_ofi_unprepare(struct na_ofi_class *self)
 }
 
 /* ==== gen/ofi/progress.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/progress.c"
-#endif
 /*
  * The slots of progress.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* Whether somebody polls an endpoint, or sleeps on its descriptor. */
 static bool na_ofi_is_attended(struct na_ofi_end *end)
@@ -5672,16 +5557,11 @@ static na_return_t na_ofi_cancel(struct na_op *op, uint64_t op_id)
 }
 
 /* ==== gen/ofi/lookup.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/lookup.c"
-#endif
 /*
  * Lookups: from an address string to an address, and to one that is ready.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* The address of that name, with a reference, or NULL. The class's lock is
  * held. */
@@ -5778,16 +5658,11 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
 }
 
 /* ==== gen/ofi/open.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/ofi/open.c"
-#endif
 /*
  * Opening and closing the class and its contexts, and the table of slots.
  *
  * Part of the libfabric transport; see ofi.h.
  */
-/* #include "ofi/ofi.h" */
 
 /* ---- Endpoints ---- */
 

@@ -6,10 +6,6 @@
  */
 
 /* ==== gen/plug/plug.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/plug.h"
-#endif
 /*
  * The beginning of each transport that is a file of its own: the system's
  * headers and hg.h, with the plugin interface.
@@ -19,8 +15,6 @@
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
-#ifndef HG_GEN_PLUG_PLUG_H
-#define HG_GEN_PLUG_PLUG_H
 
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
@@ -75,20 +69,11 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
-#endif
 
 /* ==== gen/plug/bytes.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/bytes.h"
-#endif
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
  */
-#ifndef HG_GEN_PLUG_BYTES_H
-#define HG_GEN_PLUG_BYTES_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_put32(unsigned char *p, uint32_t value)
 {
@@ -115,20 +100,11 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
 
-#endif
 
 /* ==== gen/plug/list.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/list.h"
-#endif
 /*
  * Rings of links. A link that is on no ring points at itself.
  */
-#ifndef HG_GEN_PLUG_LIST_H
-#define HG_GEN_PLUG_LIST_H
-
-/* #include "plug/plug.h" */
 
 static inline void na_plug_list_init(struct na_link *head)
 {
@@ -175,13 +151,8 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
         na_plug_list_push(to, link);
 }
 
-#endif
 
 /* ==== gen/plug/net.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/plug/net.h"
-#endif
 /*
  * Hosts, ports, interfaces and subnets, as address strings and options name
  * them.
@@ -190,10 +161,6 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * name: that is a warning, no error of this process, and must not block it, so
  * no name server is asked.
  */
-#ifndef HG_GEN_PLUG_NET_H
-#define HG_GEN_PLUG_NET_H
-
-/* #include "plug/plug.h" */
 
 /* A range of addresses. */
 struct na_plug_subnet {
@@ -386,13 +353,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     return true;
 }
 
-#endif
 
 /* ==== gen/zmq/zmq.h ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/zmq.h"
-#endif
 /*
  * hg_na_zmq: the ZeroMQ transport: tcp, ipc and inproc.
  *
@@ -427,13 +389,6 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  * Must not know: anything of hg but hg.h.
  */
-#ifndef HG_GEN_ZMQ_CLASS_H
-#define HG_GEN_ZMQ_CLASS_H
-
-/* #include "plug/bytes.h" */
-/* #include "plug/list.h" */
-/* #include "plug/net.h" */
-/* #include "plug/plug.h" */
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -655,19 +610,13 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 
-#endif
 
 /* ==== gen/zmq/table.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/table.c"
-#endif
 /*
  * Tables of addresses by routing id and by endpoint.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 static size_t na_zmq_hash(const void *key, size_t size)
 {
@@ -774,16 +723,11 @@ static void na_zmq_remove(
 }
 
 /* ==== gen/zmq/wire.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/wire.c"
-#endif
 /*
  * The header in front of every message, and errors of libzmq as codes.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /*
  * The header, whose first four bytes stay as they are in every version:
@@ -839,10 +783,6 @@ static na_return_t na_zmq_failed(
 }
 
 /* ==== gen/zmq/inproc.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/inproc.c"
-#endif
 /*
  * State shared by the classes of a process: one lock, and the list of the
  * inproc classes. The list tells whether a peer is alive, since libzmq does not
@@ -854,7 +794,6 @@ static na_return_t na_zmq_failed(
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 static struct {
     pthread_mutex_t lock;
@@ -960,16 +899,11 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/addr.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/addr.c"
-#endif
 /*
  * Addresses: made, found, counted, moved from state to state.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* ---- Addresses ---- */
 
@@ -1164,16 +1098,11 @@ static void na_zmq_unlock(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/send.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/send.c"
-#endif
 /*
  * Messages on their way out, in order, held while a connection is made.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* Hand parts to libzmq, which takes them unless this fails. The lock is held,
  * as below. */
@@ -1347,17 +1276,12 @@ static na_return_t na_zmq_msg_send(
 }
 
 /* ==== gen/zmq/frame.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/frame.c"
-#endif
 /*
  * Frames of emulated RMA: borrowed data in the hands of libzmq, so much of a
  * peer at a time that small messages pass between.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* libzmq is done with borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_returned(void *data, void *hint)
@@ -1491,16 +1415,11 @@ no_memory:
 }
 
 /* ==== gen/zmq/dial.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/dial.c"
-#endif
 /*
  * Dialling, and what the monitor tells of connections.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 static bool na_zmq_set(void *socket, int option, int value)
 {
@@ -1809,17 +1728,12 @@ static void na_zmq_shut_accepted(
 }
 
 /* ==== gen/zmq/time.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/time.c"
-#endif
 /*
  * What is to happen at a time: lookups that end, probes, peers that fell
  * silent.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* Close a connection whose peer takes nothing. */
 static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
@@ -1944,16 +1858,11 @@ static void na_zmq_check_inproc(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/recv.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/recv.c"
-#endif
 /*
  * Taking messages off the socket, under the lock.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 static void na_zmq_close_part(struct na_zmq_class *self, zmq_msg_t *part)
 {
@@ -2067,16 +1976,11 @@ static void na_zmq_pump(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/hear.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/hear.c"
-#endif
 /*
  * Handles received messages: in the polling thread, without the lock.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* Reasons to refuse messages of several kinds. */
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
@@ -2420,16 +2324,11 @@ static void na_zmq_refuse(
 }
 
 /* ==== gen/zmq/bury.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/bury.c"
-#endif
 /*
  * Burying the dead: what is left of a peer when its last message was heard.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* Whether the last message of a dying address is in the inbox. Events are read
  * after messages, so it came in a round after that of its death; where others
@@ -2532,16 +2431,11 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
 }
 
 /* ==== gen/zmq/progress.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/progress.c"
-#endif
 /*
  * The slots of progress: poll, and sleeping without losing a wake-up.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 static unsigned na_zmq_poll(struct na_context *context)
 {
@@ -2736,16 +2630,11 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
 }
 
 /* ==== gen/zmq/name.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/name.c"
-#endif
 /*
  * Names: hosts and ports as libzmq, and as other processes, want them.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* `from_peer`, here and below: as in plug/net.h. */
 static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
@@ -2840,16 +2729,11 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
 }
 
 /* ==== gen/zmq/lookup.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/lookup.c"
-#endif
 /*
  * Lookups, from a name to a connection that said hello.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* Let a lookup wait for a connection; the lock is held. */
 static void na_zmq_join(
@@ -2986,16 +2870,11 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
 }
 
 /* ==== gen/zmq/open.c ==== */
-/* SPDX-License-Identifier: BSD-3-Clause */
-#ifdef HG_LINES
-#line 1 "gen/zmq/open.c"
-#endif
 /*
  * Opening and closing the class, and the table of slots.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
-/* #include "zmq/zmq.h" */
 
 /* The first address of an interface in the range, or which others can reach if
  * that is NULL. False: there is none. */

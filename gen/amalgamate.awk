@@ -2,9 +2,10 @@
 # Pastes the files of gen/manifest into hg.h, hg.c (target=c) or, as zmq and ofi
 # are, hg_na_zmq.c, each with the files of kind plug:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
-# Only quoted includes change: they become comments, except the first "hg.h".
-# Stops at an include of what is not listed above, a system header in extern
-# "C", and a macro, tag, static or (in a .c) HG_PRIVATE name of two rooms.
+# Leaves out what files need apart: the first line, include guards, and quoted
+# includes, except the first of "hg.h". With -v lines=1, #line directives name
+# the files. Stops at an include of what is not listed above, a system header in
+# extern "C", and a macro, tag, static or (in a .c) HG_PRIVATE name of two files.
 
 function stop(text) {
     print "amalgamate: " text | "cat 1>&2"
@@ -33,39 +34,55 @@ function apart(kind) {
     return kind ~ /^(plug|zmq|ofi|mpi)$/
 }
 
-# One quoted include of a file: checks it, gives the line to paste for it.
-function included(line, at, kind,    name, quoted) {
+# Checks a quoted include. Whether it is pasted.
+function is_included(line, at, kind,    name, quoted) {
     split(line, quoted, "\"")
     name = quoted[2]
     if (name == "hg.h" && kind != "h" && !public_seen[kind]++)
-        return line
+        return 1
     if (name != "hg.h" && !(name in place))
         stop(at ": \"" name "\" is not listed in the manifest")
     if (name != "hg.h" && place[name] != kind " above" &&
         (place[name] != "plug above" || !apart(kind)))
         stop(at ": upward include of \"" name "\"")
-    return "/* #include \"" name "\" */"
+    return 0
+}
+
+# Whether a line is of the include guard; `depth` is that of conditions.
+function is_guard(line) {
+    if (line ~ /^#[ \t]*if/) depth++
+    if (line ~ /^#(ifndef|define) HG_GEN_[A-Z0-9_]*_H$/) return guarded = 1
+    return line ~ /^#[ \t]*endif/ && --depth == 0 && guarded
 }
 
 # Reads one file; pastes it when it belongs to the target.
-function take(kind, file,    path, room, pasted, n, line, name, got, at) {
+function take(kind, file,    path, room, pasted, n, line, name, got, at, blank,
+        jump) {
     path = dir file
     room = substr(file, 1, length(file) - 2)
     pasted = kind == target || (kind == "plug" && apart(target))
     if (pasted) print "\n/* ==== gen/" file " ==== */"
+    depth = guarded = 0
+    jump = blank = 1
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
         at = apart(kind) SUBSEP name    # names of their own
         if (name != "" && at in owner && owner[at] != room)
             stop(path ":" n ": " name " is defined in " owner[at] " too")
         owner[at] = room
-        if (line ~ /^#[ \t]*include[ \t]*"/)
-            line = included(line, path ":" n, kind)
-        else if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include/)
+        if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include[ \t]*</)
             stop(path ":" n ": only the first part includes system headers")
+        if (is_guard(line) || line ~ /^\/\* SPDX-/ || (line == "" && blank) ||
+            (line ~ /^#[ \t]*include[ \t]*"/ &&
+                !is_included(line, path ":" n, kind))) {
+            jump = 1
+            continue
+        }
         if (!pasted) continue
-        print line (n > 1 ? "" : "\n#ifdef HG_LINES\n#line 1 \"gen/" file \
-            "\"\n#endif")    # which is line 1
+        if (jump && lines) print "#line " n " \"gen/" file "\""
+        jump = 0
+        blank = line == ""
+        print line
     }
     if (got < 0 || n == 1) stop(path ": cannot be read, or is empty")
     close(path)
