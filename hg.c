@@ -215,7 +215,6 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_CONTAINER_OF(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
 
-
 /* ==== gen/base/log.h ==== */
 /*
  * log: one line for each error, from whoever saw it first.
@@ -293,7 +292,6 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 /* Log, and keep the text for HG_Get_last_error_text, at whatever level. */
 #define HG_LOG_EXPLAIN(level, subsys, ...) \
     (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
-
 
 /* ==== gen/base/log.c ==== */
 /*
@@ -1010,7 +1008,6 @@ static inline size_t hg_mem_unknown(size_t size)
     return size;
 }
 
-
 /* ==== gen/base/mem.c ==== */
 /*
  * mem: the one door to the heap.
@@ -1151,7 +1148,6 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
     hg_list_init(from);
 }
 
-
 /* ==== gen/base/clock.h ==== */
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
@@ -1220,7 +1216,6 @@ static inline void hg_clock_relax(void)
     __asm__ volatile("yield");
 #endif
 }
-
 
 /* ==== gen/base/clock.c ==== */
 /*
@@ -1416,7 +1411,6 @@ HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
 /* Walk as hg_map_next does. */
 HG_PRIVATE void *hg_slots_next(
     const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p);
-
 
 /* ==== gen/base/map.c ==== */
 /*
@@ -1954,7 +1948,6 @@ static inline void hg_waker_ring_after(struct hg_waker *waker)
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, const int *fds, unsigned count, uint64_t deadline);
 
-
 /* ==== gen/base/lock.c ==== */
 /* lock: see lock.h. */
 
@@ -2426,7 +2419,6 @@ static inline void hg_wire_put_bytes(
         memcpy(p, ptr, size);
 }
 
-
 /* ==== gen/base/crc64.h ==== */
 /*
  * crc64: the cyclic redundancy check of messages, of arguments outside of them
@@ -2448,7 +2440,6 @@ HG_PRIVATE uint64_t hg_crc64_update(
  * that compares all. */
 HG_PRIVATE uint64_t hg_crc64_update_table(
     uint64_t crc, const void *data, size_t size);
-
 
 /* ==== gen/base/crc64.c ==== */
 /*
@@ -2737,7 +2728,6 @@ HG_PRIVATE bool na_uri_is_list(const char *string);
  * or it is as long as no address is. */
 HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
 
-
 /* ==== gen/na/uri.c ==== */
 /* uri: see uri.h. The grammar is small enough to read from left to right. */
 
@@ -2942,7 +2932,6 @@ HG_PRIVATE void na_queue_wake_all(
  * one that makes progress. The flag's memory may be gone once the lock is free.
  */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
-
 
 /* ==== gen/na/queue.c ==== */
 /* queue: see queue.h. */
@@ -3459,7 +3448,6 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
     return na_op_core_of(op)->id;
 }
 
-
 /* ==== gen/na/live.h ==== */
 /*
  * live: the classes and contexts that exist.
@@ -3522,7 +3510,6 @@ HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function);
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     const struct na_context *context, const char *function);
-
 
 /* ==== gen/na/live.c ==== */
 /* live: see live.h. */
@@ -3770,7 +3757,6 @@ HG_PRIVATE unsigned na_addr_count_given(
 
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
-
 
 /* ==== gen/na/addr.c ==== */
 /* addr: see addr.h. */
@@ -4237,7 +4223,6 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 /* How many operations of a context are pending. The lock is held. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
-
 /* ==== gen/na/op.c ==== */
 /* op: see op.h. */
 
@@ -4594,7 +4579,6 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 /* Take a posted receive back: NA_SUCCESS, and it completes with NA_CANCELED;
  * NA_NOENTRY: it is not posted any more. */
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
-
 
 /* ==== gen/na/msg.c ==== */
 /* msg: see msg.h. */
@@ -5365,7 +5349,6 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block);
 
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
-
 
 /* ==== gen/na/rma.c ==== */
 /* rma: see rma.h. */
@@ -6293,7 +6276,6 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
  * nothing is left. Asked by progress once it has armed its waker, before it
  * sleeps: whatever adds work later wakes it. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
-
 
 /* ==== gen/emul/emul.c ==== */
 /*
@@ -7589,7 +7571,6 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
-
 /* ==== gen/na/progress.c ==== */
 /* progress: see progress.h. */
 
@@ -8082,7 +8063,6 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 
-
 /* ==== gen/na/context.c ==== */
 /* context: see context.h. */
 
@@ -8438,7 +8418,6 @@ HG_PRIVATE na_return_t na_loop_cancel(struct na_link *held, struct na_op *op);
 HG_PRIVATE unsigned na_loop_poll(struct na_link *held);
 
 HG_PRIVATE const struct na_plugin *na_self_table(void);
-
 
 /* ==== gen/na/self.c ==== */
 /* self: see self.h. */
@@ -12814,7 +12793,6 @@ HG_PRIVATE bool na_sm_is_there(
 /* Whether nobody listens at that name, nor keeps others from it. Not logged. */
 HG_PRIVATE bool na_sm_is_free(const char *name);
 
-
 /* ==== gen/sm/sm.c ==== */
 /*
  * sm: see sm.h.
@@ -13527,7 +13505,6 @@ HG_PRIVATE void na_plugins_fill(
 /* Have a table's RMA emulated over its frames. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
-
 /* ==== gen/na/plugins.c ==== */
 /* plugins: see plugins.h. */
 
@@ -14091,7 +14068,6 @@ HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
 HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
     const char *list, char name[NA_MAX_ADDR_LEN]);
 
-
 /* ==== gen/mux/mux.c ==== */
 /* mux: see mux.h. */
 
@@ -14245,7 +14221,6 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
  * as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
-
 
 /* ==== gen/na/lookup.c ==== */
 /* lookup: see lookup.h. */
@@ -15319,7 +15294,6 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     proc->room.pos += size;
     return bytes;
 }
-
 
 /* ==== gen/proc/proc.c ==== */
 /*
@@ -16507,7 +16481,6 @@ HG_PRIVATE uint64_t hg_deadline_next(const struct hg_deadline *deadline);
 HG_PRIVATE struct hg_timer *hg_deadline_pop(
     struct hg_deadline *deadline, uint64_t now);
 
-
 /* ==== gen/hg/deadline.c ==== */
 /* deadline: see deadline.h. */
 
@@ -16701,7 +16674,6 @@ HG_PRIVATE void hg_header_encode(
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p);
 
-
 /* ==== gen/hg/header.c ==== */
 /* header: see header.h. */
 
@@ -16884,7 +16856,6 @@ HG_PRIVATE const struct hg_rpc *hg_registry_next(
 /* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
-
 
 /* ==== gen/hg/registry.c ==== */
 /* registry: see registry.h. */
@@ -17270,7 +17241,6 @@ static inline bool hg_limit_take(struct hg_limit *limits,
     return fits;
 }
 
-
 /* ==== gen/bulk/bulk.h ==== */
 /*
  * bulk: handles of memory that peers may move, and their bytes on the wire.
@@ -17476,7 +17446,6 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
  * ours that was freed), HG_NOMEM, all logged. */
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
-
 
 /* ==== gen/bulk/bulk.c ==== */
 /* bulk: see bulk.h. */
@@ -18375,7 +18344,6 @@ HG_PRIVATE void hg_transfer_cancel(
 HG_PRIVATE const char *hg_transfer_peer_name(
     const struct hg_transfer_args *args);
 
-
 /* ==== gen/bulk/transfer.c ==== */
 /* transfer: see transfer.h. */
 
@@ -18796,7 +18764,6 @@ HG_PRIVATE bool hg_class_each(
 /* No context is left, but those which hg_context_destroy could not free: they
  * keep the class. */
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
-
 
 /* ==== gen/hg/class.c ==== */
 /* class: see class.h. */
@@ -19409,7 +19376,6 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 /* Target: the answer has left, so the peer has one call less; nothing when it
  * is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
-
 
 /* ==== gen/hg/handle.c ==== */
 /* handle: see handle.h. */
@@ -20382,7 +20348,6 @@ static inline hg_return_t hg_check_handle(
 HG_PRIVATE hg_return_t hg_check_side(
     const struct hg_handle *handle, bool target, const char *function);
 
-
 /* ==== gen/hg/check.c ==== */
 /* check: see check.h. */
 
@@ -20493,7 +20458,6 @@ HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
 /* See HG_Set_hook. */
 HG_PRIVATE void hg_watch_set_hook(
     struct hg_class *hg_class, hg_hook_cb_t hook, void *arg);
-
 
 /* ==== gen/hg/watch.c ==== */
 /* watch: see watch.h. */
@@ -20772,7 +20736,6 @@ HG_PRIVATE void hg_overflow_cancel(
 /* The timer of a handle to us expired: an output is held no longer, or a fetch
  * that waits for the same piece still ends with HG_CANCELED. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
-
 
 /* ==== gen/hg/overflow.c ==== */
 /* overflow: see overflow.h. */
@@ -21314,7 +21277,6 @@ HG_COLD HG_PRIVATE void hg_forward_complete_text(
 /* This thread has just failed to decode the output: keep the reason as the
  * call's text. */
 HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
-
 
 /* ==== gen/hg/forward.c ==== */
 /* forward: see forward.h. */
@@ -22163,7 +22125,6 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle);
 HG_PRIVATE void hg_cancel_set_callback(
     struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
 
-
 /* ==== gen/hg/cancel.c ==== */
 /* cancel: see cancel.h. */
 
@@ -22436,7 +22397,6 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
-
 
 /* ==== gen/hg/serve.c ==== */
 /* serve: see serve.h. */
@@ -23350,7 +23310,6 @@ HG_PRIVATE bool hg_context_is_driver(void);
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context);
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
-
 /* ==== gen/hg/context.c ==== */
 /* context: see context.h. */
 
@@ -23914,7 +23873,6 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 /* The library's function with an id. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
 
-
 /* ==== gen/hg/inspect.c ==== */
 /* inspect: see inspect.h. */
 
@@ -24379,7 +24337,6 @@ HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 
 /* Take any one that is left; NULL: the table is empty, and freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
-
 
 /* ==== gen/hg/ticket.c ==== */
 /* ticket: see ticket.h. */
@@ -26099,7 +26056,6 @@ HG_PRIVATE void hg_layer_unlock(void);
 /* Log what is wrong with an argument: HG_INVALID_ARG. */
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 
-
 /* ==== gen/hg/layer.c ==== */
 /* layer: see layer.h. */
 
@@ -26248,7 +26204,6 @@ HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs an entry inside a wait. */
 HG_PRIVATE bool hg_wait_in_handler(void);
-
 
 /* ==== gen/hg/wait.c ==== */
 /* wait: see wait.h. */
@@ -26428,7 +26383,6 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request);
 
 /* Free the requests the application left. No thread waits any more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
-
 
 /* ==== gen/hg/request.c ==== */
 /* request: see request.h. */
@@ -26875,7 +26829,6 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 /* Free the requests nobody waited for; one whose transfer is under way is freed
  * when that ends. */
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
-
 
 /* ==== gen/bulk/functions.c ==== */
 /* functions: see functions.h. */

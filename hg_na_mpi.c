@@ -69,7 +69,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
-
 /* ==== gen/plug/bytes.h ==== */
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
@@ -99,7 +98,6 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
 {
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
-
 
 /* ==== gen/plug/list.h ==== */
 /*
@@ -150,7 +148,6 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
     while ((link = na_plug_list_pop(from)) != NULL)
         na_plug_list_push(to, link);
 }
-
 
 /* ==== gen/plug/net.h ==== */
 /*
@@ -352,7 +349,6 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     }
     return true;
 }
-
 
 /* ==== gen/mpi/mpi.h ==== */
 /*
@@ -629,7 +625,6 @@ HG_PRIVATE void na_mpi_channel_leave(
 
 /* MPI_Finalize begins: end the accepting thread of dynamic mode. */
 HG_PRIVATE void na_mpi_port_end(void);
-
 
 /* ==== gen/mpi/wire.c ==== */
 /*

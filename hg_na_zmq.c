@@ -69,7 +69,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
-
 /* ==== gen/plug/bytes.h ==== */
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
@@ -99,7 +98,6 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
 {
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
-
 
 /* ==== gen/plug/list.h ==== */
 /*
@@ -150,7 +148,6 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
     while ((link = na_plug_list_pop(from)) != NULL)
         na_plug_list_push(to, link);
 }
-
 
 /* ==== gen/plug/net.h ==== */
 /*
@@ -352,7 +349,6 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     }
     return true;
 }
-
 
 /* ==== gen/zmq/zmq.h ==== */
 /*
@@ -609,7 +605,6 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
  * if that fails. The lock is held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
-
 
 /* ==== gen/zmq/table.c ==== */
 /*

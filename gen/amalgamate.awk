@@ -56,14 +56,17 @@ function is_guard(line) {
 }
 
 # Reads one file; pastes it when it belongs to the target.
-function take(kind, file,    path, room, pasted, n, line, name, got, at, blank,
-        jump) {
+function take(kind, file,    path, room, pasted, n, line, name, got, at, jump) {
     path = dir file
     room = substr(file, 1, length(file) - 2)
     pasted = kind == target || (kind == "plug" && apart(target))
-    if (pasted) print "\n/* ==== gen/" file " ==== */"
+    if (pasted) {
+        if (!blank) print ""
+        print "/* ==== gen/" file " ==== */"
+        blank = 1
+    }
     depth = guarded = 0
-    jump = blank = 1
+    jump = 1
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
         at = apart(kind) SUBSEP name    # names of their own
@@ -72,7 +75,8 @@ function take(kind, file,    path, room, pasted, n, line, name, got, at, blank,
         owner[at] = room
         if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include[ \t]*</)
             stop(path ":" n ": only the first part includes system headers")
-        if (is_guard(line) || line ~ /^\/\* SPDX-/ || (line == "" && blank) ||
+        if (is_guard(line) || line ~ /^\/\* SPDX-/ ||
+            (pasted && line == "" && blank) ||
             (line ~ /^#[ \t]*include[ \t]*"/ &&
                 !is_included(line, path ":" n, kind))) {
             jump = 1
