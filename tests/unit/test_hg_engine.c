@@ -1051,10 +1051,11 @@ static void *engine_drive(void *arg)
 {
     struct engine_driver *driver = (struct engine_driver *) arg;
 
-    while (!atomic_load(&driver->stop)) {
-        (void) engine_progress(
-            driver->context, NA_LANES_DONE, hg_clock_after_ms(15000));
-    }
+    hg_enter(driver->context->lock);
+    while (!atomic_load(&driver->stop))
+        (void) hg_context_progress(driver->context, NA_LANES_DONE,
+            &driver->stop, hg_clock_after_ms(15000));
+    hg_leave(driver->context->lock);
     return NULL;
 }
 
@@ -1071,8 +1072,9 @@ static void engine_start_driver(
 
 static void engine_stop_driver(struct engine_driver *driver)
 {
-    atomic_store(&driver->stop, true);
-    na_progress_poke(driver->context->na_context);
+    hg_enter(driver->context->lock);
+    na_queue_raise(driver->context->queue, &driver->stop);
+    hg_leave(driver->context->lock);
     HG_CHECK(pthread_join(driver->thread, NULL) == 0);
 }
 
