@@ -100,8 +100,8 @@ static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
 static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     hg_id_t id, struct hg_request_call *call, hg_request_t *request_p)
 {
-    unsigned char small[HG_REQUEST_SMALL];
-    struct hg_buf buf = {small, sizeof(small), true};
+    unsigned char bytes[HG_REQUEST_SMALL];
+    struct hg_buf buf = {bytes, sizeof(bytes), true};
     bool before = hg_request_encoding; /* a proc may call */
     uint64_t number = 0;
     size_t size = 0;

@@ -432,6 +432,7 @@ static struct na_class_core *na_class_open(const char *info_string,
     const struct na_plugin *plugin;
     struct na_class_core *core;
     struct na_uri uri;
+    unsigned begun = hg_log_begun(HG_LOG_LEVEL_ERROR);
     na_return_t ret;
 
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
@@ -449,6 +450,9 @@ static struct na_class_core *na_class_open(const char *info_string,
         assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
+    if (hg_log_begun(HG_LOG_LEVEL_ERROR) == begun) /* the transport logs it */
+        hg_log_error(
+            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
     return NULL;
 }
@@ -591,11 +595,12 @@ static unsigned na_class_count_contexts(struct na_class_core *core)
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
     na_return_t ret = na_live_check(na_class, "NA_Finalize");
-    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_class_core *core;
     unsigned n;
 
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_class_core_of(na_class);
     if (atomic_load(&core->layers) > 0) {
         hg_log_error("cls",
             "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
