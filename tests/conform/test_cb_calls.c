@@ -1027,6 +1027,33 @@ HG_TEST(handles_take_over_whether_calls_are_answered)
     cb_close(&end);
 }
 
+static unsigned calls_encoded;
+
+static hg_return_t calls_count_in(hg_proc_t proc, void *data)
+{
+    calls_encoded += hg_proc_get_op(proc) == HG_ENCODE;
+    return hg_proc_cb_one_t(proc, data);
+}
+
+/* A call is what is registered when it is made, not when its handle was. */
+HG_TEST(handles_call_what_is_registered_now)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+    cb_one_t one = {1};
+
+    cb_open(&end);
+    handle = cb_new_handle(&end, calls_inc_id);
+    HG_CHECK(HG_Register_name(end.hg_class, "inc", calls_count_in,
+                 hg_proc_cb_one_t, cb_inc) == calls_inc_id);
+    HG_CHECK_OK(cb_do(&end, handle, &one, &one));
+    HG_CHECK_EQ_INT(calls_encoded, 1);
+    HG_CHECK_EQ_INT(one.value, 2);
+    HG_CHECK_OK(HG_Free_output(handle, &one));
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
 /* ---- Overflow ---- */
 
 /* A size that fits no message, and room for it. */

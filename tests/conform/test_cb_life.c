@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
@@ -1030,6 +1031,35 @@ HG_TEST(progress_and_trigger_tell_whether_there_was_anything)
     HG_CHECK_EQ_INT(count, 0);
     HG_CHECK_OK(cb_wait(&end, &call));
     HG_CHECK_OK(HG_Destroy(call.handle));
+    cb_close(&end);
+}
+
+static void life_on_alarm(int signal_number)
+{
+    (void) signal_number;
+}
+
+/* As if its time were up, though HG_Wait of the request model tells. */
+HG_TEST(progress_ends_with_a_signal)
+{
+    struct itimerval often = {{0, 20000}, {0, 20000}};
+    struct itimerval never = {{0, 0}, {0, 0}};
+    struct sigaction action;
+    struct cb_end end;
+    cb_one_t one = {1};
+
+    cb_open(&end);
+    while (cb_turn(end.context, 1) > 0)
+        continue;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = life_on_alarm; /* without SA_RESTART */
+    HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    HG_CHECK_RET(HG_Progress(end.context, CB_PATIENCE), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Trigger(end.context, CB_PATIENCE, 1, NULL), HG_TIMEOUT);
+    HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 2);
     cb_close(&end);
 }
 

@@ -345,6 +345,40 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
     }
 }
 
+/* Every piece of an input has its time: who sends the first one and no more
+ * keeps neither the call nor its memory. */
+HG_TEST(fetch_of_an_input_ends_in_the_midst_of_it)
+{
+    struct hg_context *context;
+    struct hg_handle *target;
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    context = engine.b.context;
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 2 * HG_OVERFLOW_PIECE, 0, &call);
+    do {
+        engine_turn(&engine.a);
+        (void) engine_progress(context, NA_LANES_ALL, 0);
+        target = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
+    } while (target->in_large.got == 0);
+    HG_CHECK_EQ_U64(target->in_large.got, HG_OVERFLOW_PIECE);
+    hg_enter(context->lock);
+    HG_CHECK(target->timer.index != 0);
+    hg_deadline_remove(&context->deadline, &target->timer);
+    HG_CHECK_OK(hg_deadline_add(&context->deadline, &target->timer, 1));
+    hg_leave(context->lock);
+    (void) hg_context_run_timers(context);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    HG_CHECK_EQ_INT(ends_executed, 0);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
 /* The answer was on its way: its holder hears at once that it need not wait. */
 HG_TEST(cancel_lets_go_of_a_large_answer_that_comes_too_late)
 {
