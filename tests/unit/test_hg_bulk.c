@@ -1105,6 +1105,26 @@ HG_TEST(bulk_may_have_a_class_of_its_own)
     bulk_close_separate(&b);
 }
 
+/* Also one whose transport has no descriptor: who sleeps looks after it all the
+ * same. */
+HG_TEST(bulk_class_without_a_descriptor_is_polled)
+{
+    struct bulk_separate side;
+    uint64_t deadline;
+
+    loop_register();
+    bulk_open_separate(&side, "loop://a", "loop://a2", NA_TRUE);
+    na_class_core_of(side.bulk_class)->ops.poll_fd = na_plugins_poll_fd;
+    while (
+        !NA_Poll_try_wait(side.bulk_class, side.context->transfers.context) ||
+        !NA_Poll_try_wait(side.rpc_class, side.context->na_context))
+        bulk_turn_separate(&side);
+    deadline = hg_clock_after_ms(hg_test_patience(5000));
+    HG_CHECK_OK(hg_context_sleep(side.context, deadline));
+    HG_CHECK(hg_clock_now() < deadline);
+    bulk_close_separate(&side);
+}
+
 /* Also one whose owner is known by its name alone. */
 HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
 {
