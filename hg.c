@@ -6929,8 +6929,9 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 static bool na_emul_uses(const struct na_emul_xfer *xfer,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
-    if (xfer->op != NULL)
-        return xfer->op->context == context || xfer->op->local == mem;
+    if (xfer->op != NULL &&
+        (xfer->op->context == context || xfer->op->local == mem))
+        return true;
     return xfer->mem != NULL && &xfer->mem->pub == mem;
 }
 
@@ -6963,7 +6964,7 @@ static bool na_emul_end_some(struct na_emul *emul,
         atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
-        if (held && late && !xfer->abandoned) {
+        if (held && late && !xfer->abandoned && !xfer->addr->self) {
             xfer->abandoned = true;
             na_emul_abandon(xfer->addr,
                 "it does not read its data, whose memory is being withdrawn");
@@ -26334,24 +26335,27 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 {
     struct hg_handle *handle;
     unsigned n = 0;
-    bool more = true;
     hg_return_t ret;
 
     hg_enter(context->lock);
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
-    hg_wait_depth++;
-    while (more && (handle = hg_serve_next(context)) != NULL) {
-        more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
+    while ((handle = hg_serve_next(context)) != NULL) {
+        bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
+
+        context->waits += more;
         hg_leave(context->lock);
+        hg_wait_depth++;
         hg_serve_call(handle);
-        more = more && !hg_clock_is_past(deadline);
-        if (more)
-            hg_enter(context->lock);
+        hg_wait_depth--;
+        if (!more) /* the context may be gone */
+            return ret;
+        hg_enter(context->lock);
+        context->waits--;
+        if (hg_clock_is_past(deadline))
+            break;
     }
-    hg_wait_depth--;
-    if (more)
-        hg_leave(context->lock);
+    hg_leave(context->lock);
     return ret;
 }
 

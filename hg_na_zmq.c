@@ -15,6 +15,8 @@
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
+#ifndef HG_GEN_PLUG_PLUG_H
+#define HG_GEN_PLUG_PLUG_H
 
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
@@ -69,10 +71,14 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+#endif
+
 /* ==== gen/plug/bytes.h ==== */
 /*
  * Little-endian numbers in bytes, for the transports in files of their own.
  */
+#ifndef HG_GEN_PLUG_BYTES_H
+#define HG_GEN_PLUG_BYTES_H
 
 static inline void na_plug_put32(unsigned char *p, uint32_t value)
 {
@@ -99,10 +105,14 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
     return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
 }
 
+#endif
+
 /* ==== gen/plug/list.h ==== */
 /*
  * Rings of links. A link that is on no ring points at itself.
  */
+#ifndef HG_GEN_PLUG_LIST_H
+#define HG_GEN_PLUG_LIST_H
 
 static inline void na_plug_list_init(struct na_link *head)
 {
@@ -149,6 +159,8 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
         na_plug_list_push(to, link);
 }
 
+#endif
+
 /* ==== gen/plug/net.h ==== */
 /*
  * Hosts, ports, interfaces and subnets, as address strings and options name
@@ -158,6 +170,8 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * name: that is a warning, no error of this process, and must not block it, so
  * no name server is asked.
  */
+#ifndef HG_GEN_PLUG_NET_H
+#define HG_GEN_PLUG_NET_H
 
 /* A range of addresses. */
 struct na_plug_subnet {
@@ -349,6 +363,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
     }
     return true;
 }
+
+#endif
 
 /* ==== gen/zmq/zmq.h ==== */
 /*

@@ -2,8 +2,9 @@
 # Pastes the files of gen/manifest into hg.h, hg.c (target=c) or, as zmq and ofi
 # are, hg_na_zmq.c, each with the files of kind plug:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
-# Leaves out what files need apart: the first line, include guards, and quoted
-# includes, except the first of "hg.h". With -v lines=1, #line directives name
+# Leaves out what files need apart: the first line, include guards (but those of
+# kind plug, which are in several files), and quoted includes, except the first of
+# "hg.h". With -v lines=1, #line directives name
 # the files. Stops at an include of what is not listed above, a system header in
 # extern "C", and a macro, tag, static or (in a .c) HG_PRIVATE name of two files.
 
@@ -75,7 +76,7 @@ function take(kind, file,    path, room, pasted, n, line, name, got, at, jump) {
         owner[at] = room
         if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include[ \t]*</)
             stop(path ":" n ": only the first part includes system headers")
-        if (is_guard(line) || line ~ /^\/\* SPDX-/ ||
+        if ((is_guard(line) && kind != "plug") || line ~ /^\/\* SPDX-/ ||
             (pasted && line == "" && blank) ||
             (line ~ /^#[ \t]*include[ \t]*"/ &&
                 !is_included(line, path ":" n, kind))) {

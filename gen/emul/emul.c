@@ -659,8 +659,9 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 static bool na_emul_uses(const struct na_emul_xfer *xfer,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
-    if (xfer->op != NULL)
-        return xfer->op->context == context || xfer->op->local == mem;
+    if (xfer->op != NULL &&
+        (xfer->op->context == context || xfer->op->local == mem))
+        return true;
     return xfer->mem != NULL && &xfer->mem->pub == mem;
 }
 
@@ -693,7 +694,7 @@ static bool na_emul_end_some(struct na_emul *emul,
         atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
-        if (held && late && !xfer->abandoned) {
+        if (held && late && !xfer->abandoned && !xfer->addr->self) {
             xfer->abandoned = true;
             na_emul_abandon(xfer->addr,
                 "it does not read its data, whose memory is being withdrawn");

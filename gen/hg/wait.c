@@ -129,23 +129,26 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 {
     struct hg_handle *handle;
     unsigned n = 0;
-    bool more = true;
     hg_return_t ret;
 
     hg_enter(context->lock);
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
-    hg_wait_depth++;
-    while (more && (handle = hg_serve_next(context)) != NULL) {
-        more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
+    while ((handle = hg_serve_next(context)) != NULL) {
+        bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
+
+        context->waits += more;
         hg_leave(context->lock);
+        hg_wait_depth++;
         hg_serve_call(handle);
-        more = more && !hg_clock_is_past(deadline);
-        if (more)
-            hg_enter(context->lock);
+        hg_wait_depth--;
+        if (!more) /* the context may be gone */
+            return ret;
+        hg_enter(context->lock);
+        context->waits--;
+        if (hg_clock_is_past(deadline))
+            break;
     }
-    hg_wait_depth--;
-    if (more)
-        hg_leave(context->lock);
+    hg_leave(context->lock);
     return ret;
 }

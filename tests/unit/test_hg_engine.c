@@ -1749,6 +1749,45 @@ static void *engine_wait_for_calls(void *arg)
     return NULL;
 }
 
+static unsigned engine_waits[2];
+static unsigned engine_waits_count;
+
+static hg_return_t engine_note_waits(hg_handle_t handle)
+{
+    engine_waits[engine_waits_count++] = handle->context->waits;
+    return engine_echo(handle);
+}
+
+/* A thread that executes a call, and comes back for the next one, counts as one
+ * that waits: the layer does not end between the two. */
+HG_TEST(thread_between_two_calls_counts_as_waiting)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    struct engine_call calls[2];
+    hg_id_t id;
+    unsigned i;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    id = engine_register(&engine, "noted", engine_note_waits);
+    engine_waits_count = 0;
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
+    HG_CHECK_OK(hg_wait_serve(engine.b.context, hg_clock_after_ms(60000)));
+    HG_CHECK_EQ_INT(engine_waits_count, 2);
+    HG_CHECK_EQ_INT(engine_waits[0], 1);
+    HG_CHECK_EQ_INT(engine_waits[1], 0);
+    HG_CHECK_EQ_INT(engine.b.context->waits, 0);
+    engine_settle(&engine);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(calls[i].ret);
+        engine_forget(&calls[i]);
+    }
+    free(in.bytes);
+    engine_close(&engine);
+}
+
 /* A call that has who waits for calls come back. */
 static void engine_call_server(
     struct engine *engine, hg_id_t id, const struct engine_waiter *server)

@@ -57,6 +57,31 @@ static void emul_shapes_round(struct emul_pair *pair)
     }
 }
 
+/* A copy to oneself is an operation, and uses registered memory: deregistering
+ * that has to wait for it, as for the local side and for the context. */
+HG_TEST(emul_copies_to_oneself_use_both_memories)
+{
+    struct na_emul_xfer xfer;
+    struct na_mem_core mem;
+    struct na_mem_handle local;
+    struct na_mem_handle other;
+    struct na_context context;
+    struct na_op op;
+
+    memset(&xfer, 0, sizeof(xfer));
+    memset(&op, 0, sizeof(op));
+    op.context = &context;
+    op.local = &local;
+    xfer.op = &op;
+    xfer.mem = &mem;
+    HG_CHECK(na_emul_uses(&xfer, &context, NULL));
+    HG_CHECK(na_emul_uses(&xfer, NULL, &local));
+    HG_CHECK(na_emul_uses(&xfer, NULL, &mem.pub));
+    HG_CHECK(!na_emul_uses(&xfer, NULL, &other));
+    xfer.mem = NULL;
+    HG_CHECK(!na_emul_uses(&xfer, NULL, &mem.pub));
+}
+
 HG_TEST(emul_moves_every_shape)
 {
     static const size_t frames[] = {4096, 5000, 65536, 0};
