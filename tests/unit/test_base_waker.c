@@ -131,6 +131,24 @@ HG_TEST(lock_is_free_during_a_pause)
     hg_monitor_fini(&door.monitor);
 }
 
+/* A thread that goes on with a lock lets those in who wait for it. */
+HG_TEST(lock_is_passed_to_who_wants_it)
+{
+    struct waker_door door;
+    pthread_t thread;
+
+    door.open = false;
+    HG_CHECK_OK(hg_monitor_init(&door.monitor));
+    hg_enter(&door.monitor);
+    HG_CHECK(pthread_create(&thread, NULL, waker_open_door, &door) == 0);
+    while (!door.open)
+        hg_pass(&door.monitor);
+    HG_CHECK_EQ_U64(door.monitor.depth, 1);
+    hg_leave(&door.monitor);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    hg_monitor_fini(&door.monitor);
+}
+
 /* ---- waker ---- */
 
 static bool waker_is_readable(const struct hg_waker *waker)

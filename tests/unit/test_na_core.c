@@ -496,6 +496,39 @@ HG_TEST(addr_names_and_deaths_come_once)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+static na_bool_t core_proves_nothing(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    (void) addr1;
+    (void) addr2;
+    return NA_FALSE;
+}
+
+/* Until a transport knows who a peer is, its name tells. Another process may
+ * have a dead peer's name. */
+HG_TEST(addr_names_tell_the_living_only)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_addr *peer, *twin, *other;
+
+    HG_CHECK(na_class != NULL);
+    na_class_core_of(na_class)->ops.addr_cmp = core_proves_nothing;
+    peer = na_addr_create(na_class, "self://b", NA_FALSE);
+    twin = na_addr_create(na_class, "self://b", NA_FALSE);
+    other = na_addr_create(na_class, "self://c", NA_FALSE);
+    HG_CHECK(peer != NULL && twin != NULL && other != NULL);
+    HG_CHECK(NA_Addr_cmp(na_class, peer, twin) == NA_TRUE);
+    HG_CHECK(NA_Addr_cmp(na_class, peer, other) == NA_FALSE);
+    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    HG_CHECK(NA_Addr_cmp(na_class, peer, twin) == NA_FALSE);
+    HG_CHECK(NA_Addr_cmp(na_class, twin, peer) == NA_FALSE);
+    HG_CHECK(NA_Addr_cmp(na_class, peer, peer) == NA_TRUE);
+    na_addr_unref(peer);
+    na_addr_unref(twin);
+    na_addr_unref(other);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* A peer sends what is expected of another one, before the receive is posted
  * and after: only the other one's message is taken for it. */
 HG_TEST(expected_messages_of_other_peers_are_not_taken)
@@ -1069,6 +1102,51 @@ HG_TEST(a_receive_wakes_who_can_offer_again)
         (void) NA_Trigger(sleeper.context, 0, 10, NULL);
     }
     HG_CHECK_OK(NA_Addr_free(sleeper.na_class, self));
+    HG_CHECK_OK(NA_Context_destroy(sleeper.na_class, sleeper.context));
+    HG_CHECK_OK(NA_Finalize(sleeper.na_class));
+}
+
+static void *core_sleep_in_trigger(void *arg)
+{
+    struct core_sleeper *sleeper = (struct core_sleeper *) arg;
+    unsigned count = 0;
+
+    sleeper->ret = NA_Trigger(sleeper->context, 60000, 1, &count);
+    HG_CHECK_EQ_INT(count, 1);
+    return NULL;
+}
+
+/* A context is not destroyed under a thread that sleeps in it. */
+HG_TEST(a_context_is_in_use_while_a_thread_waits_to_trigger)
+{
+    struct core_sleeper sleeper;
+    unsigned sent = 0;
+    bool asleep = false;
+
+    sleeper.na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(sleeper.na_class != NULL);
+    sleeper.context = NA_Context_create(sleeper.na_class);
+    HG_CHECK(sleeper.context != NULL);
+    HG_CHECK(!pthread_create(
+        &sleeper.thread, NULL, core_sleep_in_trigger, &sleeper));
+    while (!asleep) {
+        struct na_context_core *core = na_context_core_of(sleeper.context);
+
+        na_context_enter(core);
+        asleep = !hg_list_is_empty(&core->queue.naps);
+        na_context_leave(core);
+        (void) sched_yield();
+    }
+    hg_test_expect_log("the context is in use by a thread or a callback");
+    HG_CHECK_RET(
+        NA_Context_destroy(sleeper.na_class, sleeper.context), NA_BUSY);
+    HG_CHECK_OK(NA_Msg_send_unexpected(sleeper.na_class, sleeper.context,
+        core_count_success, &sent, "x", 1, sleeper.na_class->self_addr, 1,
+        NA_OP_ID_IGNORE));
+    (void) NA_Progress(sleeper.na_class, sleeper.context, 0);
+    HG_CHECK(!pthread_join(sleeper.thread, NULL));
+    HG_CHECK_OK(sleeper.ret);
+    HG_CHECK_EQ_U64(sent, 1);
     HG_CHECK_OK(NA_Context_destroy(sleeper.na_class, sleeper.context));
     HG_CHECK_OK(NA_Finalize(sleeper.na_class));
 }

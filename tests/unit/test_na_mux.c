@@ -344,6 +344,31 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* A handle stays while a transfer of any transport uses it. */
+HG_TEST(mux_handles_that_one_part_uses_are_not_freed)
+{
+    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
+    na_mem_handle_t mem = NULL;
+    char memory[64];
+    unsigned i;
+
+    hg_test_expect_log("NA_Mem_handle_free: a transfer uses the handle");
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(
+        NA_Mem_handle_create(na_class, memory, 64, NA_MEM_READWRITE, &mem));
+    for (i = 0; i < 2; i++) {
+        struct na_mem_core *part = na_mem_core_of(mem);
+
+        if (i > 0)
+            part = part->next;
+        atomic_fetch_add(&part->users, 1); /* as the start of a get does */
+        HG_CHECK_RET(NA_Mem_handle_free(na_class, mem), NA_BUSY);
+        atomic_fetch_sub(&part->users, 1);
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* Large arguments are for one peer: they are registered with the part that
  * reaches it, so that none of the others keeps anybody from taking them
  * back. */
@@ -558,6 +583,32 @@ static void mux_check_choice(
     HG_CHECK(na_mux_choose(na_class, list, chosen) == part);
     if (part != NULL)
         HG_CHECK_EQ_STR(chosen, name);
+}
+
+/* A path without a socket has no listener: the next address is chosen, and the
+ * last one whatever there is. */
+HG_TEST(mux_chooses_a_path_where_a_socket_is)
+{
+    char path[NA_MAX_ADDR_LEN], list[NA_MAX_ADDR_LEN];
+    char first[NA_MAX_ADDR_LEN / 2], last[NA_MAX_ADDR_LEN / 2];
+    na_class_t *na_class;
+    int fd;
+
+    loop_register();
+    na_class = NA_Initialize("loop://b;sm://", NA_FALSE);
+    HG_CHECK(na_class != NULL);
+    na_class->protocol = "ipc"; /* as if it were spoken here */
+    (void) snprintf(path, sizeof(path), "%s/a", hg_test_dir());
+    (void) snprintf(first, sizeof(first), "loop+ipc://%s/a", hg_test_dir());
+    (void) snprintf(last, sizeof(last), "loop+ipc://%s/b", hg_test_dir());
+    (void) snprintf(list, sizeof(list), "%s;%s", first, last);
+    mux_check_choice(na_class, list, na_class, last);
+    fd = mux_listen_at(path);
+    mux_check_choice(na_class, list, na_class, first);
+    (void) close(fd);
+    HG_CHECK(unlink(path) == 0);
+    na_class->protocol = "loop";
+    HG_CHECK_OK(NA_Finalize(na_class));
 }
 
 /* sm where somebody listens under the name that follows from an address, else

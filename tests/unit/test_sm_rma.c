@@ -362,6 +362,119 @@ HG_TEST(sm_rma_a_goodbye_waits_for_a_piece)
     srma_close(&pair);
 }
 
+/* A transfer that waits for a connection ends, too, when its local memory is
+ * withdrawn. */
+HG_TEST(sm_rma_withdrawing_ends_what_waits_for_a_connection)
+{
+    struct srma_pair pair;
+    unsigned count;
+
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    pair.ends = 0;
+    HG_CHECK_OK(NA_Addr_terminate(
+        pair.user, pair.users, srma_ended, &pair, pair.addr, NA_OP_ID_IGNORE));
+    while (pair.ends == 0)
+        srma_turn(&pair);
+    HG_CHECK_OK(pair.ret);
+    memset(pair.bytes, 7, sizeof(pair.bytes));
+    pair.ends = 0;
+    HG_CHECK_OK(NA_Get(pair.user, pair.users, srma_ended, &pair, pair.local, 0,
+        pair.remote, 0, sizeof(pair.got), pair.addr, NA_OP_ID_IGNORE));
+    na_emul_end_local(pair.local);
+    HG_CHECK_OK(NA_Trigger(pair.users, 0, 10, &count));
+    HG_CHECK_EQ_INT(pair.ends, 1);
+    HG_CHECK_RET(pair.ret, NA_CANCELED);
+    HG_CHECK_EQ_INT(pair.got[0], 0);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_EQ_INT(pair.got[0], 7);
+    srma_close(&pair);
+}
+
+#define SRMA_LARGE ((na_size_t) 32 << 20)
+
+struct srma_large {
+    struct srma_pair pair;
+    na_mem_handle_t local, mem, remote;
+    na_op_id_t id;
+    _Atomic bool over;
+};
+
+static void *srma_get_large(void *arg)
+{
+    struct srma_large *large = (struct srma_large *) arg;
+    struct srma_pair *pair = &large->pair;
+
+    pair->ends = 0;
+    HG_CHECK_OK(NA_Get(pair->user, pair->users, srma_ended, pair, large->local,
+        0, large->remote, 0, SRMA_LARGE, pair->addr, &large->id));
+    while (pair->ends == 0)
+        srma_turn(pair);
+    atomic_store(&large->over, true);
+    return NULL;
+}
+
+/* Cancel the transfer while a piece is moved that is not the last one. False:
+ * it ended before. */
+static bool srma_cancel_a_piece(struct srma_large *large)
+{
+    na_class_t *na_class = large->pair.user;
+    struct hg_monitor *lock = na_class_core_of(na_class)->lock;
+    bool canceled = false;
+
+    while (!canceled && !atomic_load(&large->over)) {
+        const struct na_op *op;
+
+        hg_enter(lock);
+        op = na_sm_of(na_class)->moving;
+        if (op != NULL && op->size > SRMA_LARGE / 2) {
+            HG_CHECK_OK(NA_Cancel(na_class, large->pair.users, large->id));
+            canceled = true;
+        }
+        hg_leave(lock);
+    }
+    return canceled;
+}
+
+/* What is canceled during a piece ends with it. */
+HG_TEST(sm_rma_is_canceled_during_a_piece)
+{
+    struct srma_large large;
+    struct srma_pair *pair = &large.pair;
+    unsigned char bytes[NA_SM_MEM_HANDLE];
+    void *from = hg_mem_calloc(1, (size_t) SRMA_LARGE);
+    void *to = hg_mem_calloc(1, (size_t) SRMA_LARGE);
+    bool canceled = false;
+
+    HG_CHECK(from != NULL && to != NULL);
+    srma_open(pair);
+    HG_CHECK_OK(srma_move(pair, false));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        pair->owner, from, SRMA_LARGE, NA_MEM_READWRITE, &large.mem));
+    HG_CHECK_OK(NA_Mem_register(pair->owner, large.mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair->owner, bytes, sizeof(bytes), large.mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair->user, &large.remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        pair->user, to, SRMA_LARGE, NA_MEM_READWRITE, &large.local));
+    while (!canceled) {
+        pthread_t thread;
+
+        atomic_store(&large.over, false);
+        HG_CHECK(pthread_create(&thread, NULL, srma_get_large, &large) == 0);
+        canceled = srma_cancel_a_piece(&large);
+        HG_CHECK(pthread_join(thread, NULL) == 0);
+        HG_CHECK_RET(pair->ret, canceled ? NA_CANCELED : NA_SUCCESS);
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user, large.local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user, large.remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->owner, large.mem));
+    srma_close(pair);
+    hg_mem_free(from);
+    hg_mem_free(to);
+}
+
 /* The library's own memory is left to whoever copies it, and freed then; at the
  * latest when the class is closed. */
 HG_TEST(sm_rma_own_memory_is_not_waited_for)

@@ -202,6 +202,33 @@ HG_TEST_WHERE(sm_wake_late_bell_ends_no_sleep, wake_has_fd)
     wake_close(&two);
 }
 
+/* Who sleeps with a message that found no room is woken when there is room
+ * again. */
+HG_TEST_WHERE(sm_wake_comes_when_a_full_ring_has_room, wake_has_fd)
+{
+    static const char bytes[NA_SM_MSG_MAX] = {0};
+    struct wake_side one, two;
+    struct pollfd fd = {-1, POLLIN, 0};
+
+    wake_open(&one, NA_WAIT_BLOCK, 1);
+    wake_open(&two, NA_WAIT_BLOCK, 2);
+    wake_meet(&two, &one);
+    wake_meet(&one, &two);
+    wake_put_off_scans(&one);
+    fd.fd = NA_Poll_get_fd(one.na_class, one.context);
+    while (!na_sm_addr_of(one.peer)->full)
+        HG_CHECK_OK(NA_Msg_send_unexpected(one.na_class, one.context, NULL,
+            NULL, bytes, sizeof(bytes), one.peer, 1, NA_OP_ID_IGNORE));
+    wake_lie_down(&one);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    wake_turn(&two, 0); /* takes what is in the ring */
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
+    wake_turn(&one, 0);
+    HG_CHECK(!na_sm_addr_of(one.peer)->full);
+    wake_close(&one);
+    wake_close(&two);
+}
+
 /* What may be written to without waiting, without a signal, and to no avail
  * but waking. */
 HG_TEST(sm_wake_bell_is_told_from_what_is_none)
