@@ -16451,9 +16451,8 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
  * deadline: what is to happen at a time.
  *
  * A binary heap of timers embedded in what they belong to. Adding may need
- * memory for the heap's array, which is reserved beforehand where failure
- * would hurt; removing and expiring never fail. The next expiry bounds how
- * long progress sleeps.
+ * memory for the heap's array; removing and expiring never fail. The next
+ * expiry bounds how long progress sleeps.
  *
  * Locking: none; the owner guards it.
  */
@@ -19031,7 +19030,8 @@ struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
     struct na_completion notice; /* that nobody waits any more */
-    hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
+    /* NULL: nobody wants to hear. Written under the lock. */
+    _Atomic(hg_cancel_cb_t) callback;
     void *arg;
 };
 
@@ -19216,15 +19216,23 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
+/* Whether the application is to hear that the call is canceled. */
+static inline bool hg_handle_hears_cancel(const struct hg_handle *handle)
+{
+    return atomic_load_explicit(
+               &handle->cancel.callback, memory_order_acquire) != NULL;
+}
+
 /* Whether nobody but this thread has it, which runs its handler and has the one
  * reference of the application's: its steps need not be atomic. */
 static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
+    /* First the callback: who takes it away has a reference then. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
+        !hg_handle_hears_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
-        HG_HANDLE_GIVEN + 1 &&
-        handle->cancel.callback == NULL;
+        HG_HANDLE_GIVEN + 1;
 }
 
 /* A handle with one reference, idle, without an address. NULL: no memory
@@ -19301,8 +19309,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 /* Tell who asks that the message has left, or could not. */
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
-/* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. Where there is no memory to send it, the connection
+/* Send a message without arguments: a cancellation, or an answer without an
+ * output. Where there is no memory to send it, the connection
  * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
@@ -19576,7 +19584,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
-    if (HG_LIKELY(before == 1 && handle->cancel.callback == NULL)) {
+    if (HG_LIKELY(before == 1 && !hg_handle_hears_cancel(handle))) {
         atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
         return true;
     }
@@ -22205,18 +22213,22 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
         state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
 }
 
-/* Nobody waits for a call that is there. The lock is held. */
+/* Nobody waits any more for a call that is there, or its output was fetched.
+ * The lock is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (!atomic_exchange(&handle->unwanted, true)) {
-        if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
-            handle->canceled = true;
-            hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-        } else if (handle->cancel.callback != NULL) {
-            hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-        }
+    if (handle->held) { /* its output was fetched, perhaps */
+        hg_overflow_release(handle);
+        return;
     }
-    hg_overflow_release(handle);
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (hg_handle_hears_cancel(handle)) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
 }
 
 /* A notice comes from the address its call came from: pointers are compared. */
@@ -22302,7 +22314,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
+    if (hg_handle_hears_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
 }
@@ -25526,7 +25538,8 @@ static bool hg_endpoint_begin_end(struct hg_context *context)
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || na_context_is_busy(context->na_context);
+    busy = context->waits > 0 || hg_serve_is_executing(context) ||
+        na_context_is_busy(context->na_context);
     context->ending = !busy;
     hg_leave(context->lock);
     return !busy;
@@ -26339,7 +26352,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 
     hg_enter(context->lock);
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
-    while ((handle = hg_serve_next(context)) != NULL) {
+    while (ret != HG_BUSY && (handle = hg_serve_next(context)) != NULL) {
         bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
 

@@ -25,6 +25,7 @@
 #include "hg/check.h"
 #include "hg/context.h"
 #include "hg/forward.h"
+#include "hg/serve.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
@@ -554,7 +555,8 @@ static bool hg_endpoint_begin_end(struct hg_context *context)
     bool busy;
 
     hg_enter(context->lock);
-    busy = context->waits > 0 || na_context_is_busy(context->na_context);
+    busy = context->waits > 0 || hg_serve_is_executing(context) ||
+        na_context_is_busy(context->na_context);
     context->ending = !busy;
     hg_leave(context->lock);
     return !busy;

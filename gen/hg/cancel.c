@@ -76,18 +76,22 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
         state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
 }
 
-/* Nobody waits for a call that is there. The lock is held. */
+/* Nobody waits any more for a call that is there, or its output was fetched.
+ * The lock is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (!atomic_exchange(&handle->unwanted, true)) {
-        if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
-            handle->canceled = true;
-            hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-        } else if (handle->cancel.callback != NULL) {
-            hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-        }
+    if (handle->held) { /* its output was fetched, perhaps */
+        hg_overflow_release(handle);
+        return;
     }
-    hg_overflow_release(handle);
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (hg_handle_hears_cancel(handle)) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
 }
 
 /* A notice comes from the address its call came from: pointers are compared. */
@@ -173,7 +177,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
+    if (hg_handle_hears_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
 }

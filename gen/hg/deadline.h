@@ -3,9 +3,8 @@
  * deadline: what is to happen at a time.
  *
  * A binary heap of timers embedded in what they belong to. Adding may need
- * memory for the heap's array, which is reserved beforehand where failure
- * would hurt; removing and expiring never fail. The next expiry bounds how
- * long progress sleeps.
+ * memory for the heap's array; removing and expiring never fail. The next
+ * expiry bounds how long progress sleeps.
  *
  * Locking: none; the owner guards it.
  */

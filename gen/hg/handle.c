@@ -200,7 +200,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
-    if (HG_LIKELY(before == 1 && handle->cancel.callback == NULL)) {
+    if (HG_LIKELY(before == 1 && !hg_handle_hears_cancel(handle))) {
         atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
         return true;
     }

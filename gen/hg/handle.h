@@ -101,7 +101,8 @@ struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
     struct na_completion notice; /* that nobody waits any more */
-    hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
+    /* NULL: nobody wants to hear. Written under the lock. */
+    _Atomic(hg_cancel_cb_t) callback;
     void *arg;
 };
 
@@ -286,15 +287,23 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
+/* Whether the application is to hear that the call is canceled. */
+static inline bool hg_handle_hears_cancel(const struct hg_handle *handle)
+{
+    return atomic_load_explicit(
+               &handle->cancel.callback, memory_order_acquire) != NULL;
+}
+
 /* Whether nobody but this thread has it, which runs its handler and has the one
  * reference of the application's: its steps need not be atomic. */
 static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
+    /* First the callback: who takes it away has a reference then. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
+        !hg_handle_hears_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
-        HG_HANDLE_GIVEN + 1 &&
-        handle->cancel.callback == NULL;
+        HG_HANDLE_GIVEN + 1;
 }
 
 /* A handle with one reference, idle, without an address. NULL: no memory
@@ -371,8 +380,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 /* Tell who asks that the message has left, or could not. */
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
-/* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. Where there is no memory to send it, the connection
+/* Send a message without arguments: a cancellation, or an answer without an
+ * output. Where there is no memory to send it, the connection
  * ends. Failures are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);

@@ -133,7 +133,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 
     hg_enter(context->lock);
     ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
-    while ((handle = hg_serve_next(context)) != NULL) {
+    while (ret != HG_BUSY && (handle = hg_serve_next(context)) != NULL) {
         bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
 

@@ -241,6 +241,35 @@ HG_TEST(overflow_output_let_go_too_early_is_an_error)
     engine_end(&engine);
 }
 
+static hg_handle_t engine_large_kept;
+
+static hg_return_t engine_answer_large_and_keep(hg_handle_t handle)
+{
+    engine_large_kept = handle;
+    return engine_answer_size(handle, 100000);
+}
+
+/* The notice that an output was fetched cancels no call. */
+HG_TEST(overflow_output_that_was_fetched_is_not_canceled)
+{
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "large", engine_answer_large_and_keep);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
+    HG_CHECK(HG_Is_canceled(engine_large_kept) == HG_FALSE);
+    HG_CHECK_OK(hg_serve_free(engine_large_kept));
+    engine_forget(&call);
+    engine_end(&engine);
+}
+
 /* Only a valid CANCEL of the peer that fetches an output releases it. */
 HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
 {
