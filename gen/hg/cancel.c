@@ -51,13 +51,14 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_cancel_part *part = &handle->cancel;
     struct hg_monitor *lock = handle->context->lock;
-    hg_cancel_cb_t callback = NULL;
+    const hg_cancel_cb_t none = NULL;
+    hg_cancel_cb_t callback = none;
     void *arg = part->arg;
 
     assert(part->told);
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
-        part->callback = NULL;
+        part->callback = none;
     }
     part->told = false;
     hg_leave(lock);
