@@ -369,6 +369,37 @@ HG_TEST(mux_handles_that_one_part_uses_are_not_freed)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+static na_return_t mux_register_fails(struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_NOMEM;
+}
+
+/* Memory that one transport cannot register is registered with none. */
+HG_TEST(mux_registers_with_all_parts_or_none)
+{
+    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
+    na_return_t (*works)(struct na_mem_handle *);
+    struct na_class_core *sm;
+    na_mem_handle_t mem = NULL;
+    char memory[64];
+
+    HG_CHECK(na_class != NULL);
+    sm = na_class_core_of(mux_part(na_class, 1));
+    works = sm->ops.mem_register;
+    HG_CHECK_OK(
+        NA_Mem_handle_create(na_class, memory, 64, NA_MEM_READWRITE, &mem));
+    sm->ops.mem_register = mux_register_fails;
+    HG_CHECK_RET(NA_Mem_register(na_class, mem), NA_NOMEM);
+    hg_test_expect_log("NA_Mem_deregister: it is not registered");
+    HG_CHECK_RET(NA_Mem_deregister(na_class, mem), NA_NOENTRY);
+    sm->ops.mem_register = works;
+    HG_CHECK_OK(NA_Mem_register(na_class, mem));
+    HG_CHECK_OK(NA_Mem_deregister(na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* Large arguments are for one peer: they are registered with the part that
  * reaches it, so that none of the others keeps anybody from taking them
  * back. */
