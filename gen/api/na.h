@@ -247,10 +247,8 @@ struct na_init_info {
                                   a dead peer left */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000.
                                   Over most providers of libfabric one that
-                                  refuses is silent, too. Of several
-                                  transports, until the next has its turn,
-                                  sm:// after half of it. ZeroMQ closes
-                                  an accepted connection that says no HELLO
+                                  refuses is silent, too. ZeroMQ closes an
+                                  accepted connection that says no HELLO
                                   within lookup_ms and half a second */
     unsigned int death_ms;     /* until a silent connection is dead; 5000;
                                   over libfabric at least 1000. sm and ZeroMQ
