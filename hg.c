@@ -3442,6 +3442,15 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
+/* The rule that divides what is limited among peers: whether one that uses
+ * `mine` of `all` that is used may use so much more. It may use at most half of
+ * what is free. No sum overflows below 2^61. */
+static inline bool na_core_is_fair(
+    uint64_t mine, uint64_t all, uint64_t more, uint64_t limit)
+{
+    return mine + all + 2 * more <= 2 * limit;
+}
+
 /* Identifier of an operation, generation included; stable while pending. */
 static inline uint64_t na_op_id_of(const struct na_op *op)
 {
@@ -4691,9 +4700,8 @@ static bool na_msg_is_full(const struct na_class_core *core,
 
     if (limit > UINT64_MAX / 4)
         limit = UINT64_MAX / 4; /* no sum overflows */
-    return na_addr_core_of(source)->queued_bytes + weight +
-        core->inbox.queued_bytes + weight >
-        2 * limit;
+    return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
+        core->inbox.queued_bytes, weight, limit);
 }
 
 /* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
@@ -17214,8 +17222,8 @@ static inline bool hg_limit_fits(const struct hg_limit *limits,
 
     return limit->used == 0 ||
         (amount <= limit->max &&
-            *hg_limit_of(addr, kind) + limit->used + 2 * amount <=
-                2 * limit->max);
+            na_core_is_fair(
+                *hg_limit_of(addr, kind), limit->used, amount, limit->max));
 }
 
 /* Count it, which may be past the limit; and give it back. The peer keeps its

@@ -65,8 +65,8 @@ static inline bool hg_limit_fits(const struct hg_limit *limits,
 
     return limit->used == 0 ||
         (amount <= limit->max &&
-            *hg_limit_of(addr, kind) + limit->used + 2 * amount <=
-                2 * limit->max);
+            na_core_is_fair(
+                *hg_limit_of(addr, kind), limit->used, amount, limit->max));
 }
 
 /* Count it, which may be past the limit; and give it back. The peer keeps its

@@ -336,6 +336,15 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
+/* The rule that divides what is limited among peers: whether one that uses
+ * `mine` of `all` that is used may use so much more. It may use at most half of
+ * what is free. No sum overflows below 2^61. */
+static inline bool na_core_is_fair(
+    uint64_t mine, uint64_t all, uint64_t more, uint64_t limit)
+{
+    return mine + all + 2 * more <= 2 * limit;
+}
+
 /* Identifier of an operation, generation included; stable while pending. */
 static inline uint64_t na_op_id_of(const struct na_op *op)
 {

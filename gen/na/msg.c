@@ -117,9 +117,8 @@ static bool na_msg_is_full(const struct na_class_core *core,
 
     if (limit > UINT64_MAX / 4)
         limit = UINT64_MAX / 4; /* no sum overflows */
-    return na_addr_core_of(source)->queued_bytes + weight +
-        core->inbox.queued_bytes + weight >
-        2 * limit;
+    return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
+        core->inbox.queued_bytes, weight, limit);
 }
 
 /* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
