@@ -6151,197 +6151,16 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
         data_size, remote_addr, op_id, "NA_Get");
 }
 
-/* ==== gen/emul/emul.h ==== */
+/* ==== gen/emul/wire.h ==== */
 /*
- * emul: remote memory access over messages, for every transport that has
- * none of its own.
+ * wire: frames and memory handles of emulated RMA, as bytes.
  *
- * A transport that leaves put and get empty and offers frame_send gets them
- * from here. The initiator names a registration by a random 64-bit key, an
- * offset and a length. The target checks key, bounds and permission while it
- * makes progress. Nothing that a peer sends is used as a pointer, a size or an
- * index before it is checked.
- *
- *     get:  initiator            target     put:  initiator            target
- *           GET ------------------->              PUT + data ----------->
- *           GET ------------------->              PUT + data ----------->
- *              <------ ANSWER + data                  <---------- ANSWER
- *              <------ ANSWER + data              PUT + data ----------->
- *           GET ------------------->                  <---------- ANSWER
- *              <------ ANSWER + data                  <---------- ANSWER
- *
- * An operation is a series of requests, each of which names its piece of the
- * memory and is answered by itself, in any order: the target knows of no
- * operation. The initiator alone limits what is on its way, by requests and by
- * bytes (rma_window) to each peer, in both directions. When an operation is
- * canceled it sends no more requests; their answers are awaited, because they
- * count until then, but end nothing any more.
- *
- * Memory of the class itself is copied at once, without a frame.
- *
- * A transfer, at the initiator, belongs to an operation; at the target, it
- * answers one request.
- *
- *     moving --end--> ended --no pin--> memory released --answered--> freed
- *
- * na_emul_end gives a transfer its result, and no more data is sent. A frame in
- * the transport's hands pins the memory of its transfer. When the last pin of
- * an ended transfer is gone, the operation completes and the registration is
- * released. The transfer is freed when all answers came, or its own has left.
- *
- * What it asks of a transport: the answer to a frame is sent to its source, and
- * arrives from the address that the question was sent to; frame_send may return
- * NA_AGAIN, and the transport wakes progress when it takes frames again.
- *
- * Locking: the lock of the class guards everything. It is held around the slots
- * of the transport, core->complete, and the copy or checksum of a frame, which
- * is at most rma_frame_size. Pins are atomic: the transport gives frames back
- * in any thread, with any lock held. Application memory that is deregistered is
- * waited for with the lock free; a peer that does not read its frames within a
- * second loses its connection. The library's own memory is withdrawn instead:
- * nobody waits, and the last transfer that uses it frees it.
+ * gen/README.md has the bytes. Flag MORE of an answer says that it is not the
+ * last one of its request. Flag SUM of a request asks for sums; of a frame with
+ * data it says that there is one. No state.
  */
 
-/* State of one class, whose transport has frame_send; frame size and window
- * come from na_class->info. NULL: out of memory (logged). */
-HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
-
-/* No context is left and the transport is closed, so it has returned every
- * frame. Drops references of addresses: they are still valid. */
-HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
-
-/* Whether puts and gets that this class starts have a CRC64 in each frame with
- * data. Data that does not match it ends the operation with NA_CHECKSUM_ERROR;
- * its receiver counts that as rma_damaged. NA_OPNOTSUPPORT (not logged), unless
- * `on` is false: the transport moves bytes itself, all of them or some. */
-HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
-
-/* A registered handle as bytes, which name the memory to peers: see
- * gen/README.md. */
-#define NA_EMUL_WIRE_HANDLE_SIZE 24
-
-/* The slots of struct na_plugin with the same names; see there. Deregistering
- * waits for frames that the transport still holds. */
-HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
-HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
-HG_PRIVATE na_size_t na_emul_mem_serialize_size(
-    const struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_serialize(
-    const struct na_mem_handle *mem, void *buf);
-HG_PRIVATE na_return_t na_emul_mem_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
-HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
-HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
-
-/* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
- * it already has, once its local memory is not in use. NA_NOENTRY: the
- * operation of that identifier is not here. */
-HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
-
-/* core->frame_arrived. The frames of one source come one at a time. */
-HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
-    struct na_addr *source, const void *header, size_t header_size,
-    const void *data, size_t size);
-
-/* core->frame_place and frame_unplace. */
-HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
-    struct na_addr *source, const void *header, size_t header_size, size_t size,
-    void **place_p);
-HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
-
-/* The peer is gone: what is in flight with it ends with `ret`. The caller holds
- * a reference. */
-HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
-
-/* Deregister memory of the library's own that `user` could reach, and free its
- * handle, without waiting. False: the memory is not in use, and `buf`, which
- * holds it, is the caller's as before. True: `buf` is taken, and freed by
- * hg_mem_free when the last frame of it has left and the transport moves no
- * piece of it. Until then its size is counted for `user`. */
-HG_PRIVATE bool na_emul_withdraw(
-    struct na_mem_handle *handle, void *buf, struct na_addr *user);
-
-/* Bytes so counted. */
-HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
-
-/* A context is being destroyed: its operations complete with NA_CANCELED (or
- * the result they already have) before this returns, and nothing touches
- * their memory any more. Waits as deregistering does. */
-HG_PRIVATE void na_emul_context_gone(struct na_context *context);
-
-/* The local memory of puts and gets is being freed, and no thread starts one:
- * they complete with NA_CANCELED (or the result they already have), and nothing
- * touches it any more once this returned. Waits as deregistering does. */
-HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
-
-/* Send what windows and the transport allow now, a bounded number of frames;
- * the number of things done. Called by progress after each poll of the
- * transport, with the lock held, as the next is. */
-HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
-
-/* When to poll though nothing wakes progress: 0, there is work, or soon, while
- * there are transfers, for frames that the transport returns. HG_CLOCK_NEVER:
- * nothing is left. Asked by progress once it has armed its waker, before it
- * sleeps: whatever adds work later wakes it. */
-HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
-
-/* ==== gen/emul/emul.c ==== */
-/*
- * emul: see emul.h.
- *
- * gen/README.md has the bytes of a frame. Flag MORE of an answer says that it
- * is not the last one of its request. Flag SUM of a request asks for sums; of a
- * frame with data it says that there is one.
- *
- * A transfer is on at most one of these lists, by `link`:
- *
- *     emul->ready     has a frame to send
- *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    as much is on its way to the peer as may be
- *
- * Everything that a peer sends is checked here before it has any effect. What
- * is wrong is counted, and logged only where it ends an operation of ours, a
- * connection, or damages memory, so that a peer cannot flood the log:
- *
- *     rma_malformed   not a frame, or one that no correct peer sends
- *     rma_refused     a request answered with an error
- *     rma_stale       of a transfer that is not (or no longer) here
- *     rma_dropped     a request that cannot be answered: the connection ends
- *     rma_damaged     data that does not match its CRC64
- */
-
-/* Requests to one peer without an answer; more wait. */
-#define NA_EMUL_REQUESTS_MAX 256
-
-/* Requests of one peer that may wait for an answer here. It is more than
- * REQUESTS_MAX, because an initiator forgets those of an address that it could
- * not reach. */
-#define NA_EMUL_ANSWERS_MAX 1024
-
-/* Pieces of memory shorter than this are copied together. */
-#define NA_EMUL_PIECE 16384u
-
-#define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
-
-#define NA_EMUL_BURST 16 /* frames sent in one poll */
-
-/* How long a peer may read no data before its connection ends, when the memory
- * is to be freed. */
-#define NA_EMUL_RECALL_MS 1000u
-
-/* How often progress looks for what nothing wakes it for: frames that the
- * transport returns, and memory that it has moved. */
-#define NA_EMUL_LOOK_MS 2
-
-/* ---- Frames and handles as bytes ---- */
-
-#define NA_EMUL_WIRE_MAGIC 0x5268u
-#define NA_EMUL_WIRE_VERSION 2u
 #define NA_EMUL_WIRE_SIZE 48 /* of a header */
-
-#define NA_EMUL_HANDLE_MAGIC 0x4d68u
-#define NA_EMUL_HANDLE_VERSION 1u
 
 enum { NA_EMUL_WIRE_GET = 1, NA_EMUL_WIRE_PUT = 2, NA_EMUL_WIRE_ANSWER = 3 };
 
@@ -6359,7 +6178,34 @@ struct na_emul_wire {
     uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
-static void na_emul_wire_encode(
+HG_PRIVATE void na_emul_wire_encode(
+    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
+
+/* Read a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR: no
+ * header of this version, too short, or not of so much data. */
+HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
+    size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
+
+/* A registered handle as bytes, which name the memory to peers. The slots of
+ * struct na_plugin with the same names; see there. */
+#define NA_EMUL_WIRE_HANDLE_SIZE 24
+
+HG_PRIVATE na_size_t na_emul_mem_serialize_size(
+    const struct na_mem_handle *mem);
+HG_PRIVATE void na_emul_mem_serialize(
+    const struct na_mem_handle *mem, void *buf);
+HG_PRIVATE na_return_t na_emul_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+
+/* ==== gen/emul/wire.c ==== */
+/* wire: see wire.h. */
+
+#define NA_EMUL_WIRE_MAGIC 0x5268u
+#define NA_EMUL_WIRE_VERSION 2u
+#define NA_EMUL_HANDLE_MAGIC 0x4d68u
+#define NA_EMUL_HANDLE_VERSION 1u
+
+HG_PRIVATE void na_emul_wire_encode(
     const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
 {
     struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
@@ -6378,10 +6224,8 @@ static void na_emul_wire_encode(
     assert(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
-/* Read a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR: no
- * header of this version, too short, or not of so much data. */
-static na_return_t na_emul_wire_decode(const void *header, size_t header_size,
-    size_t data_size, struct na_emul_wire *frame_p)
+HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
+    size_t header_size, size_t data_size, struct na_emul_wire *frame_p)
 {
     struct hg_wire wire = hg_wire_reader(header, header_size);
     uint16_t magic = hg_wire_get16(&wire);
@@ -6451,6 +6295,175 @@ HG_PRIVATE na_return_t na_emul_mem_deserialize(
     mem->size = size;
     return NA_SUCCESS;
 }
+
+/* ==== gen/emul/emul.h ==== */
+/*
+ * emul: remote memory access over messages, for every transport that has
+ * none of its own.
+ *
+ * A transport that leaves put and get empty and offers frame_send gets them
+ * from here. The initiator names a registration by a random 64-bit key, an
+ * offset and a length. The target checks key, bounds and permission while it
+ * makes progress. Nothing that a peer sends is used as a pointer, a size or an
+ * index before it is checked.
+ *
+ *     get:  initiator            target     put:  initiator            target
+ *           GET ------------------->              PUT + data ----------->
+ *           GET ------------------->              PUT + data ----------->
+ *              <------ ANSWER + data                  <---------- ANSWER
+ *              <------ ANSWER + data              PUT + data ----------->
+ *           GET ------------------->                  <---------- ANSWER
+ *              <------ ANSWER + data                  <---------- ANSWER
+ *
+ * An operation is a series of requests, each of which names its piece of the
+ * memory and is answered by itself, in any order: the target knows of no
+ * operation. The initiator alone limits what is on its way, by requests and by
+ * bytes (rma_window) to each peer, in both directions. When an operation is
+ * canceled it sends no more requests; their answers are awaited, because they
+ * count until then, but end nothing any more.
+ *
+ * Memory of the class itself is copied at once, without a frame.
+ *
+ * A transfer, at the initiator, belongs to an operation; at the target, it
+ * answers one request.
+ *
+ *     moving --end--> ended --no pin--> memory released --answered--> freed
+ *
+ * na_emul_end gives a transfer its result, and no more data is sent. A frame in
+ * the transport's hands pins the memory of its transfer. When the last pin of
+ * an ended transfer is gone, the operation completes and the registration is
+ * released. The transfer is freed when all answers came, or its own has left.
+ *
+ * What it asks of a transport: the answer to a frame is sent to its source, and
+ * arrives from the address that the question was sent to; frame_send may return
+ * NA_AGAIN, and the transport wakes progress when it takes frames again.
+ *
+ * Locking: the lock of the class guards everything. It is held around the slots
+ * of the transport, core->complete, and the copy or checksum of a frame, which
+ * is at most rma_frame_size. Pins are atomic: the transport gives frames back
+ * in any thread, with any lock held. Application memory that is deregistered is
+ * waited for with the lock free; a peer that does not read its frames within a
+ * second loses its connection. The library's own memory is withdrawn instead:
+ * nobody waits, and the last transfer that uses it frees it.
+ */
+
+/* State of one class, whose transport has frame_send; frame size and window
+ * come from na_class->info. NULL: out of memory (logged). */
+HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
+
+/* No context is left and the transport is closed, so it has returned every
+ * frame. Drops references of addresses: they are still valid. */
+HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
+
+/* Whether puts and gets that this class starts have a CRC64 in each frame with
+ * data. Data that does not match it ends the operation with NA_CHECKSUM_ERROR;
+ * its receiver counts that as rma_damaged. NA_OPNOTSUPPORT (not logged), unless
+ * `on` is false: the transport moves bytes itself, all of them or some. */
+HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
+
+/* The slots of struct na_plugin with the same names; see there. Deregistering
+ * waits for frames that the transport still holds. */
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
+HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
+HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
+
+/* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
+ * it already has, once its local memory is not in use. NA_NOENTRY: the
+ * operation of that identifier is not here. */
+HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
+
+/* core->frame_arrived. The frames of one source come one at a time. */
+HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size,
+    const void *data, size_t size);
+
+/* core->frame_place and frame_unplace. */
+HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size, size_t size,
+    void **place_p);
+HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
+
+/* The peer is gone: what is in flight with it ends with `ret`. The caller holds
+ * a reference. */
+HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
+
+/* Deregister memory of the library's own that `user` could reach, and free its
+ * handle, without waiting. False: the memory is not in use, and `buf`, which
+ * holds it, is the caller's as before. True: `buf` is taken, and freed by
+ * hg_mem_free when the last frame of it has left and the transport moves no
+ * piece of it. Until then its size is counted for `user`. */
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *handle, void *buf, struct na_addr *user);
+
+/* Bytes so counted. */
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
+
+/* A context is being destroyed: its operations complete with NA_CANCELED (or
+ * the result they already have) before this returns, and nothing touches
+ * their memory any more. Waits as deregistering does. */
+HG_PRIVATE void na_emul_context_gone(struct na_context *context);
+
+/* The local memory of puts and gets is being freed, and no thread starts one:
+ * they complete with NA_CANCELED (or the result they already have), and nothing
+ * touches it any more once this returned. Waits as deregistering does. */
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
+
+/* Send what windows and the transport allow now, a bounded number of frames;
+ * the number of things done. Called by progress after each poll of the
+ * transport, with the lock held, as the next is. */
+HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
+
+/* When to poll though nothing wakes progress: 0, there is work, or soon, while
+ * there are transfers, for frames that the transport returns. HG_CLOCK_NEVER:
+ * nothing is left. Asked by progress once it has armed its waker, before it
+ * sleeps: whatever adds work later wakes it. */
+HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
+
+/* ==== gen/emul/emul.c ==== */
+/*
+ * emul: see emul.h.
+ *
+ * A transfer is on at most one of these lists, by `link`:
+ *
+ *     emul->ready     has a frame to send
+ *     emul->stalled   the transport took no frame: tried again by the next poll
+ *     peer->parked    as much is on its way to the peer as may be
+ *
+ * Everything that a peer sends is checked here before it has any effect. What
+ * is wrong is counted, and logged only where it ends an operation of ours, a
+ * connection, or damages memory, so that a peer cannot flood the log:
+ *
+ *     rma_malformed   not a frame, or one that no correct peer sends
+ *     rma_refused     a request answered with an error
+ *     rma_stale       of a transfer that is not (or no longer) here
+ *     rma_dropped     a request that cannot be answered: the connection ends
+ *     rma_damaged     data that does not match its CRC64
+ */
+
+/* Requests to one peer without an answer; more wait. */
+#define NA_EMUL_REQUESTS_MAX 256
+
+/* Requests of one peer that may wait for an answer here. It is more than
+ * REQUESTS_MAX, because an initiator forgets those of an address that it could
+ * not reach. */
+#define NA_EMUL_ANSWERS_MAX 1024
+
+/* Pieces of memory shorter than this are copied together. */
+#define NA_EMUL_PIECE 16384u
+
+#define NA_EMUL_FRAME_MIN 4096u
+#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+
+#define NA_EMUL_BURST 16 /* frames sent in one poll */
+
+/* How long a peer may read no data before its connection ends, when the memory
+ * is to be freed. */
+#define NA_EMUL_RECALL_MS 1000u
+
+/* How often progress looks for what nothing wakes it for: frames that the
+ * transport returns, and memory that it has moved. */
+#define NA_EMUL_LOOK_MS 2
 
 /* ---- Transfers ---- */
 
@@ -18686,7 +18699,7 @@ HG_PRIVATE void hg_transfer_cancel(
 
 /* What each context counts, by the members of struct hg_counters. */
 enum hg_count {
-    /* Written under the context's lock. */
+    /* Written under the class's lock. */
     HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
     HG_COUNT_RESPONSES_RECEIVED,
     HG_COUNT_REQUESTS_RECEIVED,
@@ -18975,7 +18988,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  * holds that may look at it, but not at its address, without a reference, and
  * get one unless the last has gone.
  *
- * Locking: the context's lock guards lists, tables, counts and the pool. A
+ * Locking: the class's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
  * lock for that; but SENT and FETCHING, which several may want to end, are left
  * under the lock. The buffers belong to whoever drives the current state.
@@ -19033,7 +19046,7 @@ struct hg_call_part {
     void (*free_data)(void *data);
 };
 
-/* What the module cancel keeps of a call to us; under the context's lock. */
+/* What the module cancel keeps of a call to us; under the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
@@ -19056,11 +19069,11 @@ struct hg_overflow {
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    size_t got;       /* of it; context lock */
+    size_t got;       /* of it; class's lock */
     uint64_t crc;     /* as described; 0: nothing is checked */
     uint64_t got_crc; /* of what has come */
-    size_t counted;   /* target: for the peer; context lock */
-    na_op_id_t op_id; /* of the piece under way; context lock */
+    size_t counted;   /* target: for the peer; class's lock */
+    na_op_id_t op_id; /* of the piece under way; class's lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -19084,8 +19097,8 @@ struct hg_handle {
     _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
     bool counted;    /* target: in its peer's share; who sends, and the last */
-    bool in_flight;  /* origin: counted as such; context lock */
-    uint64_t number; /* its place among sequences; 0: none; context lock.
+    bool in_flight;  /* origin: counted as such; class's lock */
+    uint64_t number; /* its place among sequences; 0: none; class's lock.
                         Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
@@ -19094,22 +19107,22 @@ struct hg_handle {
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool mistyped; /* target: refused, as its origin has other types */
-    bool shut_out; /* target: ... from the start; context lock */
-    bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* the fetch was canceled; context lock */
-    bool indexed;  /* target: entered in by_call; context lock */
+    bool shut_out; /* target: ... from the start; class's lock */
+    bool held;     /* target: a large output waits; class's lock */
+    bool canceled; /* the fetch was canceled; class's lock */
+    bool indexed;  /* target: entered in by_call; class's lock */
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
-    uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
+    uint64_t weight; /* origin: in flight, bytes it counts for; class's lock */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
     uint64_t trace_set; /* origin: by the application; 0: not */
     struct hg_watch_part watch;
     uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
-    hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
+    hg_return_t why;  /* origin: if `canceled`, how it ends; class's lock */
     const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -19203,8 +19216,8 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us. A peer that does not
- * know the secret cannot take the key of another peer's call on purpose. */
+/* The key in by_call of a call to us. A peer that does not know the secret
+ * cannot take the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
 {
@@ -19318,8 +19331,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without an
- * output. Where there is no memory to send it, the connection
- * ends. Failures are logged. */
+ * output. Where there is no memory to send it, the connection ends. Failures
+ * are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
@@ -19376,11 +19389,6 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
-
-/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
- * they are more than a message may have, and nothing else is allowed. */
-HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
-    const char *function, bool output, size_t size);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
  * waits any more for a call to us. */
@@ -20285,7 +20293,9 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
+ * they are more than a message may have, and nothing else is allowed. */
+static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     const char *function, bool output, size_t size)
 {
     size_t eager = output ? hg_class_output_eager(hg_class)
@@ -20710,7 +20720,7 @@ HG_PRIVATE void hg_watch_set_hook(
  * likes.
  *
  * Locking: an overflow belongs to whoever drives its handle's state. What the
- * context's lock guards is marked in handle.h.
+ * class's lock guards is marked in handle.h.
  */
 
 /* Let the peer fetch `args`, which lie in `buf`: appends a message with their
@@ -21208,7 +21218,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * from there. A handle of the callback model keeps its arguments: the lock is
  * taken to claim it, and again to send.
  *
- * Locking: the context's lock, which is free around procs, hooks and callbacks.
+ * Locking: the class's lock, which is free around procs, hooks and callbacks.
  */
 
 /* What is registered under an id. HG_NOENTRY (logged). */
@@ -21415,10 +21425,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
     proc.addr = addr;
     if (ret == HG_SUCCESS && rpc->in_proc != NULL && data != NULL)
         ret = rpc->in_proc(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, size_p);
-    return ret == HG_SUCCESS
-        ? hg_handle_check_size(hg_class, rpc->name, false, *size_p)
-        : ret;
+    return hg_proc_finish_encode(&proc, ret, size_p);
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
@@ -21754,7 +21761,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         handle->in = *buf;
         *buf = before;
     }
-    handle->in_args.data = message.data + HG_HEADER_MIN;
     ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
         return ret;
@@ -22128,7 +22134,7 @@ HG_PRIVATE void hg_forward_explain_failure(
  * handle while it is queued, and finds out in its turn whether the application
  * still has the call and has not answered it.
  *
- * Locking: the context's lock guards marks, being set, and what is in
+ * Locking: the class's lock guards marks, being set, and what is in
  * handle->cancel. Callbacks, and transports, are called without.
  */
 
@@ -23278,7 +23284,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
  * `file` (handle). Progress drives the NA context of the calls and, where bulk
  * has a class of its own, that one's too, and runs timers.
  *
- * Locking: the context's lock guards the timers. The sink runs on whatever
+ * Locking: the class's lock guards the timers. The sink runs on whatever
  * thread delivers and takes that lock for moments only.
  */
 
@@ -26397,7 +26403,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
  *
  * The ticket has the handle's reference, or the call once it is abandoned.
  *
- * Locking: the context's lock guards all of it, but for the last steps: who
+ * Locking: the class's lock guards all of it, but for the last steps: who
  * waits owns the request in WAITED, and makes it OVER without the lock. In OVER
  * it is the application's, which frees it without the lock.
  */

@@ -2,10 +2,6 @@
 /*
  * emul: see emul.h.
  *
- * gen/README.md has the bytes of a frame. Flag MORE of an answer says that it
- * is not the last one of its request. Flag SUM of a request asks for sums; of a
- * frame with data it says that there is one.
- *
  * A transfer is on at most one of these lists, by `link`:
  *
  *     emul->ready     has a frame to send
@@ -28,7 +24,6 @@
 #include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/wire.h"
 #include "na/addr.h"
 #include "na/rma.h"
 
@@ -55,124 +50,6 @@
 /* How often progress looks for what nothing wakes it for: frames that the
  * transport returns, and memory that it has moved. */
 #define NA_EMUL_LOOK_MS 2
-
-/* ---- Frames and handles as bytes ---- */
-
-#define NA_EMUL_WIRE_MAGIC 0x5268u
-#define NA_EMUL_WIRE_VERSION 2u
-#define NA_EMUL_WIRE_SIZE 48 /* of a header */
-
-#define NA_EMUL_HANDLE_MAGIC 0x4d68u
-#define NA_EMUL_HANDLE_VERSION 1u
-
-enum { NA_EMUL_WIRE_GET = 1, NA_EMUL_WIRE_PUT = 2, NA_EMUL_WIRE_ANSWER = 3 };
-
-enum { NA_EMUL_WIRE_MORE = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
-
-/* What a type does not use is 0 when written, and ignored when read. */
-struct na_emul_wire {
-    uint8_t type;
-    uint8_t flags;
-    uint16_t status; /* answers */
-    uint64_t id;     /* of the initiator's transfer */
-    uint64_t key;    /* requests */
-    uint64_t offset; /* in the memory */
-    uint64_t length; /* bytes asked for, put, or answered */
-    uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
-};
-
-static void na_emul_wire_encode(
-    const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE])
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_SIZE);
-
-    hg_wire_put16(&wire, NA_EMUL_WIRE_MAGIC);
-    hg_wire_put8(&wire, NA_EMUL_WIRE_VERSION);
-    hg_wire_put8(&wire, frame->type);
-    hg_wire_put8(&wire, frame->flags);
-    hg_wire_put8(&wire, 0);
-    hg_wire_put16(&wire, frame->status);
-    hg_wire_put64(&wire, frame->id);
-    hg_wire_put64(&wire, frame->key);
-    hg_wire_put64(&wire, frame->offset);
-    hg_wire_put64(&wire, frame->length);
-    hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-/* Read a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR: no
- * header of this version, too short, or not of so much data. */
-static na_return_t na_emul_wire_decode(const void *header, size_t header_size,
-    size_t data_size, struct na_emul_wire *frame_p)
-{
-    struct hg_wire wire = hg_wire_reader(header, header_size);
-    uint16_t magic = hg_wire_get16(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    bool fits;
-
-    frame_p->type = hg_wire_get8(&wire);
-    frame_p->flags = hg_wire_get8(&wire);
-    hg_wire_skip(&wire, 1);
-    frame_p->status = hg_wire_get16(&wire);
-    frame_p->id = hg_wire_get64(&wire);
-    frame_p->key = hg_wire_get64(&wire);
-    frame_p->offset = hg_wire_get64(&wire);
-    frame_p->length = hg_wire_get64(&wire);
-    frame_p->sum = hg_wire_get64(&wire);
-    fits = data_size == frame_p->length;
-    if (frame_p->type == NA_EMUL_WIRE_GET)
-        fits = data_size == 0;
-    else if (frame_p->type == NA_EMUL_WIRE_ANSWER && data_size == 0)
-        fits = true; /* it depends on what is answered */
-    return !wire.failed && magic == NA_EMUL_WIRE_MAGIC &&
-            version == NA_EMUL_WIRE_VERSION &&
-            frame_p->type >= NA_EMUL_WIRE_GET &&
-            frame_p->type <= NA_EMUL_WIRE_ANSWER && fits
-        ? NA_SUCCESS
-        : NA_PROTOCOL_ERROR;
-}
-
-HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return NA_EMUL_WIRE_HANDLE_SIZE;
-}
-
-HG_PRIVATE void na_emul_mem_serialize(
-    const struct na_mem_handle *mem, void *buf)
-{
-    struct hg_wire wire = hg_wire_writer(buf, NA_EMUL_WIRE_HANDLE_SIZE);
-
-    hg_wire_put16(&wire, NA_EMUL_HANDLE_MAGIC);
-    hg_wire_put8(&wire, NA_EMUL_HANDLE_VERSION);
-    hg_wire_put8(&wire, (uint8_t) mem->flags);
-    hg_wire_put32(&wire, 0);
-    hg_wire_put64(&wire, mem->key);
-    hg_wire_put64(&wire, mem->size);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
-}
-
-HG_PRIVATE na_return_t na_emul_mem_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
-{
-    struct hg_wire wire = hg_wire_reader(buf, (size_t) buf_size);
-    uint16_t magic = hg_wire_get16(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint32_t zero = hg_wire_get32(&wire);
-    uint64_t key = hg_wire_get64(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-
-    if (buf_size != NA_EMUL_WIRE_HANDLE_SIZE || magic != NA_EMUL_HANDLE_MAGIC ||
-        version != NA_EMUL_HANDLE_VERSION || flags == 0 ||
-        (flags & ~NA_MEM_READWRITE) != 0 || zero != 0 ||
-        key == 0) /* no registration has it */
-        return NA_PROTOCOL_ERROR;
-    mem->flags = flags;
-    mem->key = key;
-    mem->size = size;
-    return NA_SUCCESS;
-}
 
 /* ---- Transfers ---- */
 

@@ -51,7 +51,7 @@
 #ifndef HG_GEN_EMUL_EMUL_H
 #define HG_GEN_EMUL_EMUL_H
 
-#include "na/core.h"
+#include "emul/wire.h"
 
 /* State of one class, whose transport has frame_send; frame size and window
  * come from na_class->info. NULL: out of memory (logged). */
@@ -67,20 +67,10 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
  * `on` is false: the transport moves bytes itself, all of them or some. */
 HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
-/* A registered handle as bytes, which name the memory to peers: see
- * gen/README.md. */
-#define NA_EMUL_WIRE_HANDLE_SIZE 24
-
 /* The slots of struct na_plugin with the same names; see there. Deregistering
  * waits for frames that the transport still holds. */
 HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
-HG_PRIVATE na_size_t na_emul_mem_serialize_size(
-    const struct na_mem_handle *mem);
-HG_PRIVATE void na_emul_mem_serialize(
-    const struct na_mem_handle *mem, void *buf);
-HG_PRIVATE na_return_t na_emul_mem_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
 HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
 

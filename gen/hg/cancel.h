@@ -21,7 +21,7 @@
  * handle while it is queued, and finds out in its turn whether the application
  * still has the call and has not answered it.
  *
- * Locking: the context's lock guards marks, being set, and what is in
+ * Locking: the class's lock guards marks, being set, and what is in
  * handle->cancel. Callbacks, and transports, are called without.
  */
 #ifndef HG_GEN_HG_CANCEL_H

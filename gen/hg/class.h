@@ -22,7 +22,7 @@
 
 /* What each context counts, by the members of struct hg_counters. */
 enum hg_count {
-    /* Written under the context's lock. */
+    /* Written under the class's lock. */
     HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
     HG_COUNT_RESPONSES_RECEIVED,
     HG_COUNT_REQUESTS_RECEIVED,

@@ -7,7 +7,7 @@
  * `file` (handle). Progress drives the NA context of the calls and, where bulk
  * has a class of its own, that one's too, and runs timers.
  *
- * Locking: the context's lock guards the timers. The sink runs on whatever
+ * Locking: the class's lock guards the timers. The sink runs on whatever
  * thread delivers and takes that lock for moments only.
  */
 #ifndef HG_GEN_HG_CONTEXT_H

@@ -121,10 +121,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
     proc.addr = addr;
     if (ret == HG_SUCCESS && rpc->in_proc != NULL && data != NULL)
         ret = rpc->in_proc(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, size_p);
-    return ret == HG_SUCCESS
-        ? hg_handle_check_size(hg_class, rpc->name, false, *size_p)
-        : ret;
+    return hg_proc_finish_encode(&proc, ret, size_p);
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
@@ -460,7 +457,6 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         handle->in = *buf;
         *buf = before;
     }
-    handle->in_args.data = message.data + HG_HEADER_MIN;
     ret = hg_forward_prepare(handle, &message);
     if (ret != HG_SUCCESS)
         return ret;

@@ -13,7 +13,7 @@
  * from there. A handle of the callback model keeps its arguments: the lock is
  * taken to claim it, and again to send.
  *
- * Locking: the context's lock, which is free around procs, hooks and callbacks.
+ * Locking: the class's lock, which is free around procs, hooks and callbacks.
  */
 #ifndef HG_GEN_HG_FORWARD_H
 #define HG_GEN_HG_FORWARD_H

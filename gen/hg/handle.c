@@ -893,7 +893,9 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
+/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
+ * they are more than a message may have, and nothing else is allowed. */
+static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     const char *function, bool output, size_t size)
 {
     size_t eager = output ? hg_class_output_eager(hg_class)

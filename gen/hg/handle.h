@@ -25,7 +25,7 @@
  * holds that may look at it, but not at its address, without a reference, and
  * get one unless the last has gone.
  *
- * Locking: the context's lock guards lists, tables, counts and the pool. A
+ * Locking: the class's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
  * lock for that; but SENT and FETCHING, which several may want to end, are left
  * under the lock. The buffers belong to whoever drives the current state.
@@ -96,7 +96,7 @@ struct hg_call_part {
     void (*free_data)(void *data);
 };
 
-/* What the module cancel keeps of a call to us; under the context's lock. */
+/* What the module cancel keeps of a call to us; under the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
@@ -119,11 +119,11 @@ struct hg_overflow {
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    size_t got;       /* of it; context lock */
+    size_t got;       /* of it; class's lock */
     uint64_t crc;     /* as described; 0: nothing is checked */
     uint64_t got_crc; /* of what has come */
-    size_t counted;   /* target: for the peer; context lock */
-    na_op_id_t op_id; /* of the piece under way; context lock */
+    size_t counted;   /* target: for the peer; class's lock */
+    na_op_id_t op_id; /* of the piece under way; class's lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -147,8 +147,8 @@ struct hg_handle {
     _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
     bool counted;    /* target: in its peer's share; who sends, and the last */
-    bool in_flight;  /* origin: counted as such; context lock */
-    uint64_t number; /* its place among sequences; 0: none; context lock.
+    bool in_flight;  /* origin: counted as such; class's lock */
+    uint64_t number; /* its place among sequences; 0: none; class's lock.
                         Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
@@ -157,22 +157,22 @@ struct hg_handle {
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool mistyped; /* target: refused, as its origin has other types */
-    bool shut_out; /* target: ... from the start; context lock */
-    bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* the fetch was canceled; context lock */
-    bool indexed;  /* target: entered in by_call; context lock */
+    bool shut_out; /* target: ... from the start; class's lock */
+    bool held;     /* target: a large output waits; class's lock */
+    bool canceled; /* the fetch was canceled; class's lock */
+    bool indexed;  /* target: entered in by_call; class's lock */
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_limit_kind counted_as; /* if so */
-    uint64_t weight; /* origin: in flight, bytes it counts for; context lock */
+    uint64_t weight; /* origin: in flight, bytes it counts for; class's lock */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
     uint64_t trace_set; /* origin: by the application; 0: not */
     struct hg_watch_part watch;
     uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
-    hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
+    hg_return_t why;  /* origin: if `canceled`, how it ends; class's lock */
     const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -266,8 +266,8 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us. A peer that does not
- * know the secret cannot take the key of another peer's call on purpose. */
+/* The key in by_call of a call to us. A peer that does not know the secret
+ * cannot take the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
 {
@@ -381,8 +381,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without an
- * output. Where there is no memory to send it, the connection
- * ends. Failures are logged. */
+ * output. Where there is no memory to send it, the connection ends. Failures
+ * are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
@@ -439,11 +439,6 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
-
-/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
- * they are more than a message may have, and nothing else is allowed. */
-HG_PRIVATE hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
-    const char *function, bool output, size_t size);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
  * waits any more for a call to us. */

@@ -25,7 +25,7 @@
  * likes.
  *
  * Locking: an overflow belongs to whoever drives its handle's state. What the
- * context's lock guards is marked in handle.h.
+ * class's lock guards is marked in handle.h.
  */
 #ifndef HG_GEN_HG_OVERFLOW_H
 #define HG_GEN_HG_OVERFLOW_H

@@ -14,7 +14,7 @@
  *
  * The ticket has the handle's reference, or the call once it is abandoned.
  *
- * Locking: the context's lock guards all of it, but for the last steps: who
+ * Locking: the class's lock guards all of it, but for the last steps: who
  * waits owns the request in WAITED, and makes it OVER without the lock. In OVER
  * it is the application's, which frees it without the lock.
  */
