@@ -15,10 +15,12 @@
 /*
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in reading order: version, return codes, logging,
- * the network abstraction (NA), procs, checksums, bulk data, the request model
- * of RPC, the callback model, what both have beyond Mercury, macros, and, with
- * HG_NA_PLUGIN_API defined above the include, what a transport implements.
+ * The whole public interface, in the order in which a user needs it: version,
+ * return codes, types, endpoints and addresses, structs and stubs, the request
+ * model, bulk data, the callback model, what both models have beyond Mercury,
+ * memory and logging, procs in depth, Mercury's names, and NA, the network
+ * layer. A divider ends the reference. Macro bodies and, with HG_NA_PLUGIN_API
+ * defined above the include, the interface for transports follow it.
  *
  * HG_API_VERSION above the include chooses what the names mean that both models
  * have, HG_Init for one: 1, the default, the request model; 2, the callback
@@ -234,165 +236,8 @@ HG_EXPORT const char *HG_Get_last_error_text(void);
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
 
-/* ==== Memory and logging ================================================ */
-
-/* Replaces malloc, realloc and free for everything the library allocates.
- * `arg` is passed through. The functions must be thread safe. */
-struct hg_allocator {
-    size_t size; /* sizeof(struct hg_allocator) */
-    void *(*malloc_fn)(size_t size, void *arg);
-    void *(*realloc_fn)(void *ptr, size_t size, void *arg);
-    void (*free_fn)(void *ptr, void *arg);
-    void *arg;
-};
-
-/* Copied. Call before anything else of the library, or when nothing of it is
- * left: a block is freed with the allocator that is set then. NULL restores the
- * system's heap. HG_INVALID_ARG: a member is missing. */
-HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
-
-/* Each line has a level. An error is what this process did wrong or can no
- * longer do. Lines that a peer causes are warnings, and are counted
- * (HG_Get_counters, NA_Get_counter).
- *
- * Each log statement writes its 1st, 2nd, 4th, 8th ... line, with the count.
- * An error statement also writes its first 64 lines. A call with a NULL or
- * destroyed class or context is logged every time. At level debug every line is
- * written. Writing to stderr does not block: a line that a full pipe, socket or
- * terminal does not take is dropped, and the next line is preceded by the
- * number of dropped lines. */
-#if !HG_API_STRICT
-enum {
-    HG_LOG_LEVEL_NONE = 0,
-    HG_LOG_LEVEL_ERROR = 1, /* the default */
-    HG_LOG_LEVEL_WARNING = 2,
-    HG_LOG_LEVEL_INFO = 3,
-    HG_LOG_LEVEL_DEBUG = 4
-};
-#endif
-
-/* "none", "error", "warning", "info" or "debug", or another of Mercury's words
- * ("err", "min_debug"), in any case of the letters. Overrides HG_LOG_LEVEL of
- * the environment. HG_INVALID_ARG for another word. */
-HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
-
-/* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
- * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment. The
- * subsystems are
- *
- *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
- *     waker zmq ofi mpi
- *
- * and those of the application's own plugins. Of Mercury's names, "hg", "na",
- * "all" and "hg_all" stand for all; those without a subsystem here ("poll",
- * "perf") are ignored. A warning names each other word. A list without any
- * subsystem of this table leaves all on.
- * Copied. HG_OVERFLOW: longer than 255 characters. */
-HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
-
-/* Deliver lines (without newline) to `func` instead of stderr; NULL restores
- * stderr. `func` may run on any thread, during any call, under locks of the
- * library: it must not call the library back. */
-HG_EXPORT void HG_Set_log_func(
-    void (*func)(int level, const char *subsys, const char *line, void *arg),
-    void *arg);
-
-/* ==== gen/api/na.h ==== */
-/* ==== NA: the network abstraction ======================================= */
-/*
- * A class is an endpoint of one transport; a context is a place where
- * operations complete. Every operation takes a callback that runs exactly
- * once, inside NA_Trigger on the operation's context, never inside the call
- * that started it. NA_Progress moves data and queues completions; NA_Trigger
- * runs their callbacks, with no lock of the library held.
- *
- * A function that starts an operation returns NA_SUCCESS, and the callback
- * comes; or the code of its failure, and no callback comes. A NULL callback is
- * allowed: nobody wants to hear. An operation keeps references of its own to
- * addresses; buffers and memory handles must stay until its callback. *op_id
- * is written before the callback can run, and holds nothing of use on failure.
- *
- * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
- * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log; waits that end by their time or a signal, and an NA_Cancel
- * that comes too late, have not failed. Other output arguments are set only on
- * success. Sizes are bytes, times milliseconds.
- *
- * Where the system gives no descriptor since there are as many as may be,
- * functions of NA and HG that return a code return NA_AGAIN; the line in the
- * log names the limit, nofile. (libzmq keeps descriptors of its own, and tells
- * in its own way.)
- *
- * Every function may be called from any thread at any time, also for one
- * object from several, but for what ends an object: nobody else may be using
- * it then. A thread that is in a function of NA or HG, or in what that calls
- * (a callback, handler or proc), is not to leave it but by returning: not
- * canceled (pthread_cancel), which locks that it holds would outlive, nor by
- * pthread_exit or longjmp. A program that cancels threads disables that
- * around calls (pthread_setcancelstate).
- *
- * Use after the end: classes, contexts and memory handles that are gone are
- * told from those that live, in every function that takes the class with them:
- * wrong arguments. So is, by NA_Addr_free, an address that was freed as often
- * as it was given. Not detected are an address whose last reference is gone,
- * or whose class is closed, and a context that is gone in NA_Trigger.
- *
- * Signals: a signal handler that runs on a thread while it sleeps in a wait of
- * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
- * threads do. While the thread is awake (NA_WAIT_SPIN never sleeps, adaptive
- * waiting begins so) it does not; who must not miss one waits with a finite
- * timeout.
- *
- * Address strings: [plugin+]protocol://[host][:port] or
- * [plugin+]protocol://name.
- *
- *   self://                             this process only
- *   sm://name, sm:///path               this node, by shared memory (Linux)
- *   na+sm://...                         the same, as Mercury calls it
- *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
- *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
- *   mpi+static://RANK                   MPI, one job (hg_na_mpi.c)
- *   mpi+dynamic://                      MPI, several jobs; the library picks
- *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
- *                                       libfabric (hg_na_ofi.c): the README,
- *                                       "Clusters", lists the providers
- *
- * NULL or "" names the default transport: "sm://" where there is one, else
- * "self://". Opening a class, "://" may be left out with all behind it: "sm",
- * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
- * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
- * class that does not listen ignores the name. No port or port 0: the
- * system picks one. Over ZeroMQ, no host is loopback, and 0.0.0.0, * and [::]
- * bind every interface. Over libfabric, each of these is the first interface
- * that others can reach, a host may be the name of an interface, and a class
- * that does not listen uses the interface that is named. zmq+ipc://path is
- * relative to the working directory, @name is one of Linux's abstract names;
- * without a path a listener makes hg-<process>-<random> in $TMPDIR, if that
- * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that
- * is killed leaves it; who listens there next takes its place. Over ofi+shm it
- * leaves files of 16 MiB in /dev/shm.
- *
- * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
- * protocol. A semicolon separates where a scheme and "://" stand behind it. The
- * class listens on all of them, its address string names them all, and classes
- * of any one of them can look that up. A class of several that looks a peer up
- * goes by sm where the peer is on this node, is a class of several as well, and
- * listens there; else by the first of the peer's addresses that it speaks. It
- * does not try another when that one fails. sm://
- * without a name need not be told: it is found by each of the other addresses
- * as NA_Addr_self writes them, and is not in the string. Two addresses of one
- * peer by different protocols do not compare as equal.
- *
- * Over sm:// peers map memory that the library allocates for bulk handles, all
- * blocks at a time: READ_ONLY ones to read, the others to write, too. The
- * application's own they copy by the kernel's process_vm_readv and writev.
- * Where Yama (ptrace_scope 1) lets only ancestors do that, a process with
- * HG_SM_RMA=vm in its environment lets in all processes of its user
- * (PR_SET_PTRACER) when it opens a class, and an info line tells.
- *
- * Callbacks come from the Mercury design report, "Network Abstraction Layer
- * API"; what a transport must offer, from the Nemesis Network Module API.
- */
+/* ==== gen/api/types.h ==== */
+/* ==== Types ============================================================== */
 
 typedef struct na_class na_class_t;
 typedef struct na_context na_context_t;
@@ -414,59 +259,47 @@ typedef uint32_t na_tag_t;
 #define NA_MAX_ADDR_LEN 256            /* with the terminating NUL */
 #define NA_MAX_IDLE_TIME (3600 * 1000) /* an hour, in milliseconds */
 
-/* What a peer (and the local side of a transfer) may do to memory. */
-#define NA_MEM_READ_ONLY 0x01  /* it can only be the source of data */
-#define NA_MEM_WRITE_ONLY 0x02 /* it can only be the destination */
-#define NA_MEM_READWRITE 0x03
+typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
+typedef uint8_t hg_bool_t;   /* HG_TRUE, HG_FALSE */
+typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
+typedef char *hg_string_t;   /* on the wire NULL stays NULL */
+typedef const char *hg_const_string_t;
+typedef struct hg_handle *hg_handle_t;
+#if !HG_API_STRICT
+typedef struct hg_request *hg_request_t;
+#endif
+typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
+typedef struct hg_bulk_request *hg_bulk_request_t;
+typedef struct hg_proc *hg_proc_t;
+typedef struct hg_checksum *hg_checksum_t;
 
-struct na_segment {
-    void *address;
-    na_size_t size;
-};
+#define HG_TRUE 1
+#define HG_FALSE 0
+#define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
+#define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
+#define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
+#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
+#define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
+#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
+#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
+#define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
 
-typedef enum na_cb_type {
-    NA_CB_LOOKUP,
-    NA_CB_SEND_UNEXPECTED,
-    NA_CB_RECV_UNEXPECTED,
-    NA_CB_SEND_EXPECTED,
-    NA_CB_RECV_EXPECTED,
-    NA_CB_PUT,
-    NA_CB_GET,
-    NA_CB_TERMINATE
-} na_cb_type_t;
+/* HG_SUCCESS, or the code the call ends with. After a step failed all others
+ * of the same proc object fail with the same code, which counts even if the
+ * function returns HG_SUCCESS. */
+typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
-struct na_cb_info_lookup {
-    na_addr_t addr;
-};
+/* Executes a call. It may answer now or later, from any thread. A code other
+ * than HG_SUCCESS before the output was started goes to the caller, and the
+ * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
+ * the call has not completed, and numbers that are no code travel as
+ * HG_OTHER_ERROR (logged). Results of the application are best a field of the
+ * output, and codes left to what goes wrong. A call that is neither answered
+ * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
+typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
-struct na_cb_info_recv_unexpected {
-    na_size_t actual_buf_size;
-    na_addr_t source;
-    na_tag_t tag;
-};
-
-struct na_cb_info_recv_expected {
-    na_size_t actual_buf_size;
-};
-
-/* The argument of a callback. `info` holds values only when ret is NA_SUCCESS.
- * The struct is borrowed; `lookup.addr` and `recv_unexpected.source` are
- * references that the callback's owner frees with NA_Addr_free. */
-struct na_cb_info {
-    void *arg;
-    na_return_t ret;
-    na_cb_type_t type;
-    union {
-        struct na_cb_info_lookup lookup;
-        struct na_cb_info_recv_unexpected recv_unexpected;
-        struct na_cb_info_recv_expected recv_expected;
-    } info;
-};
-
-/* The return value is ignored. A callback may start operations, progress and
- * free what it owns; NA_Trigger and NA_Context_destroy are not for the context
- * it runs on. */
-typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
+/* ==== gen/api/endpoint.h ==== */
+/* ==== Endpoints and addresses =========================================== */
 
 /* How a context that has nothing to do waits. */
 enum {
@@ -628,16 +461,6 @@ NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
  * messages of one plane and one tag keep their order all the same. */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
-/* A place for completions. NULL on failure. */
-NA_EXPORT na_context_t *NA_Context_create(
-    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
-
-/* NA_BUSY while a thread progresses it or its callbacks run. Operations still
- * in flight are abandoned: their callbacks never run, and their buffers are
- * the application's again on return. */
-NA_EXPORT na_return_t NA_Context_destroy(
-    na_class_t *na_class, na_context_t *context);
-
 /* ---- Addresses ---- */
 
 /* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
@@ -645,21 +468,6 @@ NA_EXPORT na_return_t NA_Context_destroy(
  * again. An address that was never connected stays usable: each use connects
  * anew. Until it is connected only NA_Addr_cmp compares it by its name; no
  * message of another address is taken for one of its peer. */
-
-/* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
- * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
- * more than lookup_ms, be it a host or a program of another kind. Most
- * providers of libfabric (tcp, tcp;ofi_rxm, udp, ...) do not tell that a peer
- * refuses: there a lookup of nobody always takes lookup_ms. The other codes:
- * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
- * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
- * the system's rights keep us from it; NA_PERMISSION, over sm://, when one of
- * the two users does not let the other in. A peer that computes is silent
- * meanwhile: it is waited for as long. `name` is copied. A malformed name is
- * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
-NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, const char *name,
-    na_op_id_t *op_id);
 
 /* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
  * signal (NA_INTR); needs no context, and runs no callback of the
@@ -701,467 +509,210 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
 
-/* An address as bytes, which are its string, that another process of the same
- * transport turns back into one. Deserializing is NA_Addr_lookup_wait for
- * lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
-NA_EXPORT na_size_t NA_Addr_get_serialize_size(
-    na_class_t *na_class, na_addr_t addr);
-NA_EXPORT na_return_t NA_Addr_serialize(
-    na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
-NA_EXPORT na_return_t NA_Addr_deserialize(
-    na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
-
-/* Close the connection behind an address: sends already accepted leave
- * first, then NA_CB_TERMINATE completes. The next use of an address that was
- * looked up connects anew, where the transport can; any other is dead. Until
- * then a lookup of its name may find another address of the same peer. Calls
- * that went by the old connection end with HG_DISCONNECT. NA_OPNOTSUPPORT: the
- * transport has no connections. Nemesis Network Module API, "vc_terminate". */
-NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
-    na_op_id_t *op_id);
-
-/* ---- Messages ---- */
-
-NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
-    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
-NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
-    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
-NA_EXPORT na_tag_t NA_Msg_get_max_tag(
-    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
-
-/* A buffer a transport can send from or receive into without registering it
- * first. NULL: out of memory. Freed with NA_Msg_buf_free. */
-NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
-NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
-
-/* Send a message that the destination need not have posted a receive for.
- * `buf` must stay until the callback, which says that it may be used again,
- * not that the message arrived. NA_MSGSIZE: larger than the maximum;
- * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
-NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
-    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
-
-/* Receive an unexpected message of any source and tag. A message larger than
- * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
- * of a context are served in the order they were posted. */
-NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, void *buf,
-    na_size_t buf_size, na_op_id_t *op_id);
-
-/* Send to a receive that the destination posts for this tag and source; the
- * rest is as above. A message that comes before its receive waits, up to the
- * class's limit. */
-NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
-    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
-
-/* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
- * source dies first. Too large a message: as above. */
-NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg, void *buf,
-    na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
-
-/* Send the concatenation of `count` segments; the array is copied, the
- * memory must stay until the callback. */
-NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg,
-    const struct na_segment *segments, na_size_t count, na_addr_t dest,
-    na_tag_t tag, na_op_id_t *op_id);
-NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
-    na_context_t *context, na_cb_t callback, void *arg,
-    const struct na_segment *segments, na_size_t count, na_addr_t dest,
-    na_tag_t tag, na_op_id_t *op_id);
-
-/* ---- Remote memory ---- */
-
-/* Describe memory. It stays the application's and must outlive the handle.
- * A buffer of size 0 is allowed. `flags` is one of NA_MEM_..., else
- * NA_INVALID_ARG. The segments array is copied. */
-NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
-    na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
-NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
-    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
-    na_mem_handle_t *mem_handle);
-
-/* Free a handle, deregistering it first if need be. NA_BUSY while a local
- * operation uses it. */
-NA_EXPORT na_return_t NA_Mem_handle_free(
-    na_class_t *na_class, na_mem_handle_t mem_handle);
-
-/* Let peers reach the memory. Registering twice is NA_EXIST. */
-NA_EXPORT na_return_t NA_Mem_register(
-    na_class_t *na_class, na_mem_handle_t mem_handle);
-
-/* Withdraw the memory. When the call returns no peer's operation reads or
- * writes it any more, and the application may unmap it; those under way and
- * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
- * network already has. A peer that does not take that data within 1 s loses its
- * connection.
+/* ==== gen/api/stub.h ==== */
+/* ==== Structs and their procs =========================================== */
+/*
+ * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
+ * without a semicolon, defines the struct type `name` and its proc function
+ * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
+ * exists, whose other fields stay at home. Any number of fields.
  *
- * Over sm a peer copies by itself, and the call waits for a piece under way,
- * without a limit: a process that is stopped (SIGSTOP, a debugger) finishes its
- * piece when it goes on. After death_ms a line in the log names the process.
- * Only peers to which the memory was described are waited for, until they
- * end. */
-NA_EXPORT na_return_t NA_Mem_deregister(
-    na_class_t *na_class, na_mem_handle_t mem_handle);
+ * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
+ * compile. With HG_API_STRICT a field of an existing struct may be any part of
+ * it, such as `x[3]` or `y.z`. A type is any single word `t` with a proc
+ * function hg_proc_t, so not `int` or `unsigned int`, which are not of one size
+ * everywhere:
+ *
+ *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+ *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
+ *     what these macros made before, structs and typedefs of one's own
+ *
+ * An array, a blob, an optional field is a type of one's own: a struct, and
+ * its proc function written by hand, as examples/array.c shows.
+ *
+ * Mercury design report, "Generic Processor Macros".
+ */
 
-/* A registered handle as bytes for a peer, who deserializes it into a handle
- * of remote memory and frees that with NA_Mem_handle_free. Nothing in the
- * bytes is trusted: NA_PROTOCOL_ERROR when they are malformed. */
-NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
-    na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
-NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
-    na_size_t buf_size, na_mem_handle_t mem_handle);
-NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
-    na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
+#define MERCURY_GEN_PROC(name, fields) \
+    typedef struct { \
+        HG_GEN_DECLS(fields) \
+    } name; \
+    HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
-/* Copy data_size bytes from local to remote memory, or back. The local handle
- * need not be registered; the remote one was deserialized. Offsets are
- * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
- * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
- * at once where the description tells, else the callback brings the target's
- * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
- * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. Over
- * libfabric, transfers of 0 bytes succeed without asking the target. A put
- * has completed when the data is in the target's memory and visible to it
- * before any message sent later; one that failed may have written a part. */
-NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
-    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
-    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
-    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
-    na_op_id_t *op_id);
-NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
-    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
-    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
-    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
-    na_op_id_t *op_id);
+#define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_STRUCT_PROC(name, fields)
 
-/* ---- Progress ---- */
+/* The type `void` where there is nothing to carry. */
+#define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
 
-/* Move data for at most `timeout` ms, until a completion waits for
- * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal, as above. Serves peers' RMA and messages for other
- * contexts on the way. One thread progresses a context at a time; a second one
- * waits for its result. */
-NA_EXPORT na_return_t NA_Progress(
-    na_class_t *na_class, na_context_t *context, unsigned int timeout);
-
-/* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT or
- * NA_INTR with 0. actual_count may be NULL. */
-NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
-    unsigned int max_count, unsigned int *actual_count);
-
-/* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY, not logged: it has ended
- * already, there never was such a one, or it cannot be taken back and ends by
- * itself. */
-NA_EXPORT na_return_t NA_Cancel(
-    na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
-
-/* A descriptor for an event loop: when it is readable, call NA_Progress with
- * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
- * that says NA_TRUE. -1 where the transport has none (ofi with NA_WAIT_SPIN,
- * or over a provider without), or the system no epoll.
- * Owned by the context. */
-NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
-NA_EXPORT na_bool_t NA_Poll_try_wait(
-    na_class_t *na_class, na_context_t *context);
-
-/* ==== gen/api/proc.h ==== */
-/* ==== Types of the RPC layer ============================================ */
-
-typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
-typedef uint8_t hg_bool_t;   /* HG_TRUE, HG_FALSE */
-typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
-typedef char *hg_string_t;   /* on the wire NULL stays NULL */
-typedef const char *hg_const_string_t;
-typedef struct hg_handle *hg_handle_t;
-#if !HG_API_STRICT
-typedef struct hg_request *hg_request_t;
+/* Register a name with its types; an expression of type hg_id_t. */
+#if HG_API_VERSION == 1
+#define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#else
+#define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
+    hg_gen_register( \
+        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
-typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
-typedef struct hg_bulk_request *hg_bulk_request_t;
-typedef struct hg_proc *hg_proc_t;
-typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE 1
-#define HG_FALSE 0
-#define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
-#define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
-#define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
-#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
-#define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
-#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
-#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
-#define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
-
-/* ==== Procs: one function encodes, decodes and frees ==================== */
-/*
- * A proc function handles one type: called with a proc object that encodes
- * it appends the value, with one that decodes it reads the value and may
- * allocate, with one that frees it releases what decoding allocated. Write
- * one for your own type by calling those of its members, or let
- * MERCURY_GEN_PROC do it.
- *
- * On the wire integers are little-endian and floats are IEEE 754, on every
- * machine. Decoding never reads past what arrived: it fails with
- * HG_OVERFLOW. Mercury design report, "Generic Processor Macros".
- *
- * A proc runs in the thread that encodes or decodes, with no lock held.
- */
-
-/* HG_SUCCESS, or the code the call ends with. After a step failed all others
- * of the same proc object fail with the same code, which counts even if the
- * function returns HG_SUCCESS. */
-typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
-
-typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
-
-/* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
- * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Before
- * decoding, set the struct to zeros; after it, free the struct with HG_FREE,
- * whatever decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
-HG_EXPORT hg_return_t hg_proc_create(
-    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
-/* Not detected are: a proc freed twice or used after that, and one that is not
- * of hg_proc_create, as a proc function gets it. */
-HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
-
-/* What the proc does now; how many bytes were encoded or decoded so far; how
- * many are left (0 once a step has failed). A decoder checks a count that
- * came from a peer against hg_proc_get_size_left before it allocates. A NULL
- * is logged, and gives HG_ENCODE and 0. */
-HG_EXPORT hg_proc_op_t hg_proc_get_op(hg_proc_t proc);
-HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
-HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
-
-/* Allocate `size` bytes, zeroed, for a decoded value, and free them (NULL
- * allowed): the library's allocator, for procs that decode arrays. When
- * decoding the arguments of a call fails, what it allocated here is freed by
- * the library. NULL: out of memory, and the proc has failed with HG_NOMEM.
- * `proc` is NULL outside of proc functions. */
-HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
-HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
-
-/* Basic types: `data` points to a value of the type. A string is decoded into
- * memory of its own, const or not, which HG_FREE releases, leaving NULL; a
- * string that cannot be decoded is NULL. HG_OVERFLOW: more than there is;
- * HG_PROTOCOL_ERROR: bytes that stand for no value; HG_NOMEM; HG_INVALID_ARG:
- * a NULL. */
-HG_EXPORT hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_int16_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data);
+/* The names of the Mercury paper (2013), Section IV-A. */
 #if !HG_API_STRICT
-HG_EXPORT hg_return_t hg_proc_float(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
+#define HG_REGISTER(name, in_type, out_type) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
+        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
+#define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
-HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
 
-/* A bulk handle. Encoding does not take it; decoding makes one of remote
- * memory (of the same memory in a call to oneself), which HG_FREE frees.
- * HG_BULK_NULL travels as itself. */
-HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
-
-/* `size` bytes as they are. */
-HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
-
-/* Skip `size` bytes on purpose: decoding passes over them and they count as
- * decoded; encoding writes zeros. */
-HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
-
-/* What a proc object begins with, for the macros alone: they compile the steps
- * of numbers into the proc functions they make. Its layout does not change
- * within a major version. */
-struct hg_proc_room {
-    unsigned char *data; /* the first byte */
-    size_t pos;          /* bytes encoded or decoded so far */
-    size_t end;          /* bytes there are, or room there is; pos if freeing */
-    hg_proc_op_t op;
-};
-
-/* ==== Checksums ========================================================= */
+/* ==== Stubs ============================================================= */
 /*
- * The Mercury design report, "Abstract checksums and Checksum API". Methods:
- * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
- * with one log line. Not detected are: a checksum destroyed twice, or used
- * after that.
+ * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
+ * semicolon, makes all that stands between a call here and a C function there:
+ *
+ *     MERCURY_GEN_RPC_STUB(int32_t, divide,
+ *         ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
+ *
+ * `type` is what the function returns, void or a type of MERCURY_GEN_PROC;
+ * inputs and outputs are fields as there, any number, or nothing. It stands in
+ * a header that both sides include, and gives (<in> are the inputs, <out>
+ * pointers to the outputs and, unless void, to what the function returns)
+ *
+ *     int32_t divide(int32_t a, int32_t b, int32_t *rest);
+ *                      declared: a plain function, which the target defines;
+ *     divide_register  register it at an origin, which may be a target, too;
+ *     divide_provide   ... at a target, to be executed;
+ *     divide_call      call it and wait, for `timeout` ms, 0: without a
+ *                      deadline. What an output points to is the caller's then;
+ *                      a NULL is not wanted;
+ *     divide_start     call it and go on, with a divide_call_t of the
+ *                      application's for what belongs to the call;
+ *     divide_end       free that, once: whatever the outputs point to, too.
+ *
+ * and the types and functions these are made of: divide_in_t, divide_out_t
+ * (`ret` is what the function returned), their procs, and divide_handler, which
+ * a target may register under HG_Register itself. In the request model
+ *
+ *     hg_id_t divide_register(void);
+ *     hg_id_t divide_provide(void);
+ *     hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>,
+ *         <out>);
+ *     hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
+ *         unsigned int timeout, <in>);
+ *     hg_return_t divide_end(divide_call_t *call);
+ *
+ * where call->request is waited for by HG_Wait, call->out is filled when it is
+ * over, and divide_end of one in flight takes it back. In the callback model
+ *
+ *     hg_id_t divide_register(hg_class_t *hg_class);
+ *     hg_id_t divide_provide(hg_class_t *hg_class);
+ *     hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
+ *         unsigned int timeout, <in>, <out>);
+ *     hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
+ *         hg_addr_t addr, unsigned int timeout, <in>,
+ *         void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
+ *     hg_return_t divide_end(divide_call_t *call);
+ *
+ * where `done` runs as a callback does, finds `arg` in call->arg and, with
+ * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
+ * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
+ * divide_call makes progress in its context, and so runs callbacks and calls.
+ * Where a function fails, there is nothing to end.
+ *
+ * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the
+ * function is registered not here, or not there. A function that wants to
+ * report errors of its own returns them, or has an output for them.
+ *
+ * Types: both sides must declare the same types in the same order. A
+ * fingerprint of their names travels with the call. If it differs from that of
+ * the target's function, the target does not execute the call, which ends with
+ * HG_PROTOCOL_ERROR; HG_Get_error_text and HG_Get_last_error_text name the
+ * function and the types of both sides.
+ *
+ * Only names are compared (hg_const_string_t counts as hg_string_t, and memory
+ * as hg_bulk_t). A typedef of the same name for another type, or a struct of
+ * MERCURY_GEN_PROC of the same name with other fields, is not noticed: the
+ * target then decodes wrong values, or the call ends with a decoding error.
+ * When a layout changes, give the type or the function a new name. A function
+ * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
+ * and NAME_provide return 0 (logged) if the class has NAME with other types.
+ *
+ * Memory: inputs of these types are moved by the function, not with the call;
+ * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
+ *
+ *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
+ *                        function reads it; NULL only with a size of 0
+ *     hg_memory_out_t    void *x, size_t x_size: the function writes it
+ *     hg_bulk_t          a bulk handle, which the caller made, and frees
+ *
+ * Strings: those of the inputs live until the function returns. An output of
+ * type hg_const_string_t stays the function's: it may be a literal or a static
+ * buffer, is copied when the function returns, and is not freed. An
+ * output of type hg_string_t passes to the library, which frees it: allocate it
+ * with hg_proc_alloc(HG_PROC_NULL, size). A literal returned as hg_string_t is
+ * wrong and crashes, since free gets memory that was not allocated. The same
+ * holds for strings inside structs. Bulk handles among the outputs stay the
+ * function's.
+ *
+ *     MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
+ *     hg_const_string_t color(uint32_t number)
+ *     {
+ *         return number == 0 ? "red" : "green";
+ *     }
+ *
+ * The caller owns the strings that NAME_call stores, const or not, and frees
+ * them with hg_proc_release(HG_PROC_NULL, string).
+ *
+ * Names that begin with hg_, and the name ret, are not for parameters; nor can
+ * the function be static.
  */
-HG_EXPORT int hg_checksum_init(
-    const char *hash_method, hg_checksum_t *checksum);
-HG_EXPORT int hg_checksum_destroy(hg_checksum_t checksum);
-HG_EXPORT int hg_checksum_reset(hg_checksum_t checksum);
-HG_EXPORT size_t hg_checksum_get_size(hg_checksum_t checksum);
-/* Copy the value into buf. With `finalize` nonzero no update may follow
- * before a reset; with 0 the checksum can be continued. */
-HG_EXPORT int hg_checksum_get(
-    hg_checksum_t checksum, void *buf, size_t size, int finalize);
-HG_EXPORT int hg_checksum_update(
-    hg_checksum_t checksum, const void *data, size_t size);
 
-/* ==== gen/api/bulk.h ==== */
-/* ==== Bulk data ========================================================= */
-/*
- * A bulk handle describes memory, contiguous or not, by which a peer moves
- * it: the client creates one and sends it as an argument, the server pulls
- * (reads) or pushes (writes) it. Offsets are logical: into the concatenation
- * of the segments. Mercury design report, "Mercury bulk API".
- */
+#define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
+    HG_STUB_BOTH(type, name, inputs, outputs)
 
-typedef enum hg_bulk_op {
-    HG_BULK_PUSH, /* local to origin */
-    HG_BULK_PULL  /* origin to local */
-} hg_bulk_op_t;
+typedef hg_bulk_t hg_memory_in_t;
+typedef hg_bulk_t hg_memory_out_t;
 
-typedef struct hg_bulk_segment {
-    void *address;
+/* The id that both sides derive from a name; 0 for a NULL. */
+HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
+
+/* Memory of a caller, as a function of MERCURY_GEN_RPC_STUB gets it: good until
+ * that returns. */
+typedef struct hg_memory {
+    hg_handle_t call;
+    hg_bulk_t bulk; /* HG_BULK_NULL: the caller gave none */
     size_t size;
-} hg_bulk_segment_t;
+} hg_memory_t;
 
-/* How transfers may use the memory, those of this process too. */
-#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
-#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
-#define HG_BULK_READWRITE NA_MEM_READWRITE
-
-/* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
- * HG_Init does it with its class. The class may be of another transport, the
- * same one at both sides: then calls go over one network and bulk data over
- * another.
+/* Move `size` bytes of a caller's memory, from `offset` on, to `buf` (pull) or
+ * from there (push), and wait until they are moved: while a call is executed,
+ * in either model. `call` is the handle of that call. `buf` is borrowed. Like
+ * HG_Bulk_wait they run no handler; in the callback model they run callbacks of
+ * the call's context.
  *
- * A bulk handle carries its owner's address on the bulk class, and the peer
- * connects to that. So the owner's bulk class listens. It need not over
- * libfabric and mpi+static. It need not over sm:// either, if it looked up the
- * peer's bulk class (NA_Addr_lookup_wait): the peer then uses that connection.
+ * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
+ * _timed the limit is the option bulk_ms. A client that stops making progress
+ * in the middle holds the calling thread up for that long at most, and 1 s more
+ * if it does not read from the network: then it loses its connection. Split a
+ * transfer that is allowed to take longer.
  *
- * HG_EXIST: done already; HG_INVALID_ARG: NULL. After HG_Bulk_init call
- * HG_Bulk_finalize, after HG_Finalize.
- * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
- * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
- * later; nothing else can be done with them then but to look at their memory
- * and sizes. */
-HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
-HG_EXPORT hg_return_t HG_Bulk_finalize(void);
-
-/* Describe `count` segments (arrays copied, memory borrowed until the handle
- * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
- * library allocates that memory, zeroed, and frees it with the handle. Over
- * sm:// it is memory that peers can map (README, "Security"), which a child of
- * fork shares with its parent; of blocks below 1 MiB what was freed stays with
- * the class, for later ones.
- * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
- * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
- * class and does not listen, and peers cannot reach it (HG_Bulk_init); or it is
- * of a transport of the application's that takes fewer segments. */
-HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
-    const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
-
-/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
- * freed twice, used after that, or freed while another thread uses it.
- *
- * Nothing touches the memory once this returned. Transfers that it is the local
- * side of end with HG_CANCELED, unless they have ended: so one is given up
- * whose peer lives and makes no progress, and HG_Bulk_wait does not take long
- * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
- * that was decoded from this one, in a call to oneself or by
- * HG_Bulk_handle_deserialize, is waited for, and what begins later is
- * HG_NOENTRY.
- *
- * Waits until the network has released the memory, at most until the peer is
- * dead (death_ms). Over sm:// there is no such limit for a peer that was given
- * the memory and copies it: see NA_Mem_deregister. */
-HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
-
-/* The segments behind [offset, offset + size), without a copy; at most
- * max_count of them, the number in *actual_count. Pointers are valid as long
- * as the handle. HG_OPNOTSUPPORT: remote memory; HG_PERMISSION: `flags` asks
- * more than the handle allows; HG_OVERFLOW: out of range. */
-HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
-    size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
-    size_t *buf_sizes, unsigned int *actual_count);
-
-/* 0 for HG_BULK_NULL. */
-HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
-HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
-
-/* A handle as bytes, and back. A handle that came from a peer may be serialized
- * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
- * serialized handle; HG_FAULT: the bulk layer is not initialised, or that of
- * the handle has ended; HG_INVALID_ARG: a NULL. */
-HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
-HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
-    void *buf, size_t buf_size, hg_bulk_t handle);
-HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
-    hg_bulk_t *handle, const void *buf, size_t buf_size);
-
-/* Start moving `size` bytes between the origin's memory and local memory.
- *
- * origin_addr is the address, on the RPC class, of the process that created the
- * origin handle: that of the caller, as HG_Handler_get_addr gives it, or
- * another one if the caller passed the handle on. With the address of another
- * process the transfer ends with HG_NOENTRY. With the own address the data is
- * copied, or, if the memory is a peer's, the result is HG_INVALID_ARG.
- *
- * HG_Bulk_wait frees the request; on failure it is HG_BULK_REQUEST_NULL.
- * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
- * that this one was decoded from; HG_DISCONNECT: the origin is dead.
- *
- * Data that needs no action of the peer is moved in this thread before the
- * function returns: data of this process and, over sm://, up to some 100 KiB.
- * A transfer ends when its peer makes progress or dies. To end it earlier, free
- * the local handle.
- *
- * The option `bulk_checksum` (struct hg_options, struct hg_init_info) is for
- * transports that move bulk data in messages: ZeroMQ, MPI, and others with
- * force_rma_emulation. Each message of a transfer that this side starts then
- * carries a CRC64 of its data. If one does not match, the transfer ends with
- * HG_CHECKSUM_ERROR and counts as bulk_damaged. Where the transport moves the
- * bytes itself (sm://, libfabric, self://) the option is refused with
- * HG_OPNOTSUPPORT. Data of this process does not travel, and has no CRC64. */
-HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
-    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
-    size_t local_offset, size_t size, hg_bulk_request_t *request);
-
-/* Wait for a transfer: its result, with *status HG_TRUE, and the request is
- * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
- * HG_CANCELED, the local one was freed; HG_DISCONNECT; HG_HOSTUNREACH, also
- * where the origin's bulk class does not listen and is not connected; HG_NODEV,
- * this bulk class cannot read the address that the handle carries; HG_AGAIN
- * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum. With *status HG_FALSE the
- * transfer is not over, and can be waited for again: HG_TIMEOUT (0 ms tests);
- * HG_INTR: a signal came (see HG_Wait); HG_BUSY (logged): another thread waits
- * for it, or where HG_Wait is HG_BUSY, before the transfer is over.
- * HG_INVALID_ARG: NULL, or freed by an earlier wait or by HG_Finalize. Runs no
- * handler. */
-HG_EXPORT hg_return_t HG_Bulk_wait(
-    hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
-
-/* The names of the Mercury paper (2013), Section IV-A: segments as an array of
- * structs, a contiguous local block, reading and writing with it. */
-HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
-    const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
-    hg_bulk_t *handle);
-HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
-    void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle);
-HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
-HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
-HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
-    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
-    size_t size, hg_bulk_request_t *request);
-HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
-    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
-    size_t size, hg_bulk_request_t *request);
+ * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,
+ * and
+ *     HG_TIMEOUT       the time is over: the transfer was canceled, a part of
+ *                      the data may have been moved, the log names the peer
+ *                      and the function (a warning)
+ *     HG_CANCELED      nobody waits for the call any more: its deadline is
+ *                      over, it was canceled, or the caller gave the memory
+ *                      back
+ *     HG_DISCONNECT    the client died
+ *     HG_INVALID_ARG   a NULL, with a size other than 0, or a handle of a call
+ *                      made from here */
+HG_EXPORT hg_return_t HG_Bulk_pull(
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size);
+HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, const void *buf, size_t size);
+HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, void *buf, size_t size, unsigned int timeout);
+HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, const void *buf, size_t size, unsigned int timeout);
 
 /* ==== gen/api/request.h ==== */
 /* ==== RPC: the request model ============================================ */
@@ -1203,15 +754,6 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 #define HG_Forward HG_Forward2
 #define HG_Bulk_transfer HG_Bulk_transfer2
 #endif
-
-/* Executes a call. It may answer now or later, from any thread. A code other
- * than HG_SUCCESS before the output was started goes to the caller, and the
- * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
- * the call has not completed, and numbers that are no code travel as
- * HG_OTHER_ERROR (logged). Results of the application are best a field of the
- * output, and codes left to what goes wrong. A call that is neither answered
- * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
-typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
 #if !HG_API_STRICT
 
@@ -1434,6 +976,160 @@ struct hg_counters {
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif
+
+/* ==== gen/api/bulk.h ==== */
+/* ==== Bulk data ========================================================= */
+/*
+ * A bulk handle describes memory, contiguous or not, by which a peer moves
+ * it: the client creates one and sends it as an argument, the server pulls
+ * (reads) or pushes (writes) it. Offsets are logical: into the concatenation
+ * of the segments. Mercury design report, "Mercury bulk API".
+ */
+
+typedef enum hg_bulk_op {
+    HG_BULK_PUSH, /* local to origin */
+    HG_BULK_PULL  /* origin to local */
+} hg_bulk_op_t;
+
+typedef struct hg_bulk_segment {
+    void *address;
+    size_t size;
+} hg_bulk_segment_t;
+
+/* How transfers may use the memory, those of this process too. */
+#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
+#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
+#define HG_BULK_READWRITE NA_MEM_READWRITE
+
+/* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
+ * HG_Init does it with its class. The class may be of another transport, the
+ * same one at both sides: then calls go over one network and bulk data over
+ * another.
+ *
+ * A bulk handle carries its owner's address on the bulk class, and the peer
+ * connects to that. So the owner's bulk class listens. It need not over
+ * libfabric and mpi+static. It need not over sm:// either, if it looked up the
+ * peer's bulk class (NA_Addr_lookup_wait): the peer then uses that connection.
+ *
+ * HG_EXIST: done already; HG_INVALID_ARG: NULL. After HG_Bulk_init call
+ * HG_Bulk_finalize, after HG_Finalize.
+ * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
+ * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
+ * later; nothing else can be done with them then but to look at their memory
+ * and sizes. */
+HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
+HG_EXPORT hg_return_t HG_Bulk_finalize(void);
+
+/* Describe `count` segments (arrays copied, memory borrowed until the handle
+ * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
+ * library allocates that memory, zeroed, and frees it with the handle. Over
+ * sm:// it is memory that peers can map (README, "Security"), which a child of
+ * fork shares with its parent; of blocks below 1 MiB what was freed stays with
+ * the class, for later ones.
+ * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
+ * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
+ * class and does not listen, and peers cannot reach it (HG_Bulk_init); or it is
+ * of a transport of the application's that takes fewer segments. */
+HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
+    const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
+
+/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
+ * freed twice, used after that, or freed while another thread uses it.
+ *
+ * Nothing touches the memory once this returned. Transfers that it is the local
+ * side of end with HG_CANCELED, unless they have ended: so one is given up
+ * whose peer lives and makes no progress, and HG_Bulk_wait does not take long
+ * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
+ * that was decoded from this one, in a call to oneself or by
+ * HG_Bulk_handle_deserialize, is waited for, and what begins later is
+ * HG_NOENTRY.
+ *
+ * Waits until the network has released the memory, at most until the peer is
+ * dead (death_ms). Over sm:// there is no such limit for a peer that was given
+ * the memory and copies it: see NA_Mem_deregister. */
+HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
+
+/* The segments behind [offset, offset + size), without a copy; at most
+ * max_count of them, the number in *actual_count. Pointers are valid as long
+ * as the handle. HG_OPNOTSUPPORT: remote memory; HG_PERMISSION: `flags` asks
+ * more than the handle allows; HG_OVERFLOW: out of range. */
+HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
+    size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned int *actual_count);
+
+/* 0 for HG_BULK_NULL. */
+HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
+HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
+
+/* A handle as bytes, and back. A handle that came from a peer may be serialized
+ * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
+ * serialized handle; HG_FAULT: the bulk layer is not initialised, or that of
+ * the handle has ended; HG_INVALID_ARG: a NULL. */
+HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
+    void *buf, size_t buf_size, hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
+    hg_bulk_t *handle, const void *buf, size_t buf_size);
+
+/* Start moving `size` bytes between the origin's memory and local memory.
+ *
+ * origin_addr is the address, on the RPC class, of the process that created the
+ * origin handle: that of the caller, as HG_Handler_get_addr gives it, or
+ * another one if the caller passed the handle on. With the address of another
+ * process the transfer ends with HG_NOENTRY. With the own address the data is
+ * copied, or, if the memory is a peer's, the result is HG_INVALID_ARG.
+ *
+ * HG_Bulk_wait frees the request; on failure it is HG_BULK_REQUEST_NULL.
+ * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
+ * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
+ * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ *
+ * Data that needs no action of the peer is moved in this thread before the
+ * function returns: data of this process and, over sm://, up to some 100 KiB.
+ * A transfer ends when its peer makes progress or dies. To end it earlier, free
+ * the local handle.
+ *
+ * The option `bulk_checksum` (struct hg_options, struct hg_init_info) is for
+ * transports that move bulk data in messages: ZeroMQ, MPI, and others with
+ * force_rma_emulation. Each message of a transfer that this side starts then
+ * carries a CRC64 of its data. If one does not match, the transfer ends with
+ * HG_CHECKSUM_ERROR and counts as bulk_damaged. Where the transport moves the
+ * bytes itself (sm://, libfabric, self://) the option is refused with
+ * HG_OPNOTSUPPORT. Data of this process does not travel, and has no CRC64. */
+HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
+    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+    size_t local_offset, size_t size, hg_bulk_request_t *request);
+
+/* Wait for a transfer: its result, with *status HG_TRUE, and the request is
+ * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
+ * HG_CANCELED, the local one was freed; HG_DISCONNECT; HG_HOSTUNREACH, also
+ * where the origin's bulk class does not listen and is not connected; HG_NODEV,
+ * this bulk class cannot read the address that the handle carries; HG_AGAIN
+ * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum. With *status HG_FALSE the
+ * transfer is not over, and can be waited for again: HG_TIMEOUT (0 ms tests);
+ * HG_INTR: a signal came (see HG_Wait); HG_BUSY (logged): another thread waits
+ * for it, or where HG_Wait is HG_BUSY, before the transfer is over.
+ * HG_INVALID_ARG: NULL, or freed by an earlier wait or by HG_Finalize. Runs no
+ * handler. */
+HG_EXPORT hg_return_t HG_Bulk_wait(
+    hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
+
+/* The names of the Mercury paper (2013), Section IV-A: segments as an array of
+ * structs, a contiguous local block, reading and writing with it. */
+HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
+    const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
+    hg_bulk_t *handle);
+HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
+    void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle);
+HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
+HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
+HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request);
+HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request);
 
 /* ==== gen/api/callback.h ==== */
 /* ==== RPC: the callback model =========================================== */
@@ -2113,6 +1809,13 @@ HG_EXPORT hg_return_t HG_Event_progress(
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
 
+/* HG_Forward of the callback model, and wait until the call is over: its
+ * result. Makes progress, runs callbacks of the handle's context and, to a
+ * depth of 16, calls; deeper, one that only this thread could execute ends with
+ * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
+ * progress already; nothing was sent. */
+HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
+
 /* ==== gen/api/callback_bulk.h ==== */
 /* ---- Bulk data ----
  *
@@ -2242,119 +1945,6 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
  * the result that won; nothing touches the local memory after it. HG_SUCCESS
  * also when it has ended. HG_INVALID_ARG: HG_OP_ID_NULL. */
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
-
-/* ==== gen/api/callback_proc.h ==== */
-/* ---- Procs as the callback model has them ----
- *
- * A proc function is written once for both models, and what it may call is the
- * same, with this in addition. What follows is about any proc object unless it
- * says "of one's own": made by hg_proc_create2 or hg_proc_create_set.
- *
- * Where Mercury decodes on past the end of what arrived, here it is
- * HG_OVERFLOW.
- */
-
-/* The checksum that hg_proc_flush computes over the bytes: CRC-16/T10-DIF,
- * CRC-32C, CRC-64/XZ or none. */
-typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
-
-/* Flags of a proc; the library sets none. */
-#define HG_PROC_SM 0x01
-#define HG_PROC_BULK_EAGER 0x02
-
-/* A proc of one's own, without a buffer until hg_proc_reset, or over `buf_size`
- * bytes at `buf` (borrowed until then; NULL to free). An encoder that they are
- * too few for goes on in an extra buffer, which it makes. HG_INVALID_ARG: a
- * NULL. */
-HG_EXPORT hg_return_t hg_proc_create2(
-    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p);
-HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
-    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash,
-    hg_proc_t *proc_p);
-
-/* Free one's own, and its extra buffer unless that was taken. NULL is no
- * mistake. */
-HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
-
-/* Begin anew with one's own, as if it were just made; the handle stays. */
-HG_EXPORT hg_return_t hg_proc_reset(
-    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op);
-
-/* Whose arguments these are: of one's own, what was set; of a call of the
- * callback model, its class and handle; else NULL. Setting is for one's own. */
-HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
-HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
-HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
-
-/* Flags of one's own, 0 after hg_proc_reset. */
-HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
-HG_EXPORT void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
-
-/* How many bytes the buffer has. Ask for as many at least, or for room for
- * `size` more: HG_OVERFLOW where a decoder has not got them, HG_MSGSIZE past
- * the limit of a message; then the proc has failed. */
-HG_EXPORT hg_size_t hg_proc_get_size(hg_proc_t proc);
-HG_EXPORT hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
-HG_EXPORT hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
-
-/* The next `data_size` bytes themselves, to be written when encoding, to be
- * read when decoding, until the proc is used again; hg_proc_restore_ptr says
- * that it was done. NULL: there are not so many, or the proc frees. */
-HG_EXPORT void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
-HG_EXPORT hg_return_t hg_proc_restore_ptr(
-    hg_proc_t proc, void *data, hg_size_t data_size);
-
-/* The extra buffer of one's own encoder, with everything encoded so far, and
- * its size; NULL and 0: there was no need of one. With `theirs` true it is the
- * caller's, who frees it with free() (or what HG_Set_allocator put in its
- * place); HG_INVALID_ARG: there is none. */
-HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
-HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
-HG_EXPORT hg_return_t hg_proc_set_extra_buf_is_mine(
-    hg_proc_t proc, uint8_t theirs);
-
-/* Compute the hash over the bytes encoded or decoded so far, of one's own that
- * has one; copy it (little-endian; HG_INVALID_ARG: no hash, or hash_size is
- * less than 2, 4, or 8 bytes), or compare it: HG_CHECKSUM_ERROR. */
-HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
-HG_EXPORT hg_return_t hg_proc_checksum_get(
-    hg_proc_t proc, void *hash, hg_size_t hash_size);
-HG_EXPORT hg_return_t hg_proc_checksum_verify(
-    hg_proc_t proc, const void *hash, hg_size_t hash_size);
-
-/* Nothing: bytes are hashed as they lie in the buffer, however they came
- * there. */
-HG_EXPORT void hg_proc_checksum_update(
-    hg_proc_t proc, void *data, hg_size_t data_size);
-
-/* hg_proc_raw by another name. */
-HG_EXPORT hg_return_t hg_proc_bytes(
-    hg_proc_t proc, void *data, hg_size_t data_size);
-
-/* ---- Strings that know whose they are ---- */
-
-typedef struct hg_string_object {
-    char *data;
-    bool is_const;
-    bool is_owned; /* data is freed with free() */
-} hg_string_object_t;
-
-/* An empty one; one of `s`, which is borrowed, or with is_owned taken; what
- * frees it if it is owned; an owned copy (of NULL, NULL); another string in its
- * place, borrowed, and the old one returned, which is the caller's. HG_NOMEM;
- * HG_INVALID_ARG: no object. */
-HG_EXPORT hg_return_t hg_string_object_init(hg_string_object_t *string);
-HG_EXPORT hg_return_t hg_string_object_init_char(
-    hg_string_object_t *string, char *s, uint8_t is_owned);
-HG_EXPORT hg_return_t hg_string_object_init_const_char(
-    hg_string_object_t *string, const char *s, uint8_t is_owned);
-HG_EXPORT hg_return_t hg_string_object_free(hg_string_object_t *string);
-HG_EXPORT hg_return_t hg_string_object_dup(
-    hg_string_object_t string, hg_string_object_t *new_string);
-HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
-
-/* Travels as hg_string_t does; what is decoded is owned. */
-HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
 
 /* ==== gen/api/extras.h ==== */
 /* ==== Beyond Mercury ==================================================== */
@@ -2617,30 +2207,822 @@ HG_EXPORT hg_return_t HG_Histogram_add(
 HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);
 
-/* ==== gen/api/macros.h ==== */
-/* ==== Macros ============================================================ */
+/* ==== gen/api/log.h ==== */
+/* ==== Memory and logging ================================================ */
+
+/* Replaces malloc, realloc and free for everything the library allocates.
+ * `arg` is passed through. The functions must be thread safe. */
+struct hg_allocator {
+    size_t size; /* sizeof(struct hg_allocator) */
+    void *(*malloc_fn)(size_t size, void *arg);
+    void *(*realloc_fn)(void *ptr, size_t size, void *arg);
+    void (*free_fn)(void *ptr, void *arg);
+    void *arg;
+};
+
+/* Copied. Call before anything else of the library, or when nothing of it is
+ * left: a block is freed with the allocator that is set then. NULL restores the
+ * system's heap. HG_INVALID_ARG: a member is missing. */
+HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
+
+/* Each line has a level. An error is what this process did wrong or can no
+ * longer do. Lines that a peer causes are warnings, and are counted
+ * (HG_Get_counters, NA_Get_counter).
+ *
+ * Each log statement writes its 1st, 2nd, 4th, 8th ... line, with the count.
+ * An error statement also writes its first 64 lines. A call with a NULL or
+ * destroyed class or context is logged every time. At level debug every line is
+ * written. Writing to stderr does not block: a line that a full pipe, socket or
+ * terminal does not take is dropped, and the next line is preceded by the
+ * number of dropped lines. */
+#if !HG_API_STRICT
+enum {
+    HG_LOG_LEVEL_NONE = 0,
+    HG_LOG_LEVEL_ERROR = 1, /* the default */
+    HG_LOG_LEVEL_WARNING = 2,
+    HG_LOG_LEVEL_INFO = 3,
+    HG_LOG_LEVEL_DEBUG = 4
+};
+#endif
+
+/* "none", "error", "warning", "info" or "debug", or another of Mercury's words
+ * ("err", "min_debug"), in any case of the letters. Overrides HG_LOG_LEVEL of
+ * the environment. HG_INVALID_ARG for another word. */
+HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
+
+/* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
+ * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment. The
+ * subsystems are
+ *
+ *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
+ *     waker zmq ofi mpi
+ *
+ * and those of the application's own plugins. Of Mercury's names, "hg", "na",
+ * "all" and "hg_all" stand for all; those without a subsystem here ("poll",
+ * "perf") are ignored. A warning names each other word. A list without any
+ * subsystem of this table leaves all on.
+ * Copied. HG_OVERFLOW: longer than 255 characters. */
+HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
+
+/* Deliver lines (without newline) to `func` instead of stderr; NULL restores
+ * stderr. `func` may run on any thread, during any call, under locks of the
+ * library: it must not call the library back. */
+HG_EXPORT void HG_Set_log_func(
+    void (*func)(int level, const char *subsys, const char *line, void *arg),
+    void *arg);
+
+/* ==== gen/api/proc.h ==== */
+/* ==== Procs: one function encodes, decodes and frees ==================== */
 /*
- * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
- * without a semicolon, defines the struct type `name` and its proc function
- * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
- * exists, whose other fields stay at home. Any number of fields.
+ * A proc function handles one type: called with a proc object that encodes
+ * it appends the value, with one that decodes it reads the value and may
+ * allocate, with one that frees it releases what decoding allocated. Write
+ * one for your own type by calling those of its members, or let
+ * MERCURY_GEN_PROC do it.
  *
- * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. With HG_API_STRICT a field of an existing struct may be any part of
- * it, such as `x[3]` or `y.z`. A type is any single word `t` with a proc
- * function hg_proc_t, so not `int` or `unsigned int`, which are not of one size
- * everywhere:
+ * On the wire integers are little-endian and floats are IEEE 754, on every
+ * machine. Decoding never reads past what arrived: it fails with
+ * HG_OVERFLOW. Mercury design report, "Generic Processor Macros".
  *
- *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
- *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
- *     what these macros made before, structs and typedefs of one's own
- *
- * An array, a blob, an optional field is a type of one's own: a struct, and
- * its proc function written by hand, as examples/array.c shows.
- *
- * Mercury design report, "Generic Processor Macros".
+ * A proc runs in the thread that encodes or decodes, with no lock held.
  */
 
+typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
+
+/* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
+ * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Before
+ * decoding, set the struct to zeros; after it, free the struct with HG_FREE,
+ * whatever decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
+HG_EXPORT hg_return_t hg_proc_create(
+    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
+/* Not detected are: a proc freed twice or used after that, and one that is not
+ * of hg_proc_create, as a proc function gets it. */
+HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
+
+/* What the proc does now; how many bytes were encoded or decoded so far; how
+ * many are left (0 once a step has failed). A decoder checks a count that
+ * came from a peer against hg_proc_get_size_left before it allocates. A NULL
+ * is logged, and gives HG_ENCODE and 0. */
+HG_EXPORT hg_proc_op_t hg_proc_get_op(hg_proc_t proc);
+HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
+HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
+
+/* Allocate `size` bytes, zeroed, for a decoded value, and free them (NULL
+ * allowed): the library's allocator, for procs that decode arrays. When
+ * decoding the arguments of a call fails, what it allocated here is freed by
+ * the library. NULL: out of memory, and the proc has failed with HG_NOMEM.
+ * `proc` is NULL outside of proc functions. */
+HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
+HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
+
+/* Basic types: `data` points to a value of the type. A string is decoded into
+ * memory of its own, const or not, which HG_FREE releases, leaving NULL; a
+ * string that cannot be decoded is NULL. HG_OVERFLOW: more than there is;
+ * HG_PROTOCOL_ERROR: bytes that stand for no value; HG_NOMEM; HG_INVALID_ARG:
+ * a NULL. */
+HG_EXPORT hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_int16_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data);
+#if !HG_API_STRICT
+HG_EXPORT hg_return_t hg_proc_float(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
+#endif
+HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
+
+/* A bulk handle. Encoding does not take it; decoding makes one of remote
+ * memory (of the same memory in a call to oneself), which HG_FREE frees.
+ * HG_BULK_NULL travels as itself. */
+HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
+
+/* `size` bytes as they are. */
+HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
+
+/* Skip `size` bytes on purpose: decoding passes over them and they count as
+ * decoded; encoding writes zeros. */
+HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
+
+/* What a proc object begins with, for the macros alone: they compile the steps
+ * of numbers into the proc functions they make. Its layout does not change
+ * within a major version. */
+struct hg_proc_room {
+    unsigned char *data; /* the first byte */
+    size_t pos;          /* bytes encoded or decoded so far */
+    size_t end;          /* bytes there are, or room there is; pos if freeing */
+    hg_proc_op_t op;
+};
+
+/* ==== Checksums ========================================================= */
+/*
+ * The Mercury design report, "Abstract checksums and Checksum API". Methods:
+ * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
+ * with one log line. Not detected are: a checksum destroyed twice, or used
+ * after that.
+ */
+HG_EXPORT int hg_checksum_init(
+    const char *hash_method, hg_checksum_t *checksum);
+HG_EXPORT int hg_checksum_destroy(hg_checksum_t checksum);
+HG_EXPORT int hg_checksum_reset(hg_checksum_t checksum);
+HG_EXPORT size_t hg_checksum_get_size(hg_checksum_t checksum);
+/* Copy the value into buf. With `finalize` nonzero no update may follow
+ * before a reset; with 0 the checksum can be continued. */
+HG_EXPORT int hg_checksum_get(
+    hg_checksum_t checksum, void *buf, size_t size, int finalize);
+HG_EXPORT int hg_checksum_update(
+    hg_checksum_t checksum, const void *data, size_t size);
+
+/* ==== gen/api/callback_proc.h ==== */
+/* ---- Procs as the callback model has them ----
+ *
+ * A proc function is written once for both models, and what it may call is the
+ * same, with this in addition. What follows is about any proc object unless it
+ * says "of one's own": made by hg_proc_create2 or hg_proc_create_set.
+ *
+ * Where Mercury decodes on past the end of what arrived, here it is
+ * HG_OVERFLOW.
+ */
+
+/* The checksum that hg_proc_flush computes over the bytes: CRC-16/T10-DIF,
+ * CRC-32C, CRC-64/XZ or none. */
+typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
+
+/* Flags of a proc; the library sets none. */
+#define HG_PROC_SM 0x01
+#define HG_PROC_BULK_EAGER 0x02
+
+/* A proc of one's own, without a buffer until hg_proc_reset, or over `buf_size`
+ * bytes at `buf` (borrowed until then; NULL to free). An encoder that they are
+ * too few for goes on in an extra buffer, which it makes. HG_INVALID_ARG: a
+ * NULL. */
+HG_EXPORT hg_return_t hg_proc_create2(
+    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p);
+HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
+    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash,
+    hg_proc_t *proc_p);
+
+/* Free one's own, and its extra buffer unless that was taken. NULL is no
+ * mistake. */
+HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
+
+/* Begin anew with one's own, as if it were just made; the handle stays. */
+HG_EXPORT hg_return_t hg_proc_reset(
+    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op);
+
+/* Whose arguments these are: of one's own, what was set; of a call of the
+ * callback model, its class and handle; else NULL. Setting is for one's own. */
+HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
+HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
+HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
+
+/* Flags of one's own, 0 after hg_proc_reset. */
+HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
+HG_EXPORT void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
+
+/* How many bytes the buffer has. Ask for as many at least, or for room for
+ * `size` more: HG_OVERFLOW where a decoder has not got them, HG_MSGSIZE past
+ * the limit of a message; then the proc has failed. */
+HG_EXPORT hg_size_t hg_proc_get_size(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
+HG_EXPORT hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
+
+/* The next `data_size` bytes themselves, to be written when encoding, to be
+ * read when decoding, until the proc is used again; hg_proc_restore_ptr says
+ * that it was done. NULL: there are not so many, or the proc frees. */
+HG_EXPORT void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
+HG_EXPORT hg_return_t hg_proc_restore_ptr(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* The extra buffer of one's own encoder, with everything encoded so far, and
+ * its size; NULL and 0: there was no need of one. With `theirs` true it is the
+ * caller's, who frees it with free() (or what HG_Set_allocator put in its
+ * place); HG_INVALID_ARG: there is none. */
+HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
+HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_set_extra_buf_is_mine(
+    hg_proc_t proc, uint8_t theirs);
+
+/* Compute the hash over the bytes encoded or decoded so far, of one's own that
+ * has one; copy it (little-endian; HG_INVALID_ARG: no hash, or hash_size is
+ * less than 2, 4, or 8 bytes), or compare it: HG_CHECKSUM_ERROR. */
+HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_checksum_get(
+    hg_proc_t proc, void *hash, hg_size_t hash_size);
+HG_EXPORT hg_return_t hg_proc_checksum_verify(
+    hg_proc_t proc, const void *hash, hg_size_t hash_size);
+
+/* Nothing: bytes are hashed as they lie in the buffer, however they came
+ * there. */
+HG_EXPORT void hg_proc_checksum_update(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* hg_proc_raw by another name. */
+HG_EXPORT hg_return_t hg_proc_bytes(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* ---- Strings that know whose they are ---- */
+
+typedef struct hg_string_object {
+    char *data;
+    bool is_const;
+    bool is_owned; /* data is freed with free() */
+} hg_string_object_t;
+
+/* An empty one; one of `s`, which is borrowed, or with is_owned taken; what
+ * frees it if it is owned; an owned copy (of NULL, NULL); another string in its
+ * place, borrowed, and the old one returned, which is the caller's. HG_NOMEM;
+ * HG_INVALID_ARG: no object. */
+HG_EXPORT hg_return_t hg_string_object_init(hg_string_object_t *string);
+HG_EXPORT hg_return_t hg_string_object_init_char(
+    hg_string_object_t *string, char *s, uint8_t is_owned);
+HG_EXPORT hg_return_t hg_string_object_init_const_char(
+    hg_string_object_t *string, const char *s, uint8_t is_owned);
+HG_EXPORT hg_return_t hg_string_object_free(hg_string_object_t *string);
+HG_EXPORT hg_return_t hg_string_object_dup(
+    hg_string_object_t string, hg_string_object_t *new_string);
+HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
+
+/* Travels as hg_string_t does; what is decoded is owned. */
+HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
+
+/* ==== gen/api/mercury.h ==== */
+/* ==== Version 2: Mercury's names ======================================== */
+/*
+ * What programs written for Mercury 2.4 have besides the functions above: the
+ * plain names of what both models have, and what mercury.h and its like define.
+ * The macros that touch a proc keep Mercury's shape, with a label to go to.
+ */
+#if HG_API_VERSION == 2
+
+/* ---- Plain names ---- */
+
+#define HG_Error_to_string HG_Error_to_string2
+#define HG_Version_get HG_Version_get2
+#define HG_Set_log_level HG_Set_log_level2
+#define HG_Set_log_subsys HG_Set_log_subsys2
+#define HG_Set_log_func HG_Set_log_func2
+#define hg_proc_create hg_proc_create2
+#define hg_proc_free hg_proc_free2
+#ifndef HG_Addr_lookup
+#define HG_Addr_lookup HG_Addr_lookup1
+#endif
+
+/* ---- Versions ---- */
+
+/* Which release of Mercury this is. HG_Version_get of version 1, and the
+ * package hg, tell which release of this library. */
+#undef HG_VERSION_MAJOR
+#undef HG_VERSION_MINOR
+#undef HG_VERSION_PATCH
+#define HG_VERSION_MAJOR HG_MERCURY_MAJOR
+#define HG_VERSION_MINOR HG_MERCURY_MINOR
+#define HG_VERSION_PATCH HG_MERCURY_PATCH
+#define HG_MAJOR(version) ((version) >> 16)
+#define HG_MINOR(version) ((version) &0xffff)
+#define HG_VERSION_GE(v1, v2) ((v1) >= (v2))
+#define HG_VERSION_LT(v1, v2) ((v1) < (v2))
+
+/* ---- Return codes ----
+ *
+ * In Mercury's order, which is that of hg.h. Code 23, a peer that was reached
+ * and is gone, has a name of its own there. */
+
+#define HG_RETURN_VALUES \
+    X(HG_SUCCESS) \
+    X(HG_PERMISSION) \
+    X(HG_NOENTRY) \
+    X(HG_INTERRUPT) \
+    X(HG_AGAIN) \
+    X(HG_NOMEM) \
+    X(HG_ACCESS) \
+    X(HG_FAULT) \
+    X(HG_BUSY) \
+    X(HG_EXIST) \
+    X(HG_NODEV) \
+    X(HG_INVALID_ARG) \
+    X(HG_PROTOCOL_ERROR) \
+    X(HG_OVERFLOW) \
+    X(HG_MSGSIZE) \
+    X(HG_PROTONOSUPPORT) \
+    X(HG_OPNOTSUPPORTED) \
+    X(HG_ADDRINUSE) \
+    X(HG_ADDRNOTAVAIL) \
+    X(HG_HOSTUNREACH) \
+    X(HG_TIMEOUT) \
+    X(HG_CANCELED) \
+    X(HG_IO_ERROR) \
+    X(HG_HOSTFIREWALL) \
+    X(HG_CHECKSUM_ERROR) \
+    X(HG_NA_ERROR) \
+    X(HG_OTHER_ERROR) \
+    X(HG_RETURN_MAX)
+
+#define HG_INVALID_PARAM HG_INVALID_ARG
+#define HG_SIZE_ERROR HG_MSGSIZE
+#define HG_NOMEM_ERROR HG_NOMEM
+#define HG_NO_MATCH HG_NOENTRY
+
+/* ---- Types and attributes ---- */
+
+typedef int8_t hg_int8_t;
+typedef int16_t hg_int16_t;
+typedef int32_t hg_int32_t;
+typedef int64_t hg_int64_t;
+typedef uint8_t hg_uint8_t;
+typedef uint16_t hg_uint16_t;
+typedef uint32_t hg_uint32_t;
+typedef uint64_t hg_uint64_t;
+typedef uint64_t hg_ptr_t;
+
+#define HG_CORE_SM (1 << 0)
+#define HG_HAS_CHECKSUMS 1 /* hg_proc_checksum_get is here */
+#define HG_INLINE __inline__
+#define HG_PUBLIC HG_EXPORT
+#if defined(__GNUC__)
+#define HG_UNUSED __attribute__((unused))
+#define HG_PACKED(declaration) declaration __attribute__((packed))
+#else
+#define HG_UNUSED
+#define HG_PACKED(declaration) declaration
+#endif
+#if defined(__GNUC__) && (__GNUC__ >= 7 || defined(__clang__))
+#define HG_FALLTHROUGH __attribute__((fallthrough))
+#else
+#define HG_FALLTHROUGH \
+    do { \
+    } while (0)
+#endif
+
+/* ---- Procs ---- */
+
+/* An id is a number of 64 bits, of which Mercury's proc moves 32. */
+#define hg_proc_hg_id_t hg_proc_uint64_t
+#define hg_proc_hg_size_t hg_proc_uint64_t
+#define hg_proc_hg_ptr_t hg_proc_uint64_t
+#define hg_proc_hg_bool_t hg_proc_uint8_t
+#define hg_proc_hg_int8_t hg_proc_int8_t
+#define hg_proc_hg_int16_t hg_proc_int16_t
+#define hg_proc_hg_int32_t hg_proc_int32_t
+#define hg_proc_hg_int64_t hg_proc_int64_t
+#define hg_proc_hg_uint8_t hg_proc_uint8_t
+#define hg_proc_hg_uint16_t hg_proc_uint16_t
+#define hg_proc_hg_uint32_t hg_proc_uint32_t
+#define hg_proc_hg_uint64_t hg_proc_uint64_t
+#define hg_proc_raw hg_proc_bytes
+#define hg_proc_memcpy hg_proc_raw
+
+/* Where a proc stands. */
+#define HG_PROC_ROOM(proc) \
+    (HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)))
+
+#define HG_PROC_CHECK_SIZE(proc, size, label, ret) \
+    do { \
+        ret = hg_proc_reserve(proc, size); \
+        if (ret != HG_SUCCESS) \
+            goto label; \
+    } while (0)
+
+/* Copy to, from where the proc stands, once there is room; and step on. When
+ * freeing, nothing. */
+#define HG_PROC_TYPE_ENCODE(proc, source, size) \
+    do { \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, \
+                size); \
+    } while (0)
+#define HG_PROC_TYPE_DECODE(proc, target, size) \
+    do { \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, \
+                size); \
+    } while (0)
+#define HG_PROC_UPDATE(proc, size) \
+    do { \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            HG_PROC_ROOM(proc)->pos += (size); \
+    } while (0)
+#define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
+    hg_proc_checksum_update(proc, source, size)
+
+/* The bytes of an object as they are; nothing when freeing. */
+#define HG_PROC_BYTES(proc, object, size, label, ret) \
+    do { \
+        if (hg_proc_get_op(proc) == HG_FREE) \
+            goto label; \
+        ret = hg_proc_bytes(proc, object, size); \
+        if (ret != HG_SUCCESS) \
+            goto label; \
+    } while (0)
+#define HG_PROC_TYPE(proc, type, object, label, ret) \
+    HG_PROC_BYTES(proc, object, sizeof(type), label, ret)
+
+#endif /* HG_API_VERSION == 2 */
+
+/* ==== gen/api/na.h ==== */
+/* ==== NA: the network abstraction ======================================= */
+/*
+ * A class is an endpoint of one transport; a context is a place where
+ * operations complete. Every operation takes a callback that runs exactly
+ * once, inside NA_Trigger on the operation's context, never inside the call
+ * that started it. NA_Progress moves data and queues completions; NA_Trigger
+ * runs their callbacks, with no lock of the library held.
+ *
+ * A function that starts an operation returns NA_SUCCESS, and the callback
+ * comes; or the code of its failure, and no callback comes. A NULL callback is
+ * allowed: nobody wants to hear. An operation keeps references of its own to
+ * addresses; buffers and memory handles must stay until its callback. *op_id
+ * is written before the callback can run, and holds nothing of use on failure.
+ *
+ * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
+ * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
+ * line of the log; waits that end by their time or a signal, and an NA_Cancel
+ * that comes too late, have not failed. Other output arguments are set only on
+ * success. Sizes are bytes, times milliseconds.
+ *
+ * Where the system gives no descriptor since there are as many as may be,
+ * functions of NA and HG that return a code return NA_AGAIN; the line in the
+ * log names the limit, nofile. (libzmq keeps descriptors of its own, and tells
+ * in its own way.)
+ *
+ * Every function may be called from any thread at any time, also for one
+ * object from several, but for what ends an object: nobody else may be using
+ * it then. A thread that is in a function of NA or HG, or in what that calls
+ * (a callback, handler or proc), is not to leave it but by returning: not
+ * canceled (pthread_cancel), which locks that it holds would outlive, nor by
+ * pthread_exit or longjmp. A program that cancels threads disables that
+ * around calls (pthread_setcancelstate).
+ *
+ * Use after the end: classes, contexts and memory handles that are gone are
+ * told from those that live, in every function that takes the class with them:
+ * wrong arguments. So is, by NA_Addr_free, an address that was freed as often
+ * as it was given. Not detected are an address whose last reference is gone,
+ * or whose class is closed, and a context that is gone in NA_Trigger.
+ *
+ * Signals: a signal handler that runs on a thread while it sleeps in a wait of
+ * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
+ * threads do. While the thread is awake (NA_WAIT_SPIN never sleeps, adaptive
+ * waiting begins so) it does not; who must not miss one waits with a finite
+ * timeout.
+ *
+ * Address strings: [plugin+]protocol://[host][:port] or
+ * [plugin+]protocol://name.
+ *
+ *   self://                             this process only
+ *   sm://name, sm:///path               this node, by shared memory (Linux)
+ *   na+sm://...                         the same, as Mercury calls it
+ *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
+ *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
+ *   mpi+static://RANK                   MPI, one job (hg_na_mpi.c)
+ *   mpi+dynamic://                      MPI, several jobs; the library picks
+ *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
+ *                                       libfabric (hg_na_ofi.c): the README,
+ *                                       "Clusters", lists the providers
+ *
+ * NULL or "" names the default transport: "sm://" where there is one, else
+ * "self://". Opening a class, "://" may be left out with all behind it: "sm",
+ * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
+ * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
+ * class that does not listen ignores the name. No port or port 0: the
+ * system picks one. Over ZeroMQ, no host is loopback, and 0.0.0.0, * and [::]
+ * bind every interface. Over libfabric, each of these is the first interface
+ * that others can reach, a host may be the name of an interface, and a class
+ * that does not listen uses the interface that is named. zmq+ipc://path is
+ * relative to the working directory, @name is one of Linux's abstract names;
+ * without a path a listener makes hg-<process>-<random> in $TMPDIR, if that
+ * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that
+ * is killed leaves it; who listens there next takes its place. Over ofi+shm it
+ * leaves files of 16 MiB in /dev/shm.
+ *
+ * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
+ * protocol. A semicolon separates where a scheme and "://" stand behind it. The
+ * class listens on all of them, its address string names them all, and classes
+ * of any one of them can look that up. A class of several that looks a peer up
+ * goes by sm where the peer is on this node, is a class of several as well, and
+ * listens there; else by the first of the peer's addresses that it speaks. It
+ * does not try another when that one fails. sm://
+ * without a name need not be told: it is found by each of the other addresses
+ * as NA_Addr_self writes them, and is not in the string. Two addresses of one
+ * peer by different protocols do not compare as equal.
+ *
+ * Over sm:// peers map memory that the library allocates for bulk handles, all
+ * blocks at a time: READ_ONLY ones to read, the others to write, too. The
+ * application's own they copy by the kernel's process_vm_readv and writev.
+ * Where Yama (ptrace_scope 1) lets only ancestors do that, a process with
+ * HG_SM_RMA=vm in its environment lets in all processes of its user
+ * (PR_SET_PTRACER) when it opens a class, and an info line tells.
+ *
+ * Callbacks come from the Mercury design report, "Network Abstraction Layer
+ * API"; what a transport must offer, from the Nemesis Network Module API.
+ */
+
+/* What a peer (and the local side of a transfer) may do to memory. */
+#define NA_MEM_READ_ONLY 0x01  /* it can only be the source of data */
+#define NA_MEM_WRITE_ONLY 0x02 /* it can only be the destination */
+#define NA_MEM_READWRITE 0x03
+
+struct na_segment {
+    void *address;
+    na_size_t size;
+};
+
+typedef enum na_cb_type {
+    NA_CB_LOOKUP,
+    NA_CB_SEND_UNEXPECTED,
+    NA_CB_RECV_UNEXPECTED,
+    NA_CB_SEND_EXPECTED,
+    NA_CB_RECV_EXPECTED,
+    NA_CB_PUT,
+    NA_CB_GET,
+    NA_CB_TERMINATE
+} na_cb_type_t;
+
+struct na_cb_info_lookup {
+    na_addr_t addr;
+};
+
+struct na_cb_info_recv_unexpected {
+    na_size_t actual_buf_size;
+    na_addr_t source;
+    na_tag_t tag;
+};
+
+struct na_cb_info_recv_expected {
+    na_size_t actual_buf_size;
+};
+
+/* The argument of a callback. `info` holds values only when ret is NA_SUCCESS.
+ * The struct is borrowed; `lookup.addr` and `recv_unexpected.source` are
+ * references that the callback's owner frees with NA_Addr_free. */
+struct na_cb_info {
+    void *arg;
+    na_return_t ret;
+    na_cb_type_t type;
+    union {
+        struct na_cb_info_lookup lookup;
+        struct na_cb_info_recv_unexpected recv_unexpected;
+        struct na_cb_info_recv_expected recv_expected;
+    } info;
+};
+
+/* The return value is ignored. A callback may start operations, progress and
+ * free what it owns; NA_Trigger and NA_Context_destroy are not for the context
+ * it runs on. */
+typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
+
+/* ---- Contexts ---- */
+
+/* A place for completions. NULL on failure. */
+NA_EXPORT na_context_t *NA_Context_create(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/* NA_BUSY while a thread progresses it or its callbacks run. Operations still
+ * in flight are abandoned: their callbacks never run, and their buffers are
+ * the application's again on return. */
+NA_EXPORT na_return_t NA_Context_destroy(
+    na_class_t *na_class, na_context_t *context);
+
+/* ---- Addresses ---- */
+
+/* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
+ * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
+ * more than lookup_ms, be it a host or a program of another kind. Most
+ * providers of libfabric (tcp, tcp;ofi_rxm, udp, ...) do not tell that a peer
+ * refuses: there a lookup of nobody always takes lookup_ms. The other codes:
+ * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
+ * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
+ * the system's rights keep us from it; NA_PERMISSION, over sm://, when one of
+ * the two users does not let the other in. A peer that computes is silent
+ * meanwhile: it is waited for as long. `name` is copied. A malformed name is
+ * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
+NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const char *name,
+    na_op_id_t *op_id);
+
+/* An address as bytes, which are its string, that another process of the same
+ * transport turns back into one. Deserializing is NA_Addr_lookup_wait for
+ * lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
+NA_EXPORT na_size_t NA_Addr_get_serialize_size(
+    na_class_t *na_class, na_addr_t addr);
+NA_EXPORT na_return_t NA_Addr_serialize(
+    na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
+NA_EXPORT na_return_t NA_Addr_deserialize(
+    na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
+
+/* Close the connection behind an address: sends already accepted leave
+ * first, then NA_CB_TERMINATE completes. The next use of an address that was
+ * looked up connects anew, where the transport can; any other is dead. Until
+ * then a lookup of its name may find another address of the same peer. Calls
+ * that went by the old connection end with HG_DISCONNECT. NA_OPNOTSUPPORT: the
+ * transport has no connections. Nemesis Network Module API, "vc_terminate". */
+NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
+    na_op_id_t *op_id);
+
+/* ---- Messages ---- */
+
+NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_tag_t NA_Msg_get_max_tag(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/* A buffer a transport can send from or receive into without registering it
+ * first. NULL: out of memory. Freed with NA_Msg_buf_free. */
+NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
+NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
+
+/* Send a message that the destination need not have posted a receive for.
+ * `buf` must stay until the callback, which says that it may be used again,
+ * not that the message arrived. NA_MSGSIZE: larger than the maximum;
+ * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
+NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
+
+/* Receive an unexpected message of any source and tag. A message larger than
+ * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
+ * of a context are served in the order they were posted. */
+NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_op_id_t *op_id);
+
+/* Send to a receive that the destination posts for this tag and source; the
+ * rest is as above. A message that comes before its receive waits, up to the
+ * class's limit. */
+NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
+
+/* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
+ * source dies first. Too large a message: as above. */
+NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
+
+/* Send the concatenation of `count` segments; the array is copied, the
+ * memory must stay until the callback. */
+NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg,
+    const struct na_segment *segments, na_size_t count, na_addr_t dest,
+    na_tag_t tag, na_op_id_t *op_id);
+NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg,
+    const struct na_segment *segments, na_size_t count, na_addr_t dest,
+    na_tag_t tag, na_op_id_t *op_id);
+
+/* ---- Remote memory ---- */
+
+/* Describe memory. It stays the application's and must outlive the handle.
+ * A buffer of size 0 is allowed. `flags` is one of NA_MEM_..., else
+ * NA_INVALID_ARG. The segments array is copied. */
+NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
+    na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
+NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
+    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
+    na_mem_handle_t *mem_handle);
+
+/* Free a handle, deregistering it first if need be. NA_BUSY while a local
+ * operation uses it. */
+NA_EXPORT na_return_t NA_Mem_handle_free(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* Let peers reach the memory. Registering twice is NA_EXIST. */
+NA_EXPORT na_return_t NA_Mem_register(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* Withdraw the memory. When the call returns no peer's operation reads or
+ * writes it any more, and the application may unmap it; those under way and
+ * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
+ * network already has. A peer that does not take that data within 1 s loses its
+ * connection.
+ *
+ * Over sm a peer copies by itself, and the call waits for a piece under way,
+ * without a limit: a process that is stopped (SIGSTOP, a debugger) finishes its
+ * piece when it goes on. After death_ms a line in the log names the process.
+ * Only peers to which the memory was described are waited for, until they
+ * end. */
+NA_EXPORT na_return_t NA_Mem_deregister(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* A registered handle as bytes for a peer, who deserializes it into a handle
+ * of remote memory and frees that with NA_Mem_handle_free. Nothing in the
+ * bytes is trusted: NA_PROTOCOL_ERROR when they are malformed. */
+NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
+    na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
+    na_size_t buf_size, na_mem_handle_t mem_handle);
+NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
+    na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
+
+/* Copy data_size bytes from local to remote memory, or back. The local handle
+ * need not be registered; the remote one was deserialized. Offsets are
+ * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
+ * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
+ * at once where the description tells, else the callback brings the target's
+ * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
+ * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. Over
+ * libfabric, transfers of 0 bytes succeed without asking the target. A put
+ * has completed when the data is in the target's memory and visible to it
+ * before any message sent later; one that failed may have written a part. */
+NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id);
+NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id);
+
+/* ---- Progress ---- */
+
+/* Move data for at most `timeout` ms, until a completion waits for
+ * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
+ * NA_INTR: a signal, as above. Serves peers' RMA and messages for other
+ * contexts on the way. One thread progresses a context at a time; a second one
+ * waits for its result. */
+NA_EXPORT na_return_t NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout);
+
+/* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
+ * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT or
+ * NA_INTR with 0. actual_count may be NULL. */
+NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count);
+
+/* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
+ * NA_CANCELED or the result that won; NA_NOENTRY, not logged: it has ended
+ * already, there never was such a one, or it cannot be taken back and ends by
+ * itself. */
+NA_EXPORT na_return_t NA_Cancel(
+    na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
+
+/* A descriptor for an event loop: when it is readable, call NA_Progress with
+ * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
+ * that says NA_TRUE. -1 where the transport has none (ofi with NA_WAIT_SPIN,
+ * or over a provider without), or the system no epoll.
+ * Owned by the context. */
+NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
+NA_EXPORT na_bool_t NA_Poll_try_wait(
+    na_class_t *na_class, na_context_t *context);
+
+/* ==== gen/api/macros.h ==== */
+/* ========================================================================
+ *
+ * End of the reference. Below are the bodies of the macros, the names of the
+ * first reports (with HG_SEED_NAMES), and the interface for transports (with
+ * HG_NA_PLUGIN_API).
+ *
+ * ======================================================================== */
+
+/* ==== Bodies of MERCURY_GEN_PROC ======================================== */
 /* A field's declaration. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
@@ -2803,17 +3185,11 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     HG_GEN_FUNCTION_OF(name, fields, HG_GEN_CHECKS, whole)
 
 #if HG_API_STRICT
-#define MERCURY_GEN_STRUCT_PROC(name, fields) \
+#define HG_GEN_STRUCT_PROC(name, fields) \
     HG_GEN_FUNCTION_OF(name, fields, HG_GEN_PARTS, 0)
 #else
-#define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
+#define HG_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
 #endif
-
-#define MERCURY_GEN_PROC(name, fields) \
-    typedef struct { \
-        HG_GEN_DECLS(fields) \
-    } name; \
-    HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
 #ifdef HG_SEED_NAMES /* the proc is called fs_proc_name */
 #define IOFSL_SHIPPER_GEN_PROC HG_SEED_GEN_PROC
@@ -2821,17 +3197,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
-/* The type `void` where there is nothing to carry. */
-#define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
-
-/* Register a name with its types; an expression of type hg_id_t. */
-#if HG_API_VERSION == 1
-#define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
-#else
-#define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
-    hg_gen_register( \
-        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#if HG_API_VERSION == 2
 /* A process that only executes a function does not need its id. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -2841,172 +3207,11 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 }
 #endif
 
-/* The names of the Mercury paper (2013), Section IV-A. */
-#if !HG_API_STRICT
-#define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
-        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
-#define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
-#endif
+/* ==== gen/api/stub_body.h ==== */
+/* ==== Bodies of MERCURY_GEN_RPC_STUB ==================================== */
 
-/* ==== gen/api/stub.h ==== */
-/* ==== Stubs ============================================================= */
-/*
- * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
- * semicolon, makes all that stands between a call here and a C function there:
- *
- *     MERCURY_GEN_RPC_STUB(int32_t, divide,
- *         ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
- *
- * `type` is what the function returns, void or a type of MERCURY_GEN_PROC;
- * inputs and outputs are fields as there, any number, or nothing. It stands in
- * a header that both sides include, and gives (<in> are the inputs, <out>
- * pointers to the outputs and, unless void, to what the function returns)
- *
- *     int32_t divide(int32_t a, int32_t b, int32_t *rest);
- *                      declared: a plain function, which the target defines;
- *     divide_register  register it at an origin, which may be a target, too;
- *     divide_provide   ... at a target, to be executed;
- *     divide_call      call it and wait, for `timeout` ms, 0: without a
- *                      deadline. What an output points to is the caller's then;
- *                      a NULL is not wanted;
- *     divide_start     call it and go on, with a divide_call_t of the
- *                      application's for what belongs to the call;
- *     divide_end       free that, once: whatever the outputs point to, too.
- *
- * and the types and functions these are made of: divide_in_t, divide_out_t
- * (`ret` is what the function returned), their procs, and divide_handler, which
- * a target may register under HG_Register itself. In the request model
- *
- *     hg_id_t divide_register(void);
- *     hg_id_t divide_provide(void);
- *     hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>,
- *         <out>);
- *     hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
- *         unsigned int timeout, <in>);
- *     hg_return_t divide_end(divide_call_t *call);
- *
- * where call->request is waited for by HG_Wait, call->out is filled when it is
- * over, and divide_end of one in flight takes it back. In the callback model
- *
- *     hg_id_t divide_register(hg_class_t *hg_class);
- *     hg_id_t divide_provide(hg_class_t *hg_class);
- *     hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
- *         unsigned int timeout, <in>, <out>);
- *     hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
- *         hg_addr_t addr, unsigned int timeout, <in>,
- *         void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
- *     hg_return_t divide_end(divide_call_t *call);
- *
- * where `done` runs as a callback does, finds `arg` in call->arg and, with
- * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
- * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
- * divide_call makes progress in its context, and so runs callbacks and calls.
- * Where a function fails, there is nothing to end.
- *
- * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the
- * function is registered not here, or not there. A function that wants to
- * report errors of its own returns them, or has an output for them.
- *
- * Types: both sides must declare the same types in the same order. A
- * fingerprint of their names travels with the call. If it differs from that of
- * the target's function, the target does not execute the call, which ends with
- * HG_PROTOCOL_ERROR; HG_Get_error_text and HG_Get_last_error_text name the
- * function and the types of both sides.
- *
- * Only names are compared (hg_const_string_t counts as hg_string_t, and memory
- * as hg_bulk_t). A typedef of the same name for another type, or a struct of
- * MERCURY_GEN_PROC of the same name with other fields, is not noticed: the
- * target then decodes wrong values, or the call ends with a decoding error.
- * When a layout changes, give the type or the function a new name. A function
- * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
- * and NAME_provide return 0 (logged) if the class has NAME with other types.
- *
- * Memory: inputs of these types are moved by the function, not with the call;
- * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
- *
- *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
- *                        function reads it; NULL only with a size of 0
- *     hg_memory_out_t    void *x, size_t x_size: the function writes it
- *     hg_bulk_t          a bulk handle, which the caller made, and frees
- *
- * Strings: those of the inputs live until the function returns. An output of
- * type hg_const_string_t stays the function's: it may be a literal or a static
- * buffer, is copied when the function returns, and is not freed. An
- * output of type hg_string_t passes to the library, which frees it: allocate it
- * with hg_proc_alloc(HG_PROC_NULL, size). A literal returned as hg_string_t is
- * wrong and crashes, since free gets memory that was not allocated. The same
- * holds for strings inside structs. Bulk handles among the outputs stay the
- * function's.
- *
- *     MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
- *     hg_const_string_t color(uint32_t number)
- *     {
- *         return number == 0 ? "red" : "green";
- *     }
- *
- * The caller owns the strings that NAME_call stores, const or not, and frees
- * them with hg_proc_release(HG_PROC_NULL, string).
- *
- * Names that begin with hg_, and the name ret, are not for parameters; nor can
- * the function be static.
- */
+/* ---- Functions that the macro calls ---- */
 
-/* The id that both sides derive from a name; 0 for a NULL. */
-HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
-
-/* Memory of a caller, as a function of MERCURY_GEN_RPC_STUB gets it: good until
- * that returns. */
-typedef struct hg_memory {
-    hg_handle_t call;
-    hg_bulk_t bulk; /* HG_BULK_NULL: the caller gave none */
-    size_t size;
-} hg_memory_t;
-
-/* Move `size` bytes of a caller's memory, from `offset` on, to `buf` (pull) or
- * from there (push), and wait until they are moved: while a call is executed,
- * in either model. `call` is the handle of that call. `buf` is borrowed. Like
- * HG_Bulk_wait they run no handler; in the callback model they run callbacks of
- * the call's context.
- *
- * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
- * _timed the limit is the option bulk_ms. A client that stops making progress
- * in the middle holds the calling thread up for that long at most, and 1 s more
- * if it does not read from the network: then it loses its connection. Split a
- * transfer that is allowed to take longer.
- *
- * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,
- * and
- *     HG_TIMEOUT       the time is over: the transfer was canceled, a part of
- *                      the data may have been moved, the log names the peer
- *                      and the function (a warning)
- *     HG_CANCELED      nobody waits for the call any more: its deadline is
- *                      over, it was canceled, or the caller gave the memory
- *                      back
- *     HG_DISCONNECT    the client died
- *     HG_INVALID_ARG   a NULL, with a size other than 0, or a handle of a call
- *                      made from here */
-HG_EXPORT hg_return_t HG_Bulk_pull(
-    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size);
-HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
-    size_t offset, const void *buf, size_t size);
-HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
-    size_t offset, void *buf, size_t size, unsigned int timeout);
-HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
-    size_t offset, const void *buf, size_t size, unsigned int timeout);
-
-/* HG_Forward of the callback model, and wait until the call is over: its
- * result. Makes progress, runs callbacks of the handle's context and, to a
- * depth of 16, calls; deeper, one that only this thread could execute ends with
- * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
- * progress already; nothing was sent. */
-HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
-
-/* ---- What the macro calls ---- */
-
-typedef hg_bulk_t hg_memory_in_t;
-typedef hg_bulk_t hg_memory_out_t;
 #define hg_proc_hg_memory_in_t hg_proc_hg_bulk_t
 #define hg_proc_hg_memory_out_t hg_proc_hg_bulk_t
 
@@ -3431,182 +3636,9 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #endif
 
-#define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
+#define HG_STUB_BOTH(type, name, inputs, outputs) \
     HG_STUB_TARGET(type, name, inputs, outputs, outputs HG_STUB_RET(type)) \
     HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))
-
-/* ==== gen/api/mercury.h ==== */
-/* ==== Version 2: Mercury's names ======================================== */
-/*
- * What programs written for Mercury 2.4 have besides the functions above: the
- * plain names of what both models have, and what mercury.h and its like define.
- * The macros that touch a proc keep Mercury's shape, with a label to go to.
- */
-#if HG_API_VERSION == 2
-
-/* ---- Plain names ---- */
-
-#define HG_Error_to_string HG_Error_to_string2
-#define HG_Version_get HG_Version_get2
-#define HG_Set_log_level HG_Set_log_level2
-#define HG_Set_log_subsys HG_Set_log_subsys2
-#define HG_Set_log_func HG_Set_log_func2
-#define hg_proc_create hg_proc_create2
-#define hg_proc_free hg_proc_free2
-#ifndef HG_Addr_lookup
-#define HG_Addr_lookup HG_Addr_lookup1
-#endif
-
-/* ---- Versions ---- */
-
-/* Which release of Mercury this is. HG_Version_get of version 1, and the
- * package hg, tell which release of this library. */
-#undef HG_VERSION_MAJOR
-#undef HG_VERSION_MINOR
-#undef HG_VERSION_PATCH
-#define HG_VERSION_MAJOR HG_MERCURY_MAJOR
-#define HG_VERSION_MINOR HG_MERCURY_MINOR
-#define HG_VERSION_PATCH HG_MERCURY_PATCH
-#define HG_MAJOR(version) ((version) >> 16)
-#define HG_MINOR(version) ((version) &0xffff)
-#define HG_VERSION_GE(v1, v2) ((v1) >= (v2))
-#define HG_VERSION_LT(v1, v2) ((v1) < (v2))
-
-/* ---- Return codes ----
- *
- * In Mercury's order, which is that of hg.h. Code 23, a peer that was reached
- * and is gone, has a name of its own there. */
-
-#define HG_RETURN_VALUES \
-    X(HG_SUCCESS) \
-    X(HG_PERMISSION) \
-    X(HG_NOENTRY) \
-    X(HG_INTERRUPT) \
-    X(HG_AGAIN) \
-    X(HG_NOMEM) \
-    X(HG_ACCESS) \
-    X(HG_FAULT) \
-    X(HG_BUSY) \
-    X(HG_EXIST) \
-    X(HG_NODEV) \
-    X(HG_INVALID_ARG) \
-    X(HG_PROTOCOL_ERROR) \
-    X(HG_OVERFLOW) \
-    X(HG_MSGSIZE) \
-    X(HG_PROTONOSUPPORT) \
-    X(HG_OPNOTSUPPORTED) \
-    X(HG_ADDRINUSE) \
-    X(HG_ADDRNOTAVAIL) \
-    X(HG_HOSTUNREACH) \
-    X(HG_TIMEOUT) \
-    X(HG_CANCELED) \
-    X(HG_IO_ERROR) \
-    X(HG_HOSTFIREWALL) \
-    X(HG_CHECKSUM_ERROR) \
-    X(HG_NA_ERROR) \
-    X(HG_OTHER_ERROR) \
-    X(HG_RETURN_MAX)
-
-#define HG_INVALID_PARAM HG_INVALID_ARG
-#define HG_SIZE_ERROR HG_MSGSIZE
-#define HG_NOMEM_ERROR HG_NOMEM
-#define HG_NO_MATCH HG_NOENTRY
-
-/* ---- Types and attributes ---- */
-
-typedef int8_t hg_int8_t;
-typedef int16_t hg_int16_t;
-typedef int32_t hg_int32_t;
-typedef int64_t hg_int64_t;
-typedef uint8_t hg_uint8_t;
-typedef uint16_t hg_uint16_t;
-typedef uint32_t hg_uint32_t;
-typedef uint64_t hg_uint64_t;
-typedef uint64_t hg_ptr_t;
-
-#define HG_CORE_SM (1 << 0)
-#define HG_HAS_CHECKSUMS 1 /* hg_proc_checksum_get is here */
-#define HG_INLINE __inline__
-#define HG_PUBLIC HG_EXPORT
-#if defined(__GNUC__)
-#define HG_UNUSED __attribute__((unused))
-#define HG_PACKED(declaration) declaration __attribute__((packed))
-#else
-#define HG_UNUSED
-#define HG_PACKED(declaration) declaration
-#endif
-#if defined(__GNUC__) && (__GNUC__ >= 7 || defined(__clang__))
-#define HG_FALLTHROUGH __attribute__((fallthrough))
-#else
-#define HG_FALLTHROUGH \
-    do { \
-    } while (0)
-#endif
-
-/* ---- Procs ---- */
-
-/* An id is a number of 64 bits, of which Mercury's proc moves 32. */
-#define hg_proc_hg_id_t hg_proc_uint64_t
-#define hg_proc_hg_size_t hg_proc_uint64_t
-#define hg_proc_hg_ptr_t hg_proc_uint64_t
-#define hg_proc_hg_bool_t hg_proc_uint8_t
-#define hg_proc_hg_int8_t hg_proc_int8_t
-#define hg_proc_hg_int16_t hg_proc_int16_t
-#define hg_proc_hg_int32_t hg_proc_int32_t
-#define hg_proc_hg_int64_t hg_proc_int64_t
-#define hg_proc_hg_uint8_t hg_proc_uint8_t
-#define hg_proc_hg_uint16_t hg_proc_uint16_t
-#define hg_proc_hg_uint32_t hg_proc_uint32_t
-#define hg_proc_hg_uint64_t hg_proc_uint64_t
-#define hg_proc_raw hg_proc_bytes
-#define hg_proc_memcpy hg_proc_raw
-
-/* Where a proc stands. */
-#define HG_PROC_ROOM(proc) \
-    (HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)))
-
-#define HG_PROC_CHECK_SIZE(proc, size, label, ret) \
-    do { \
-        ret = hg_proc_reserve(proc, size); \
-        if (ret != HG_SUCCESS) \
-            goto label; \
-    } while (0)
-
-/* Copy to, from where the proc stands, once there is room; and step on. When
- * freeing, nothing. */
-#define HG_PROC_TYPE_ENCODE(proc, source, size) \
-    do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, \
-                size); \
-    } while (0)
-#define HG_PROC_TYPE_DECODE(proc, target, size) \
-    do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, \
-                size); \
-    } while (0)
-#define HG_PROC_UPDATE(proc, size) \
-    do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            HG_PROC_ROOM(proc)->pos += (size); \
-    } while (0)
-#define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
-    hg_proc_checksum_update(proc, source, size)
-
-/* The bytes of an object as they are; nothing when freeing. */
-#define HG_PROC_BYTES(proc, object, size, label, ret) \
-    do { \
-        if (hg_proc_get_op(proc) == HG_FREE) \
-            goto label; \
-        ret = hg_proc_bytes(proc, object, size); \
-        if (ret != HG_SUCCESS) \
-            goto label; \
-    } while (0)
-#define HG_PROC_TYPE(proc, type, object, label, ret) \
-    HG_PROC_BYTES(proc, object, sizeof(type), label, ret)
-
-#endif /* HG_API_VERSION == 2 */
 
 /* ==== gen/api/seed.h ==== */
 /* ==== Names of the first reports ======================================== */

@@ -675,3 +675,10 @@ HG_EXPORT hg_return_t HG_Event_progress(
     hg_context_t *context, unsigned int *count_p);
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
+
+/* HG_Forward of the callback model, and wait until the call is over: its
+ * result. Makes progress, runs callbacks of the handle's context and, to a
+ * depth of 16, calls; deeper, one that only this thread could execute ends with
+ * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
+ * progress already; nothing was sent. */
+HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);

@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ==== Macros ============================================================ */
-/*
- * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
- * without a semicolon, defines the struct type `name` and its proc function
- * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
- * exists, whose other fields stay at home. Any number of fields.
+/* ========================================================================
  *
- * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. With HG_API_STRICT a field of an existing struct may be any part of
- * it, such as `x[3]` or `y.z`. A type is any single word `t` with a proc
- * function hg_proc_t, so not `int` or `unsigned int`, which are not of one size
- * everywhere:
+ * End of the reference. Below are the bodies of the macros, the names of the
+ * first reports (with HG_SEED_NAMES), and the interface for transports (with
+ * HG_NA_PLUGIN_API).
  *
- *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
- *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
- *     what these macros made before, structs and typedefs of one's own
- *
- * An array, a blob, an optional field is a type of one's own: a struct, and
- * its proc function written by hand, as examples/array.c shows.
- *
- * Mercury design report, "Generic Processor Macros".
- */
+ * ======================================================================== */
 
+/* ==== Bodies of MERCURY_GEN_PROC ======================================== */
 /* A field's declaration. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
@@ -184,17 +170,11 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     HG_GEN_FUNCTION_OF(name, fields, HG_GEN_CHECKS, whole)
 
 #if HG_API_STRICT
-#define MERCURY_GEN_STRUCT_PROC(name, fields) \
+#define HG_GEN_STRUCT_PROC(name, fields) \
     HG_GEN_FUNCTION_OF(name, fields, HG_GEN_PARTS, 0)
 #else
-#define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
+#define HG_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
 #endif
-
-#define MERCURY_GEN_PROC(name, fields) \
-    typedef struct { \
-        HG_GEN_DECLS(fields) \
-    } name; \
-    HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
 #ifdef HG_SEED_NAMES /* the proc is called fs_proc_name */
 #define IOFSL_SHIPPER_GEN_PROC HG_SEED_GEN_PROC
@@ -202,17 +182,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
-/* The type `void` where there is nothing to carry. */
-#define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
-
-/* Register a name with its types; an expression of type hg_id_t. */
-#if HG_API_VERSION == 1
-#define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
-#else
-#define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
-    hg_gen_register( \
-        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#if HG_API_VERSION == 2
 /* A process that only executes a function does not need its id. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -220,13 +190,4 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 {
     return HG_Register_name(hg_class, name, in_proc_cb, out_proc_cb, rpc_cb);
 }
-#endif
-
-/* The names of the Mercury paper (2013), Section IV-A. */
-#if !HG_API_STRICT
-#define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
-        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
-#define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif

@@ -1,31 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ==== Types of the RPC layer ============================================ */
-
-typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
-typedef uint8_t hg_bool_t;   /* HG_TRUE, HG_FALSE */
-typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
-typedef char *hg_string_t;   /* on the wire NULL stays NULL */
-typedef const char *hg_const_string_t;
-typedef struct hg_handle *hg_handle_t;
-#if !HG_API_STRICT
-typedef struct hg_request *hg_request_t;
-#endif
-typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
-typedef struct hg_bulk_request *hg_bulk_request_t;
-typedef struct hg_proc *hg_proc_t;
-typedef struct hg_checksum *hg_checksum_t;
-
-#define HG_TRUE 1
-#define HG_FALSE 0
-#define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
-#define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
-#define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
-#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
-#define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
-#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
-#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
-#define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
-
 /* ==== Procs: one function encodes, decodes and frees ==================== */
 /*
  * A proc function handles one type: called with a proc object that encodes
@@ -40,11 +13,6 @@ typedef struct hg_checksum *hg_checksum_t;
  *
  * A proc runs in the thread that encodes or decodes, with no lock held.
  */
-
-/* HG_SUCCESS, or the code the call ends with. After a step failed all others
- * of the same proc object fail with the same code, which counts even if the
- * function returns HG_SUCCESS. */
-typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
 typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 

@@ -39,15 +39,6 @@
 #define HG_Bulk_transfer HG_Bulk_transfer2
 #endif
 
-/* Executes a call. It may answer now or later, from any thread. A code other
- * than HG_SUCCESS before the output was started goes to the caller, and the
- * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
- * the call has not completed, and numbers that are no code travel as
- * HG_OTHER_ERROR (logged). Results of the application are best a field of the
- * output, and codes left to what goes wrong. A call that is neither answered
- * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
-typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
-
 #if !HG_API_STRICT
 
 /* Limits of the RPC layer, all with defaults (0).

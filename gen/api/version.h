@@ -2,10 +2,12 @@
 /*
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in reading order: version, return codes, logging,
- * the network abstraction (NA), procs, checksums, bulk data, the request model
- * of RPC, the callback model, what both have beyond Mercury, macros, and, with
- * HG_NA_PLUGIN_API defined above the include, what a transport implements.
+ * The whole public interface, in the order in which a user needs it: version,
+ * return codes, types, endpoints and addresses, structs and stubs, the request
+ * model, bulk data, the callback model, what both models have beyond Mercury,
+ * memory and logging, procs in depth, Mercury's names, and NA, the network
+ * layer. A divider ends the reference. Macro bodies and, with HG_NA_PLUGIN_API
+ * defined above the include, the interface for transports follow it.
  *
  * HG_API_VERSION above the include chooses what the names mean that both models
  * have, HG_Init for one: 1, the default, the request model; 2, the callback
