@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The matrix of tests: which programs there are, on which transports they run,
-# and what of that `make check` runs in each flavour. PROGRAM@TRANSPORT is a case
-# for tests/run. The Makefile includes this, and has the rules that build them.
-#
+# The test matrix: the test programs, the transports each runs on, and what
+# `make check` runs in each build. PROGRAM@TRANSPORT is a case of tests/run.
+# The Makefile includes this file and builds the programs.
 
-# ---- All programs, and where they can run ----
+# ---- All programs, and the transports they can run on ----
 
-# Libfabric's, but for the native tcp.
+# Providers of libfabric besides the native tcp.
 PROVIDERS  := ofi+rxm ofi+shm ofi+rxd ofi+sockets
-# ... and ofi+tcp with the decorator of tests/ofi.
+# ofi+tcp with the decorator of tests/ofi/hook.h.
 HOOKED     := $(if $(filter ofi,$(FOUND)),ofi-hard ofi-cxi ofi-raw)
 TRANSPORTS := self self-emul $(if $(SM),sm) \
     $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc) \
@@ -23,18 +22,18 @@ STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(filter ofi,$(FOUND)),,$(BUILD)/tests/box/test_ofi_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
-# Tests that have libfabric demand more, where that is installed.
+# Tests of the decorator, and of the transport under it.
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 MPI     := $(call names,mpi)
 CONFORM := $(call names,conform)
-# What remote memory is to them, when the kernel will not copy it.
+# Tests of remote memory, which also run where the kernel does not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
-# What a class of several transports has a part in.
+# Tests that also run on a class of several transports.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
-             cb_pass cb_lookup rpc_pass)
+             cb_third_party cb_lookup rpc_third_party)
 CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
@@ -46,50 +45,55 @@ SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 programs_of = $(sort $(foreach c,$1,$(firstword $(subst @, ,$c))))
 
-# Nothing is suppressed where neither libzmq nor libfabric is.
+# Programs that use libzmq or libfabric. Only these run with tests/tsan.supp.
 FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
     $(addprefix %@,ofi+tcp $(PROVIDERS) $(HOOKED)) \
     $(OFI:$(BUILD)/%=$(BUILD)/tsan/%) \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
         $(addprefix $(BUILD)/tests/box/,test_zmq_% test_ofi_%),$(BOX))) \
-        test_paper test_demo_serve)
+        test_mercury_paper test_demo_serve)
 
 # ---- What make check runs ----
 #
-# A suite that shows the same on several transports, or in several flavours, runs
-# where it shows most. check-full runs all of everything.
+# A suite that checks the same on several transports, or in several builds, runs
+# where it finds most. check-full runs every suite everywhere.
 
 box     = $(addprefix $(BUILD)/tests/box/test_,$1)
 conform = $(addprefix $(BUILD)/tests/conform/test_,$1)
-# $(call on,TRANSPORTS,PROGRAMS): these programs there, if these are here.
+# $(call on,TRANSPORTS,PROGRAMS): these programs on these transports, as far as
+# CASES has them.
 on      = $(filter $(foreach t,$1,$(addsuffix @$t,$2)),$(CASES))
-# What uses NA by itself, and the first calls and transfers above it.
+# Suites that use NA directly, and the basic calls and transfers above NA.
 NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM))
 
-# With ASan and UBSan: all rooms, all that users and strangers can do, and all
-# of conformance on sm. On zmq+tcp, what is about what ends or lacks: a peer, a
-# class, quota, memory; on mux, what is about its parts.
-BOX_ASAN   := $(filter-out $(call box,ofi_% sm_asleep sm_mapped),$(BOX)) \
+# With ASan and UBSan: the unit tests, the box tests, and all conformance suites
+# on sm. On zmq+tcp the suites about failure: of a peer, a class, quota, memory.
+# On mux the suites about its parts.
+BOX_ASAN   := $(filter-out $(call box,ofi_% sm_sleep_cost sm_mapped),$(BOX)) \
     $(filter $(call box,ofi_handshake),$(BOX))
 MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
 ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,sm,$(CONFORM)) \
     $(call on,zmq+tcp,$(NEAR_NA)) \
     $(call on,self,$(filter-out %/test_fork,$(NEAR_NA))) \
-    $(call on,zmq+tcp,$(call conform,cb_drain cb_ends cb_restart cb_watch \
-        rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart rpc_room)) \
+    $(call on,zmq+tcp,$(call conform,cb_drain cb_call_ends cb_restart cb_hooks \
+        rpc_drain rpc_call_ends rpc_memory rpc_peer rpc_restart \
+        rpc_wait_room)) \
     $(call on,mux,$(MUXED_ASAN)) \
     $(call on,self-emul sm-copy,$(COPIES))
 
-# Optimized, as users have it: all of conformance on zmq+tcp, but fork, and on
-# self what is above NA. On sm messages, memory, peers and calls. On the other
-# transports of ZeroMQ and on mux, what is theirs and not above NA. The native
-# tcp of libfabric runs messages, memory, peers and calls, also with bulk data on
-# another transport; other providers run messages, and the decorated ones
-# (HOOKED) run memory. Death, which libfabric shows only by silence, and
-# strangers take minutes: check-full.
+# Optimized, as users build it:
+# - zmq+tcp: all conformance suites but fork;
+# - self: the suites above NA;
+# - sm: messages, memory, peers and calls;
+# - the other transports of ZeroMQ, and mux: the suites about themselves;
+# - ofi+tcp: messages, memory, peers, calls, and bulk data on another transport;
+# - the other providers: messages; the decorated ones (HOOKED): memory.
+# The tests of libfabric about dead peers, which only a timeout reveals, and
+# about hostile peers take minutes: only check-full runs them.
 CHECK_CASES := $(STEPS) $(OFI) \
-    $(filter $(call box,ofi_names ofi_shm_forged sm_asleep sm_mapped),$(BOX)) \
+    $(filter $(call box,ofi_names ofi_shm_forged sm_sleep_cost sm_mapped), \
+        $(BOX)) \
     $(call on,zmq+tcp,$(filter-out %/test_fork,$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
     $(call on,sm,$(call conform,na_msg na_peer na_rma rpc_calls cb_calls)) \
@@ -97,27 +101,27 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_wait bulk)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        bulk_apart)) \
+        bulk_class)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 
-# PORT compiles the modules one by one (SPLIT=1). What it leaves out, and what
-# stands in for it: how threads sleep, and CRC64.
+# PORT compiles the modules one by one (SPLIT=1), with the portable replacements
+# of epoll and of the processor's CRC64. These tests depend on one of the two.
 PORT_INSIDE := $(patsubst %,tests/unit/test_%.c,base_bytes base_data \
     base_waker hg_checksum hg_engine hg_event hg_header na_core na_mux sm_wake)
-PORT_CASES  := $(UNIT) $(filter $(call box,paper),$(BOX)) \
+PORT_CASES  := $(UNIT) $(filter $(call box,mercury_paper),$(BOX)) \
     $(call on,self zmq+tcp,$(call conform,na_msg na_wait rpc_calls)) \
     $(call on,self,$(call conform,bulk cb_crc cb_threads fork rpc_waits)) \
     $(filter $(call box,zmq_hostile zmq_stopped),$(BOX))
 
-# On MPI each case is a job, of three ranks unless its name says 2 or 8. MPICH
-# of Debian cannot connect jobs.
+# On MPI each case is a job of three ranks, or of 2 or 8 if its name says so.
+# Debian's MPICH cannot connect jobs.
 MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
 CHECK_ompi  := $(call conform,na_msg na_rma na_peer rpc_calls na_target \
-    bulk_apart)
+    bulk_class)
 CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \

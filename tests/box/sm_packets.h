@@ -6,7 +6,7 @@
 #ifndef HG_TESTS_SM_PACKETS_H
 #define HG_TESTS_SM_PACKETS_H
 
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The libfabric transport and peers that die, stop, compute or were never
  * there, on the native tcp provider, on tcp;ofi_rxm and on shm.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 static const char *const death_schemes[] = {
     "ofi+tcp", "ofi+tcp;ofi_rxm", "ofi+shm"};

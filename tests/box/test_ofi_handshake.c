@@ -4,13 +4,13 @@
  * refused, counted and logged, and a good client is served. Then answers to a
  * lookup that are wrong.
  */
-#include "ofi_stranger.h"
+#include "ofi_raw_peer.h"
 
 #define SHAKE_UNEXPECTED 2048u /* bytes of the largest message */
 #define SHAKE_EXPECTED 6144u
 #define SHAKE_SIZE (HEADER + INTRO + 1 + RAW) /* of a HELLO */
 
-static void shake_open(struct besieged *server, struct stranger *stranger)
+static void shake_open(struct attacked *server, struct stranger *stranger)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
@@ -18,20 +18,20 @@ static void shake_open(struct besieged *server, struct stranger *stranger)
     info.death_ms = 2000;
     info.max_unexpected_size = SHAKE_UNEXPECTED;
     info.max_expected_size = SHAKE_EXPECTED;
-    besieged_open_info(server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(stranger, besieged_turn, server);
+    attacked_open_info(server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(stranger, attacked_turn, server);
     stranger_dial(stranger, server->name);
 }
 
-static void shake_close(struct besieged *server, struct stranger *stranger)
+static void shake_close(struct attacked *server, struct stranger *stranger)
 {
-    besieged_serve(server);
+    attacked_serve(server);
     stranger_fini(stranger);
-    besieged_close(server);
+    attacked_close(server);
 }
 
 /* Receive the next unexpected message, which must be this one. */
-static void shake_expect(struct besieged *server, struct stranger *stranger,
+static void shake_expect(struct attacked *server, struct stranger *stranger,
     const void *bytes, size_t size)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
@@ -53,7 +53,7 @@ static void shake_expect(struct besieged *server, struct stranger *stranger,
 
 HG_TEST(a_message_without_a_header_is_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[128];
     unsigned i;
@@ -85,7 +85,7 @@ HG_TEST(a_message_without_a_header_is_refused)
 
 HG_TEST(a_message_of_a_stranger_is_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[128];
     unsigned i;
@@ -121,7 +121,7 @@ HG_TEST(a_message_of_a_wrong_plane_or_size_is_refused)
     static const unsigned limits[] = {
         SHAKE_UNEXPECTED, SHAKE_EXPECTED, SHAKE_UNEXPECTED};
     static unsigned char bytes[HEADER + SHAKE_EXPECTED + 1];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned plane;
 
@@ -150,7 +150,7 @@ HG_TEST(a_message_of_a_wrong_plane_or_size_is_refused)
 HG_TEST(a_message_over_every_limit_is_refused)
 {
     static unsigned char bytes[STRANGER_LARGE];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned i;
 
@@ -158,12 +158,12 @@ HG_TEST(a_message_over_every_limit_is_refused)
     shake_open(&server, &stranger);
     for (i = 0; i < 20; i++) {
         stranger_fini(&stranger);
-        stranger_init(&stranger, besieged_turn, &server);
+        stranger_init(&stranger, attacked_turn, &server);
         stranger_dial(&stranger, server.name);
         (void) stranger_header(bytes, KIND_MESSAGE, 0);
         stranger_send_refused(
             &stranger, &server, bytes, sizeof(bytes), "a very large message");
-        besieged_serve(&server);
+        attacked_serve(&server);
     }
     shake_close(&server, &stranger);
 }
@@ -171,7 +171,7 @@ HG_TEST(a_message_over_every_limit_is_refused)
 /* ---- Introductions ---- */
 
 /* A HELLO with one thing wrong is refused. Then it is right. */
-static void shake_wrong(struct besieged *server, struct stranger *stranger,
+static void shake_wrong(struct attacked *server, struct stranger *stranger,
     unsigned at, unsigned size, uint64_t value, const char *what)
 {
     unsigned char bytes[128];
@@ -184,7 +184,7 @@ static void shake_wrong(struct besieged *server, struct stranger *stranger,
 HG_TEST(an_introduction_with_a_wrong_field_is_refused)
 {
     static unsigned char bytes[HEADER + SHAKE_EXPECTED];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned i;
 
@@ -233,7 +233,7 @@ HG_TEST(an_introduction_with_a_wrong_field_is_refused)
 HG_TEST(an_introduction_with_too_many_endpoints_is_refused)
 {
     static unsigned char bytes[HEADER + INTRO + 257 * (1 + RAW)];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char heard[STRANGER_ROOM];
     unsigned char *ends = bytes + HEADER + INTRO;
@@ -268,19 +268,19 @@ HG_TEST(an_introduction_fits_the_largest_message)
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_context_t *contexts[SHAKE_FIT + 2];
     const unsigned count = sizeof(contexts) / sizeof(contexts[0]);
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char heard[STRANGER_ROOM];
     unsigned i;
 
     info.max_unexpected_size = SHAKE_FEW;
     info.max_expected_size = SHAKE_FEW;
-    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
     for (i = 0; i < count; i++) {
         contexts[i] = NA_Context_create(server.end.na_class);
         HG_CHECK(contexts[i] != NULL);
     }
-    stranger_init(&stranger, besieged_turn, &server);
+    stranger_init(&stranger, attacked_turn, &server);
     stranger_dial(&stranger, server.name);
     stranger_say(&stranger, KIND_HELLO);
     HG_CHECK_EQ_U64(stranger_hear_kind(&stranger, KIND_WELCOME, heard),
@@ -288,14 +288,14 @@ HG_TEST(an_introduction_fits_the_largest_message)
     HG_CHECK_EQ_U64(stranger_get(heard + HEADER + 22, 2), SHAKE_FIT);
     for (i = 0; i < SHAKE_FIT; i++)
         HG_CHECK_EQ_INT(heard[HEADER + INTRO + i * (1 + RAW)], i);
-    besieged_serve(&server);
+    attacked_serve(&server);
     for (i = 0; i < count; i++)
         HG_CHECK_OK(NA_Context_destroy(server.end.na_class, contexts[i]));
     shake_close(&server, &stranger);
 }
 
 /* Send a byte from this context: it comes without an introduction. */
-static void shake_send(struct besieged *server, struct stranger *stranger,
+static void shake_send(struct attacked *server, struct stranger *stranger,
     na_context_t *context, na_addr_t to)
 {
     unsigned char heard[STRANGER_ROOM];
@@ -314,7 +314,7 @@ static void shake_send(struct besieged *server, struct stranger *stranger,
 HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
 {
     unsigned char heard[STRANGER_ROOM];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv;
     na_context_t *context;
@@ -346,13 +346,13 @@ HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
 HG_TEST(the_first_endpoint_of_a_hello_is_answered)
 {
     unsigned char bytes[STRANGER_ROOM];
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger, victim;
     size_t size;
     unsigned i;
 
     shake_open(&server, &stranger);
-    stranger_init(&victim, besieged_turn, &server);
+    stranger_init(&victim, attacked_turn, &server);
     size = stranger_introduce(&stranger, bytes, KIND_HELLO, stranger.raw);
     bytes[6] = 1; /* it came from that one */
     stranger_put(bytes + HEADER + 22, 2, 2);
@@ -372,7 +372,7 @@ HG_TEST(the_first_endpoint_of_a_hello_is_answered)
  * the peer remains one. */
 HG_TEST(a_hello_that_comes_again_has_the_same_answer)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recvs[2];
     char got[2][8];
@@ -408,7 +408,7 @@ HG_TEST(a_hello_that_comes_again_has_the_same_answer)
 
 HG_TEST(a_bye_with_a_body_is_refused_and_one_of_nobody_is_ignored)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv, dead;
     unsigned char bytes[128];
@@ -445,7 +445,7 @@ HG_TEST(a_bye_with_a_body_is_refused_and_one_of_nobody_is_ignored)
 
 HG_TEST(a_welcome_that_nobody_asked_for_is_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[128];
 
@@ -468,7 +468,7 @@ HG_TEST(a_welcome_that_nobody_asked_for_is_refused)
 
 HG_TEST(a_message_of_another_version_is_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[STRANGER_ROOM];
     unsigned kind;
@@ -516,7 +516,7 @@ HG_TEST(a_message_of_another_version_is_refused)
 enum { ASK_DEATH_MS = 400, ASK_LOOKUP_MS = 600 };
 
 struct asked {
-    struct besieged server; /* only `end` is open */
+    struct attacked server; /* only `end` is open */
     struct stranger stranger;
     struct conform_call lookup;
     unsigned char hello[STRANGER_ROOM];
@@ -533,7 +533,7 @@ static void asked_open(struct asked *asked)
     HG_CHECK_OK(HG_Set_log_level("debug"));
     ends_open_with(end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
     ends_name(end, end->self, name);
-    stranger_init(stranger, besieged_turn, &asked->server);
+    stranger_init(stranger, attacked_turn, &asked->server);
     stranger_dial(stranger, name);
     stranger_name(stranger, name);
     HG_CHECK_OK(NA_Addr_lookup(end->na_class, end->context, conform_ended,
@@ -564,7 +564,7 @@ static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
 /* It would have to come in answer to a HELLO of ours. */
 HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recvs[2];
     unsigned char bytes[128];
@@ -572,8 +572,8 @@ HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
     unsigned i;
 
     hg_test_expect_log("it has another version of the protocol");
-    besieged_open(&server, "ofi+tcp://127.0.0.1");
-    stranger_init(&stranger, besieged_turn, &server);
+    attacked_open(&server, "ofi+tcp://127.0.0.1");
+    stranger_init(&stranger, attacked_turn, &server);
     stranger_dial(&stranger, server.name);
     stranger_greet(&stranger);
     for (i = 0; i < 2; i++) {
@@ -593,9 +593,9 @@ HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
     }
     for (i = 0; i < 2; i++)
         conform_free_addr(&server.end, &recvs[i]);
-    besieged_serve(&server);
+    attacked_serve(&server);
     stranger_fini(&stranger);
-    besieged_close(&server);
+    attacked_close(&server);
 }
 
 HG_TEST(who_answers_with_another_version_is_a_protocol_error)

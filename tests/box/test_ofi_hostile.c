@@ -4,22 +4,22 @@
  * chance, floods, forged addresses and forged descriptions of memory. A good
  * client is served all along.
  */
-#include "ofi_stranger.h"
+#include "ofi_raw_peer.h"
 
 #include <sys/socket.h>
 
-static void hostile_open(struct besieged *server, struct stranger *hostile)
+static void hostile_open(struct attacked *server, struct stranger *hostile)
 {
-    besieged_open(server, "ofi+tcp://127.0.0.1");
-    stranger_init(hostile, besieged_turn, server);
+    attacked_open(server, "ofi+tcp://127.0.0.1");
+    stranger_init(hostile, attacked_turn, server);
     stranger_dial(hostile, server->name);
 }
 
-static void hostile_close(struct besieged *server, struct stranger *hostile)
+static void hostile_close(struct attacked *server, struct stranger *hostile)
 {
-    besieged_serve(server);
+    attacked_serve(server);
     stranger_fini(hostile);
-    besieged_close(server);
+    attacked_close(server);
 }
 
 /* ---- By chance ---- */
@@ -62,7 +62,7 @@ static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
 
 HG_TEST(a_good_client_is_served_beside_noise)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     unsigned round, kind, i;
 
@@ -77,7 +77,7 @@ HG_TEST(a_good_client_is_served_beside_noise)
                 hostile_send_wrong(&hostile, kind);
             stranger_ignore(&hostile);
         }
-        besieged_serve(&server);
+        attacked_serve(&server);
     }
     HG_CHECK(stranger_refused(&server) > 300);
     /* The bytes sent leave no state behind: the stranger may become a good
@@ -90,13 +90,13 @@ HG_TEST(a_good_client_is_served_beside_noise)
 /* The provider's own bytes, on a bare connection. */
 HG_TEST(bytes_on_a_bare_connection_hurt_nobody)
 {
-    struct besieged server;
+    struct attacked server;
     uint64_t random = hg_test_seed();
     struct sockaddr_in in;
     unsigned i;
 
     hg_test_allow_log("");
-    besieged_open(&server, "ofi+tcp://127.0.0.1");
+    attacked_open(&server, "ofi+tcp://127.0.0.1");
     stranger_raw_of((unsigned char *) &in, server.name);
     for (i = 0; i < 40; i++) {
         unsigned char bytes[512];
@@ -110,17 +110,17 @@ HG_TEST(bytes_on_a_bare_connection_hurt_nobody)
             bytes[j] = (unsigned char) hg_test_random(&random);
         (void) send(fd, bytes, size, MSG_NOSIGNAL);
         if (i % 4 == 0)
-            besieged_serve(&server);
+            attacked_serve(&server);
         (void) close(fd);
     }
-    besieged_serve(&server);
-    besieged_close(&server);
+    attacked_serve(&server);
+    attacked_close(&server);
 }
 
 /* ---- Forged addresses ---- */
 
 /* The client asks and has an answer: both find each other as before. */
-static void hostile_both_ways(struct besieged *server)
+static void hostile_both_ways(struct attacked *server)
 {
     struct conform_call ask, answer;
     char question[8], got[8];
@@ -142,7 +142,7 @@ static void hostile_both_ways(struct besieged *server)
 HG_TEST(a_forged_address_does_not_hurt_its_owner)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     unsigned char bytes[128], raw[RAW];
     char name[NA_MAX_ADDR_LEN];
@@ -154,8 +154,8 @@ HG_TEST(a_forged_address_does_not_hurt_its_owner)
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 2000;
     info.lookup_ms = 300;
-    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, besieged_turn, &server);
+    attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, attacked_turn, &server);
     stranger_dial(&hostile, server.name);
     hostile_both_ways(&server);
     ends_name(&server.good, server.good.self, name);
@@ -168,7 +168,7 @@ HG_TEST(a_forged_address_does_not_hurt_its_owner)
     while (NA_Get_counter(server.good.na_class, "ofi_malformed") < 20 ||
         hg_test_log_count("lost the peer") < 20) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
         (void) conform_turn(server.good.na_class, server.good.context, 0);
         if (i++ % 16 == 0)
             hostile_both_ways(&server);
@@ -182,7 +182,7 @@ HG_TEST(a_forged_address_does_not_hurt_its_owner)
 HG_TEST(a_forged_address_that_is_the_class_is_harmless)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     struct conform_call recv, send;
     unsigned char bytes[128], raw[RAW];
@@ -193,8 +193,8 @@ HG_TEST(a_forged_address_that_is_the_class_is_harmless)
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 2000;
     info.lookup_ms = 300;
-    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, besieged_turn, &server);
+    attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, attacked_turn, &server);
     stranger_dial(&hostile, server.name);
     stranger_raw_of(raw, server.name);
     stranger_send(
@@ -218,14 +218,14 @@ HG_TEST(a_forged_address_that_is_the_class_is_harmless)
 HG_TEST(lookups_from_one_address_are_limited)
 {
     enum { ALIKE = 32 };
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     unsigned char bytes[128];
     unsigned i;
 
     hg_test_expect_log("too many have come from its address");
-    besieged_open(&server, "ofi+tcp://127.0.0.1");
-    stranger_init(&hostile, besieged_turn, &server);
+    attacked_open(&server, "ofi+tcp://127.0.0.1");
+    stranger_init(&hostile, attacked_turn, &server);
     stranger_dial(&hostile, server.name);
     for (i = 0; i < ALIKE; i++) {
         uint64_t incarnation = hostile.incarnation;
@@ -235,14 +235,14 @@ HG_TEST(lookups_from_one_address_are_limited)
             hostile.incarnation = incarnation;
         stranger_greet(&hostile);
         stranger_word(&hostile);
-        besieged_serve(&server);
+        attacked_serve(&server);
     }
     HG_CHECK_EQ_U64(stranger_refused(&server), 0);
     hostile.token = 0;
     hostile.ours = stranger_random(&hostile);
     stranger_send_refused(&hostile, &server, bytes,
         stranger_make(&hostile, bytes, KIND_HELLO), "one HELLO more");
-    besieged_serve(&server);
+    attacked_serve(&server);
     hostile_close(&server, &hostile);
 }
 
@@ -252,7 +252,7 @@ HG_TEST(a_flood_of_hellos_is_limited)
 {
     enum { LOOKUP_MS = 4000 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     struct conform_end client;
     unsigned char bytes[128], raw[RAW];
@@ -262,8 +262,8 @@ HG_TEST(a_flood_of_hellos_is_limited)
     hg_test_expect_log("too many others have not finished the handshake");
     info.death_ms = 2000;
     info.lookup_ms = LOOKUP_MS;
-    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, besieged_turn, &server);
+    attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, attacked_turn, &server);
     stranger_dial(&hostile, server.name);
     for (i = 0; stranger_refused(&server) < 10; i++) {
         HG_CHECK(i < 20000);
@@ -272,10 +272,10 @@ HG_TEST(a_flood_of_hellos_is_limited)
         stranger_send(&hostile, bytes,
             stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
         if (i % 64 == 0)
-            besieged_serve(&server);
+            attacked_serve(&server);
     }
     HG_CHECK(i > 1000);
-    besieged_serve(&server);
+    attacked_serve(&server);
     ends_open_client(&client, &server.end, NULL);
     addr = ends_lookup_both(&client, &server.end, server.name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -289,7 +289,7 @@ HG_TEST(peers_that_fall_silent_are_given_up)
 {
     enum { PEERS = 200 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
     unsigned i;
@@ -297,8 +297,8 @@ HG_TEST(peers_that_fall_silent_are_given_up)
     hg_test_expect_log("lost the peer");
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 300;
-    besieged_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, besieged_turn, &server);
+    attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
+    stranger_init(&hostile, attacked_turn, &server);
     stranger_dial(&hostile, server.name);
     for (i = 0; i < PEERS; i++) {
         stranger_start_anew(&hostile);

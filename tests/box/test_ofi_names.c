@@ -3,7 +3,7 @@
  * Address strings of the libfabric transport: which can be listened on and
  * looked up, and the error for each of the others.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
  * The libfabric transport over shared memory and introductions with names that
  * no endpoint has: none is given to libfabric, which opens files of them.
  */
-#include "ofi_stranger.h"
+#include "ofi_raw_peer.h"
 
 #define SHM_RAW 113u /* bytes of a name, with zeros behind it */
 #define SHM_PREFIX "fi_ns://"

@@ -2,7 +2,7 @@
 /*
  * The transport sm and peers that die, say goodbye, or fork.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <sys/prctl.h>
 

@@ -9,7 +9,7 @@
  * A transfer has an owner, whose memory was described, and an initiator, who
  * copies. The case is one of them, and a process that it starts the other.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include "conform/rpc.h"
 

@@ -3,7 +3,7 @@
  * The names of the transport sm: chosen, given, taken, left behind; and who
  * stands behind them.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
  * a process lets its peers in with HG_SM_RMA=vm alone, when it opens a class.
  * The system need not have Yama: this program intercepts prctl.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <stdarg.h>
 #include <sys/prctl.h>

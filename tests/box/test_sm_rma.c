@@ -4,7 +4,7 @@
  * where the kernel denies it, through the rings. What user rights decide is
  * tried by unprivileged processes; each denial is shown first by a bare call.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <errno.h>
 #include <grp.h>

@@ -6,7 +6,7 @@
  * check has a few dozen processes and some hundred endpoints; with
  * HG_TEST_FULL these are 1,000 and 5,000.
  */
-#include "sm_ends.h"
+#include "sm_sockets.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

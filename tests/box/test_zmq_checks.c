@@ -4,7 +4,7 @@
  * check refuses, from a peer that dials and from a peer that listens. Also the
  * growth of the address tables under many peers.
  */
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 /* ---- HELLO ---- */
 
@@ -23,33 +23,33 @@ static void checks_hello(
 }
 
 static void checks_until_refused(
-    struct besieged *server, unsigned kind, uint64_t count)
+    struct attacked *server, unsigned kind, uint64_t count)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
 
     while (stranger_refused(server->end.na_class, kind) < count) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(server);
+        attacked_turn(server);
     }
     HG_CHECK_EQ_U64(stranger_refused(server->end.na_class, kind), count);
 }
 
-static void checks_open(struct besieged *server, struct stranger *stranger)
+static void checks_open(struct attacked *server, struct stranger *stranger)
 {
-    besieged_open(server, "zmq+tcp://127.0.0.1");
-    stranger_init(stranger, besieged_turn, server);
+    attacked_open(server, "zmq+tcp://127.0.0.1");
+    stranger_init(stranger, attacked_turn, server);
 }
 
-static void checks_close(struct besieged *server, struct stranger *stranger)
+static void checks_close(struct attacked *server, struct stranger *stranger)
 {
-    besieged_serve(server);
+    attacked_serve(server);
     stranger_hang_up(stranger);
     stranger_fini(stranger);
-    besieged_close(server);
+    attacked_close(server);
 }
 
 /* The stranger's next message, of the unexpected plane. */
-static void checks_receive(struct besieged *server, struct stranger *stranger,
+static void checks_receive(struct attacked *server, struct stranger *stranger,
     struct conform_call *recv)
 {
     unsigned char bytes[64];
@@ -80,7 +80,7 @@ HG_TEST(hellos_with_wrong_names_are_refused)
         {"zmq+tcp://a\xff", 12},
         {"zmq+tcp://a\0b", 13},
     };
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv;
     char text[NA_MAX_ADDR_LEN];
@@ -120,7 +120,7 @@ HG_TEST(hellos_with_wrong_names_are_refused)
  * address of that name that has no connection. */
 HG_TEST(a_message_of_a_peer_with_a_false_name_is_not_received)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv, falsely;
     unsigned char bytes[64];
@@ -159,7 +159,7 @@ HG_TEST(a_message_of_a_peer_with_a_false_name_is_not_received)
 HG_TEST(peers_with_long_routing_ids_are_refused)
 {
     static const unsigned sizes[] = {33, 255};
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[256];
     unsigned char id[255];
@@ -193,7 +193,7 @@ HG_TEST(peers_with_long_routing_ids_are_refused)
 HG_TEST(hellos_of_closed_connections_leave_nothing)
 {
     enum { PEERS = 100 };
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[64];
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
@@ -203,7 +203,7 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
     hg_test_alloc_install();
     checks_open(&server, &stranger);
     stranger_come(&stranger, server.name + 4);
-    besieged_serve(&server);
+    attacked_serve(&server);
     before = hg_test_alloc_live();
     for (i = 0; i < PEERS; i++) {
         int fd = stranger_shake(server.name, "", 0);
@@ -213,10 +213,10 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
     }
     ends_sleep(50);
     for (i = 0; i < 4; i++)
-        besieged_serve(&server);
+        attacked_serve(&server);
     while (hg_test_alloc_live() > before + PEERS / 2) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
     checks_close(&server, &stranger);
 }
@@ -225,7 +225,7 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
  * order, so the next one tells that there was none before. */
 HG_TEST(other_messages_of_another_version_get_no_answer)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char bytes[64];
     size_t size;
@@ -252,7 +252,7 @@ HG_TEST(other_messages_of_another_version_get_no_answer)
 /* A message of less than four bytes has no kind. */
 HG_TEST(messages_too_short_for_a_kind_are_counted)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned size;
 
@@ -268,7 +268,7 @@ HG_TEST(messages_too_short_for_a_kind_are_counted)
 /* All are of the right nonce, and only the last is right. */
 HG_TEST(confirms_of_a_wrong_shape_are_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv;
     unsigned char bytes[64];
@@ -295,7 +295,7 @@ HG_TEST(confirms_of_a_wrong_shape_are_refused)
 /* It has no connection that it could close. */
 HG_TEST(byes_before_the_proof_are_refused)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv;
     unsigned char bytes[64];
@@ -316,7 +316,7 @@ HG_TEST(byes_before_the_proof_are_refused)
     HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
     /* Its address is gone, though it does not close the connection. */
-    besieged_serve(&server);
+    attacked_serve(&server);
     stranger_greet(&stranger);
     stranger_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
@@ -329,7 +329,7 @@ HG_TEST(byes_before_the_proof_are_refused)
 HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv;
     static unsigned char bytes[12 + 3001];
@@ -338,8 +338,8 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 
     info.max_unexpected_size = 2000;
     info.max_expected_size = 3000;
-    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
-    stranger_init(&stranger, besieged_turn, &server);
+    attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    stranger_init(&stranger, attacked_turn, &server);
     stranger_come(&stranger, server.name + 4);
     for (plane = 0; plane <= PLANES; plane++) {
         (void) stranger_header(bytes, KIND_MESSAGE);
@@ -359,7 +359,7 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 /* Both sides say BYE at the same time. */
 HG_TEST(a_bye_that_crosses_ours_is_answered)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     struct conform_call recv, end;
     unsigned char bytes[64];
@@ -551,7 +551,7 @@ HG_TEST(many_peers_are_known_while_their_table_grows)
     enum { PEERS = 150 };
     static struct stranger strangers[PEERS];
     na_addr_t addrs[PEERS];
-    struct besieged server;
+    struct attacked server;
     struct conform_call recv;
     unsigned i, j;
 

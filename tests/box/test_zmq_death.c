@@ -3,7 +3,7 @@
  * The ZeroMQ transport and peers that die, stop, sleep or were never there.
  * Each rule on tcp and on ipc, whose ways of noticing differ.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

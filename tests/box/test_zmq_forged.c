@@ -5,7 +5,7 @@
  * pictures of the wire (gen/README.md). Of each kind a known number is wrong
  * beyond doubt, and counted as refused; as many again are wrong by chance.
  */
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 #include "support/fuzz.h"
 
@@ -65,7 +65,7 @@ static void forged_send(
 /* ---- What is attacked ---- */
 
 struct forged_target {
-    struct besieged server;
+    struct attacked server;
     struct stranger stranger;
     unsigned char *memory; /* guard, registered memory, guard */
     na_mem_handle_t mem;
@@ -96,7 +96,7 @@ static void forged_expect(
 
     target->expected += count;
     while (forged_refused(target) < target->expected && ends_ms() < end)
-        besieged_turn(&target->server);
+        attacked_turn(&target->server);
     if (forged_refused(target) != target->expected)
         hg_test_fail(HG_TEST_HERE, "%s: %" PRIu64 " refused, not %u", of,
             forged_refused(target) - before, count);
@@ -109,8 +109,8 @@ static void forged_open(struct forged_target *target, const char *string)
 
     memset(target, 0, sizeof(*target));
     hg_test_allow_log("");
-    stranger_init(&target->stranger, besieged_turn, &target->server);
-    besieged_open(&target->server, string);
+    stranger_init(&target->stranger, attacked_turn, &target->server);
+    attacked_open(&target->server, string);
     target->memory = ends_map(FORGED_ALL);
     conform_fill(target->memory, FORGED_ALL, 1);
     target->mem = ends_register(
@@ -126,7 +126,7 @@ static void forged_close(struct forged_target *target)
 {
     unsigned char *want = (unsigned char *) malloc(FORGED_ALL);
 
-    besieged_serve(&target->server);
+    attacked_serve(&target->server);
     HG_CHECK(want != NULL);
     conform_fill(want, FORGED_ALL, 1);
     HG_CHECK_EQ_MEM(target->memory, want, FORGED_GUARD);
@@ -137,7 +137,7 @@ static void forged_close(struct forged_target *target)
     ends_unmap(target->memory, FORGED_ALL);
     stranger_hang_up(&target->stranger);
     stranger_fini(&target->stranger);
-    besieged_close(&target->server);
+    attacked_close(&target->server);
 }
 
 /* A frame of the type that is right by itself; the id is a new one. */
@@ -262,7 +262,7 @@ static void forged_by_chance(struct forged_target *target, unsigned rounds)
             stranger_send(stranger, bytes, size + 12, false);
         }
         if (round % 16 == 0)
-            besieged_serve(&target->server);
+            attacked_serve(&target->server);
         stranger_ignore(stranger);
     }
 }
@@ -283,7 +283,7 @@ static void forged_attack_memory(const char *string)
             forged_send(&target.stranger, &frame, 0);
             forged_expect(&target, "a frame of no transfer", 1);
         }
-        besieged_serve(&target.server);
+        attacked_serve(&target.server);
     }
     for (type = 0; type <= 255; type += type == 0 ? TYPE_END : 1) {
         struct forged frame = forged_frame(&target, type);
@@ -380,7 +380,7 @@ static void forged_guess(struct forged_target *target, struct forged_op *op)
         .type = ANSWER, .status = NA_NOENTRY, .length = FORGED_LENGTH};
     struct stranger other;
 
-    stranger_init(&other, besieged_turn, &target->server);
+    stranger_init(&other, attacked_turn, &target->server);
     stranger_come(&other, target->server.name + 4);
     forged_start(target, op, false);
     frame.id = op->id;

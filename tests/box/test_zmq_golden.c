@@ -6,7 +6,7 @@
  * the class sends, as dialler and as listener. Only what a class chooses by
  * chance (its incarnation, nonces, the number of a transfer) is replaced.
  */
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 #include "support/golden.h"
 

@@ -4,7 +4,7 @@
  * peers that say no HELLO, HELLOs that are wrong. A good client is served
  * meanwhile.
  */
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -56,27 +56,27 @@ static void claim_ids(const char *string)
 {
     static char predicted[64], used[64];
     unsigned char first[CLAIM_SIZE], id[CLAIM_SIZE];
-    struct besieged server;
+    struct attacked server;
     int fds[2 * CLAIMS];
     unsigned i;
     char *old;
 
     claim_predict(predicted, sizeof(predicted), first);
     old = initstate(1, used, sizeof(used));
-    besieged_open(&server, string);
+    attacked_open(&server, string);
     (void) setstate(old);
     for (i = 0; i < CLAIMS; i++) {
         claim_next(id, first, i);
         fds[i] = stranger_shake(server.name, id, sizeof(id));
     }
-    besieged_serve(&server);
+    attacked_serve(&server);
     for (i = CLAIMS; i < 2 * CLAIMS; i++) {
         fds[i] = stranger_shake(server.name, "", 0);
-        besieged_serve(&server);
+        attacked_serve(&server);
     }
     for (i = 0; i < 2 * CLAIMS; i++)
         (void) close(fds[i]);
-    besieged_close(&server);
+    attacked_close(&server);
 }
 
 HG_TEST(a_routing_id_that_a_peer_claims_is_not_the_next)
@@ -106,16 +106,16 @@ HG_TEST(opening_a_class_leaves_the_random_numbers_of_the_application)
 
 enum { SILENT_MS = 300 };
 
-static void silent_open(struct besieged *server, const char *string)
+static void silent_open(struct attacked *server, const char *string)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
     info.lookup_ms = SILENT_MS;
-    besieged_open_info(server, string, &info);
+    attacked_open_info(server, string, &info);
 }
 
 struct silent_watch {
-    struct besieged *server;
+    struct attacked *server;
     int fd;
     uint64_t closed; /* when */
 };
@@ -137,7 +137,7 @@ static void *silent_watch(void *arg)
 }
 
 /* The class closes the connection. It must wake by itself for that. */
-static void silent_until_closed(struct besieged *server, int fd)
+static void silent_until_closed(struct attacked *server, int fd)
 {
     struct silent_watch watch = {server, fd, 0};
     uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
@@ -156,7 +156,7 @@ static void silent_until_closed(struct besieged *server, int fd)
     (void) close(fd);
 }
 
-static uint64_t silent_closed(const struct besieged *server)
+static uint64_t silent_closed(const struct attacked *server)
 {
     return NA_Get_counter(server->end.na_class, "zmq_silent");
 }
@@ -164,7 +164,7 @@ static uint64_t silent_closed(const struct besieged *server)
 /* One peer sends nothing, one sends noise and a HELLO that is too short. */
 static void silent_peers(const char *string)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger words;
     unsigned char bytes[256];
     size_t size;
@@ -182,8 +182,8 @@ static void silent_peers(const char *string)
     stranger_frame(fd, bytes, size - 1);
     silent_until_closed(&server, fd);
     HG_CHECK_EQ_U64(silent_closed(&server), 2);
-    besieged_serve(&server); /* still by its old connection */
-    besieged_close(&server);
+    attacked_serve(&server); /* still by its old connection */
+    attacked_close(&server);
 }
 
 HG_TEST(a_peer_without_hello_is_disconnected)
@@ -198,7 +198,7 @@ HG_TEST(a_peer_without_hello_is_disconnected_on_ipc)
 
 /* Keep some thousand messages on their way that no receive takes. */
 static void silent_flood(
-    struct stranger *flood, const struct besieged *server, uint64_t *sent)
+    struct stranger *flood, const struct attacked *server, uint64_t *sent)
 {
     enum { AHEAD = 50000 };
     uint64_t read = NA_Get_counter(server->end.na_class, "msg_dropped");
@@ -215,26 +215,26 @@ HG_TEST(a_peer_without_hello_is_disconnected_while_another_one_sends)
 {
     uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger flood;
     uint64_t sent = 0;
     int fd;
 
     info.lookup_ms = SILENT_MS;
     info.max_queue_bytes = 1 << 16;
-    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
-    stranger_init(&flood, besieged_turn, &server);
+    attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    stranger_init(&flood, attacked_turn, &server);
     stranger_come(&flood, server.name + 4);
     fd = stranger_shake(server.name, "", 0);
     while (silent_closed(&server) == 0) {
         HG_CHECK(ends_ms() < end);
         silent_flood(&flood, &server, &sent);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
     (void) close(fd);
     stranger_hang_up(&flood);
     stranger_fini(&flood);
-    besieged_close(&server);
+    attacked_close(&server);
 }
 
 /* The class makes no progress for longer than the limit, then finds 60 HELLOs,
@@ -242,7 +242,7 @@ HG_TEST(a_peer_without_hello_is_disconnected_while_another_one_sends)
 HG_TEST(a_hello_read_late_is_welcome)
 {
     enum { PEERS = 60 };
-    struct besieged server;
+    struct attacked server;
     struct stranger words;
     int fds[PEERS];
     unsigned char bytes[256];
@@ -256,7 +256,7 @@ HG_TEST(a_hello_read_late_is_welcome)
         fds[i] = stranger_shake(server.name, "", 0);
     for (i = 0; i < 10; i++) { /* to read the monitor */
         ends_sleep(2);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
     for (i = 0; i < PEERS; i++)
         stranger_frame(fds[i], bytes, stranger_make(&words, bytes, KIND_HELLO));
@@ -270,13 +270,13 @@ HG_TEST(a_hello_read_late_is_welcome)
 
             HG_CHECK(got != 0 && ends_ms() < end);
             heard += got > 0 ? (size_t) got : 0;
-            besieged_turn(&server);
+            attacked_turn(&server);
         }
     }
     HG_CHECK_EQ_U64(silent_closed(&server), 0);
     for (i = 0; i < PEERS; i++)
         (void) close(fds[i]);
-    besieged_close(&server);
+    attacked_close(&server);
 }
 
 /* For each line from the parent, makes so many connections to the class, with
@@ -303,7 +303,7 @@ HG_TEST_ROLE(silent)
 HG_TEST(peers_without_hello_hold_no_descriptors)
 {
     struct rlimit old, limit;
-    struct besieged server;
+    struct attacked server;
     struct hg_test_peer *peers;
     uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
     unsigned round;
@@ -319,13 +319,13 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
         free(hg_test_hear(peers));
         while (silent_closed(&server) < 200 * round) {
             HG_CHECK(ends_ms() < end);
-            besieged_turn(&server);
+            attacked_turn(&server);
         }
-        besieged_serve(&server);
+        attacked_serve(&server);
     }
     HG_CHECK_EQ_U64(NA_Get_counter(server.end.na_class, "zmq_turned_away"), 0);
     hg_test_stop(peers);
-    besieged_close(&server);
+    attacked_close(&server);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
 
@@ -334,7 +334,7 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
 HG_TEST(connections_without_hello_make_way_for_others)
 {
     struct rlimit old, limit;
-    struct besieged server;
+    struct attacked server;
     struct conform_end client;
     struct hg_test_peer *peers;
     na_addr_t addr;
@@ -349,14 +349,14 @@ HG_TEST(connections_without_hello_make_way_for_others)
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     info.lookup_ms = 60000;
     info.death_ms = 60000; /* they answer no heartbeat */
-    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     peers = hg_test_spawn("silent", server.name, (char *) NULL);
     for (came = 10; came <= 400; came += 10) {
         hg_test_say(peers, "10");
         free(hg_test_hear(peers));
         do {
             HG_CHECK(ends_ms() < end);
-            besieged_turn(&server);
+            attacked_turn(&server);
         } while (NA_Get_counter(server.end.na_class, "zmq_turned_away") + 260 <
             came);
     }
@@ -365,8 +365,8 @@ HG_TEST(connections_without_hello_make_way_for_others)
     addr = ends_lookup_both(&client, &server.end, server.name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
-    besieged_serve(&server);
+    attacked_serve(&server);
     hg_test_stop(peers);
-    besieged_close(&server);
+    attacked_close(&server);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }

@@ -6,7 +6,7 @@
  * answer wrongly; and bytes on the bare TCP connection. A good client is
  * served all along, and every kind of message is refused at least once.
  */
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -67,14 +67,14 @@ static void hostile_send_all_kinds(struct stranger *hostile)
     }
 }
 
-static uint64_t hostile_refused(struct besieged *server, unsigned kind)
+static uint64_t hostile_refused(struct attacked *server, unsigned kind)
 {
     return stranger_refused(server->end.na_class, kind);
 }
 
 /* Come as one who is not known, is greeted, or has proven itself. */
 static void hostile_come(
-    struct stranger *hostile, const struct besieged *server, unsigned how)
+    struct stranger *hostile, const struct attacked *server, unsigned how)
 {
     stranger_dial(hostile, server->name + 4);
     if (how >= 1)
@@ -85,25 +85,25 @@ static void hostile_come(
 
 static void hostile_attack(const char *string)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
     unsigned round, kind, i;
 
     hg_test_allow_log("");
-    stranger_init(&hostile, besieged_turn, &server);
-    besieged_open(&server, string);
+    stranger_init(&hostile, attacked_turn, &server);
+    attacked_open(&server, string);
     for (round = 0; round < 3; round++) {
         hostile_come(&hostile, &server, round);
         hostile_send_all_kinds(&hostile);
         for (kind = 0; kind < KIND_END; kind++) {
             while (hostile_refused(&server, kind) < 4 * (round + 1)) {
                 HG_CHECK(ends_ms() < end);
-                besieged_turn(&server);
+                attacked_turn(&server);
             }
             HG_CHECK_EQ_U64(hostile_refused(&server, kind), 4 * (round + 1));
         }
-        besieged_serve(&server);
+        attacked_serve(&server);
         stranger_hang_up(&hostile);
     }
     /* And by chance. Every other time no farewell ends it early. */
@@ -117,12 +117,12 @@ static void hostile_attack(const char *string)
             /* A whole part less than a header; no byte at all. */
             stranger_send(&hostile, "hz", i % 3, false);
         }
-        besieged_serve(&server);
+        attacked_serve(&server);
         stranger_hang_up(&hostile);
     }
-    besieged_serve(&server);
+    attacked_serve(&server);
     stranger_fini(&hostile);
-    besieged_close(&server);
+    attacked_close(&server);
 }
 
 HG_TEST(messages_of_strangers_are_judged)
@@ -138,23 +138,23 @@ HG_TEST(messages_of_strangers_are_judged_on_ipc)
 /* ---- What each kind is refused for ---- */
 
 /* A class over tcp, and a stranger that has dialled it. */
-static void hostile_open(struct besieged *server, struct stranger *hostile)
+static void hostile_open(struct attacked *server, struct stranger *hostile)
 {
-    stranger_init(hostile, besieged_turn, server);
-    besieged_open(server, "zmq+tcp://127.0.0.1");
+    stranger_init(hostile, attacked_turn, server);
+    attacked_open(server, "zmq+tcp://127.0.0.1");
     stranger_dial(hostile, server->name + 4);
 }
 
-static void hostile_close(struct besieged *server, struct stranger *hostile)
+static void hostile_close(struct attacked *server, struct stranger *hostile)
 {
     stranger_hang_up(hostile);
     stranger_fini(hostile);
-    besieged_close(server);
+    attacked_close(server);
 }
 
 HG_TEST(a_stranger_is_not_heard_before_the_proof)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     unsigned char bytes[256];
     size_t size;
@@ -201,13 +201,13 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
     while (hostile_refused(&server, KIND_MESSAGE) < 3)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_HELLO), 1);
-    besieged_serve(&server);
+    attacked_serve(&server);
     hostile_close(&server, &hostile);
 }
 
 HG_TEST(a_hello_of_another_version_is_answered_with_ours)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     unsigned char bytes[256];
     size_t size;
@@ -329,13 +329,13 @@ HG_TEST(a_welcome_with_a_wrong_nonce_is_none)
 
 HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
 {
-    struct besieged server;
+    struct attacked server;
     struct sockaddr_in where;
     uint64_t random = hg_test_seed();
     unsigned i;
 
     hg_test_allow_log("");
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    attacked_open(&server, "zmq+tcp://127.0.0.1");
     memset(&where, 0, sizeof(where));
     where.sin_family = AF_INET;
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -355,11 +355,11 @@ HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
             memcpy(bytes, "\377\0\0\0\0\0\0\0\1\177\3", 11);
         (void) send(fd, bytes, size, MSG_NOSIGNAL);
         if (i % 4 == 0)
-            besieged_serve(&server);
+            attacked_serve(&server);
         (void) close(fd);
     }
-    besieged_serve(&server);
-    besieged_close(&server);
+    attacked_serve(&server);
+    attacked_close(&server);
 }
 
 /* ZMTP 1.0 and 2.0: libzmq would take the name that comes next, and abort if
@@ -374,11 +374,11 @@ HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
         {"\377\0\0\0\0\0\0\0\1\177\0\5\0\2ab", 16}, /* 1.0 */
         {"\377\0\0\0\0\0\0\0\1\177\1\5\0\2ab", 16}, /* 2.0 */
     };
-    struct besieged server;
+    struct attacked server;
     unsigned i;
 
     hg_test_allow_log("");
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    attacked_open(&server, "zmq+tcp://127.0.0.1");
     for (i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
         char bytes[64];
         struct timeval wait = {4, 0}; /* taken in, it would hold for 10 s */
@@ -396,8 +396,8 @@ HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
         HG_CHECK(got == 0 || errno == ECONNRESET);
         (void) close(fd);
     }
-    besieged_serve(&server);
-    besieged_close(&server);
+    attacked_serve(&server);
+    attacked_close(&server);
 }
 
 /* ---- Crowds ---- */
@@ -439,7 +439,7 @@ static unsigned hostile_fds(void)
 static void hostile_crowd(const char *string, unsigned each)
 {
     struct rlimit old, limit;
-    struct besieged server;
+    struct attacked server;
     struct hg_test_peer *crowd;
     char line[16];
     unsigned came, before, fds;
@@ -450,7 +450,7 @@ static void hostile_crowd(const char *string, unsigned each)
     limit = old;
     limit.rlim_cur = HOSTILE_FDS;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    besieged_open(&server, string);
+    attacked_open(&server, string);
     crowd = hg_test_spawn("crowd", server.name, (char *) NULL);
     (void) snprintf(line, sizeof(line), "%u", each);
     before = hostile_fds();
@@ -460,7 +460,7 @@ static void hostile_crowd(const char *string, unsigned each)
         /* Until each was accepted or turned away, and some room is left. */
         do {
             HG_CHECK(ends_ms() < end);
-            besieged_turn(&server);
+            attacked_turn(&server);
             fds = hostile_fds();
         } while (fds > HOSTILE_FDS - 30 ||
             fds + NA_Get_counter(server.end.na_class, "zmq_turned_away") <
@@ -468,16 +468,16 @@ static void hostile_crowd(const char *string, unsigned each)
     }
     while (NA_Get_counter(server.end.na_class, "zmq_turned_away") < 200) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
-    besieged_serve(&server);
+    attacked_serve(&server);
     hg_test_stop(crowd);
     /* With the crowd gone there is room again. */
     while (hostile_fds() > 150) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
-    besieged_close(&server);
+    attacked_close(&server);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
 
@@ -495,13 +495,13 @@ HG_TEST_SECONDS(a_crowd_leaves_descriptors_to_the_process_on_ipc, 60)
 /* Blocks that may stay: envelopes kept for reuse, grown tables. */
 enum { HOSTILE_KEPT = 300, HOSTILE_MANY = 150, HOSTILE_HELLOS = 5000 };
 
-static void hostile_settle(struct besieged *server, int64_t blocks)
+static void hostile_settle(struct attacked *server, int64_t blocks)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
 
     while (hg_test_alloc_live() > blocks) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(server);
+        attacked_turn(server);
     }
 }
 
@@ -509,7 +509,7 @@ static void hostile_settle(struct besieged *server, int64_t blocks)
 HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
 {
     static struct stranger strangers[HOSTILE_MANY];
-    struct besieged server;
+    struct attacked server;
     unsigned char bytes[256];
     uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
     int64_t before;
@@ -526,7 +526,7 @@ HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
     }
     while (hostile_refused(&server, KIND_HELLO) < HOSTILE_HELLOS) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
         HG_CHECK(hg_test_alloc_live() < before + HOSTILE_KEPT);
     }
     for (round = 0; round < 3; round++) {
@@ -535,13 +535,13 @@ HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
             stranger_dial(&strangers[i], server.name + 4);
             stranger_greet(&strangers[i]);
         }
-        besieged_serve(&server);
+        attacked_serve(&server);
         HG_CHECK(hg_test_alloc_live() >= before + HOSTILE_MANY - 1);
         for (i = 1; i < HOSTILE_MANY; i++)
             stranger_hang_up(&strangers[i]);
         hostile_settle(&server, before + HOSTILE_KEPT / 3);
     }
-    besieged_serve(&server);
+    attacked_serve(&server);
     hostile_close(&server, &strangers[0]);
 }
 
@@ -565,13 +565,13 @@ static void flood_send(struct stranger *flood, unsigned count)
 }
 
 static void flood_await(
-    struct besieged *server, const struct conform_call *call)
+    struct attacked *server, const struct conform_call *call)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
 
     while (call->ends == 0) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(server);
+        attacked_turn(server);
     }
     HG_CHECK_OK(call->ret);
 }
@@ -581,15 +581,15 @@ static void flood_await(
 HG_TEST(a_flood_does_not_drop_what_others_say)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct besieged server;
+    struct attacked server;
     struct stranger flood;
     struct conform_call recv, mark;
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
     char got[256], marked[8];
 
-    stranger_init(&flood, besieged_turn, &server);
+    stranger_init(&flood, attacked_turn, &server);
     info.max_queue_bytes = FLOOD_QUEUE;
-    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(ends_send(&server.good, server.addr, false, "me", 3, 1));
     flood_await(&server, &recv);
@@ -600,7 +600,7 @@ HG_TEST(a_flood_does_not_drop_what_others_say)
     flood_send(&flood, FLOOD_QUEUE / 16);
     while (NA_Get_counter(server.end.na_class, "msg_dropped") < 100) {
         HG_CHECK(ends_ms() < end);
-        besieged_turn(&server);
+        attacked_turn(&server);
     }
     HG_CHECK_OK(ends_send(&server.good, server.addr, false, "kept", 5, 2));
     HG_CHECK_OK(ends_send(&server.good, server.addr, true, "mark", 5, 5));
@@ -619,7 +619,7 @@ HG_TEST(a_flood_does_not_drop_what_others_say)
 /* A part past every limit is libzmq's to refuse: its sender is cut off. */
 HG_TEST(a_message_past_every_limit_is_not_taken)
 {
-    struct besieged server;
+    struct attacked server;
     struct stranger hostile;
     size_t size = (size_t) 17 << 20;
     unsigned char *bytes = ends_map(size);
@@ -632,9 +632,9 @@ HG_TEST(a_message_past_every_limit_is_not_taken)
     /* It dials anew by itself, and is not known any more. */
     do {
         stranger_send(&hostile, bytes, 12, false);
-        besieged_turn(&server);
+        attacked_turn(&server);
     } while (hostile_refused(&server, KIND_MESSAGE) == 0);
-    besieged_serve(&server);
+    attacked_serve(&server);
     hostile_close(&server, &hostile);
     ends_unmap(bytes, size);
 }
@@ -647,7 +647,7 @@ enum { MUTE_DEATH = 400, MUTE_SIZE = 1 << 20 };
 
 /* A stranger by hand: libzmq would read on, and answer heartbeats. */
 struct mute {
-    struct besieged server; /* but for its good client */
+    struct attacked server; /* but for its good client */
     struct stranger words;  /* as it has no socket of its own: the words only */
     int fd;
     unsigned char heard[1024];
@@ -682,7 +682,7 @@ static void mute_hear(struct mute *mute, const char *mark, size_t size)
 
         HG_CHECK(got != 0 && ends_ms() < end);
         mute->heard_size += got > 0 ? (size_t) got : 0;
-        besieged_turn(&mute->server);
+        attacked_turn(&mute->server);
         found = (const unsigned char *) memmem(
             mute->heard, mute->heard_size, mark, strlen(mark));
     }
@@ -741,7 +741,7 @@ HG_TEST(who_takes_nothing_is_dead_in_spite_of_a_word)
         flood, sizeof(flood), recv.addr, 5, NA_OP_ID_IGNORE));
     begin = ends_ms();
     while (ends_ms() < begin + MUTE_DEATH / 2) /* a probe leaves after half */
-        besieged_turn(&mute.server);
+        attacked_turn(&mute.server);
     mute_say(&mute, KIND_MESSAGE);
     HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);
     HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "zmq_stalled"), 1);

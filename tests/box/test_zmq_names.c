@@ -3,7 +3,7 @@
  * The ZeroMQ transport's names and connections: what can be listened on and
  * looked up, which addresses are one peer, and what remains when they go.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * server does not wait for them: neither when the output's time is up, nor to
  * finish.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 #include "support/blob.h"
 

@@ -8,7 +8,7 @@
 #ifndef HG_TESTS_ZMQ_CALLS_H
 #define HG_TESTS_ZMQ_CALLS_H
 
-#include "zmq_stranger.h"
+#include "zmq_raw_peer.h"
 
 #include "support/blob.h"
 

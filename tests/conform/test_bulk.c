@@ -351,7 +351,7 @@ HG_TEST_SECONDS(bulk_moves_on_a_class_of_its_own, 60)
     rpc_close(&end);
 }
 
-/* Others reach a class that does not listen: see test_bulk_apart.c. */
+/* Others reach a class that does not listen: see test_bulk_class.c. */
 static bool bulk_needs_listener(void)
 {
     return strncmp(hg_test_transport(), "self", 4) == 0 ||

@@ -5,7 +5,7 @@
  * model.
  */
 #include "conform/cb.h"
-#include "conform/stub_late.h"
+#include "conform/stub_timeout.h"
 
 static unsigned stub_nest_ms; /* what the last of them waits for */
 

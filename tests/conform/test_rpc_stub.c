@@ -4,7 +4,7 @@
  * called. test_cb_stub.c is the same for the callback model.
  */
 #include "conform/rpc.h"
-#include "conform/stub_late.h"
+#include "conform/stub_timeout.h"
 
 #include <signal.h>
 

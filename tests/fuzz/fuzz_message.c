@@ -10,7 +10,7 @@
  * exists; 8: the sequence of a call that waits. Built with -DHG_FUZZER=1 and
  * clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #ifndef HG_FUZZER
 #define HG_FUZZER 0

@@ -6,7 +6,7 @@
  * what is refused, for whatever cause, leaves nothing. Built with -DHG_FUZZER=1
  * and clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "support/rich.h"
 

@@ -4,7 +4,7 @@
  * classes with another key, or with none, do not hear each other. The hook
  * stands for a provider that has authorization keys, of 16 bytes.
  */
-#include "../box/ends.h"
+#include "../box/endpoints.h"
 #include "hook.h"
 
 #include <stdio.h>

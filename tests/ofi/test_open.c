@@ -5,7 +5,7 @@
  * when the process exits, and one error line tells the cause. Further cases:
  * which endpoints are opened, and the codes of errors.
  */
-#include "../box/ends.h"
+#include "../box/endpoints.h"
 #include "hook.h"
 
 #include <errno.h>

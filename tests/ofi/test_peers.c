@@ -3,7 +3,7 @@
  * Peers that are gone, and addresses that were closed: what remains of them in
  * libfabric's objects.
  */
-#include "../box/ends.h"
+#include "../box/endpoints.h"
 #include "hook.h"
 
 #include <arpa/inet.h>

@@ -7,7 +7,7 @@
  * Two classes in one process, on a provider that works everywhere; hook.h has
  * it demand what others do.
  */
-#include "../box/ends.h"
+#include "../box/endpoints.h"
 #include "hook.h"
 
 #include <pthread.h>

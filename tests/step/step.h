@@ -6,7 +6,7 @@
  * it: the macros below replace these operations in the test program. A test
  * counts the steps, waits there, or dies there.
  *
- * Included first, as support/house.h is.
+ * Included first, as support/library.h is.
  */
 #ifndef HG_TESTS_STEP_H
 #define HG_TESTS_STEP_H
@@ -87,7 +87,7 @@ static inline void step_at(const char *function, unsigned line)
 #define process_vm_readv(...) STEP_AT(process_vm_readv(__VA_ARGS__))
 #define process_vm_writev(...) STEP_AT(process_vm_writev(__VA_ARGS__))
 
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

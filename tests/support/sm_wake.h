@@ -9,7 +9,7 @@
 #ifndef HG_TESTS_SM_WAKE_H
 #define HG_TESTS_SM_WAKE_H
 
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

@@ -11,7 +11,7 @@
 #ifndef HG_TESTS_EMUL_PAIR_H
 #define HG_TESTS_EMUL_PAIR_H
 
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

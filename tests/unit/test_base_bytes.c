@@ -3,7 +3,7 @@
  * The rooms wire and crc64: byte order and bounds; check values, and the
  * table-driven and accelerated forms against one that goes bit by bit.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

@@ -3,7 +3,7 @@
  * The rooms mem, list and map: against naive models, with random operations,
  * and with memory that runs out.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

@@ -2,7 +2,7 @@
 /*
  * The log: levels, filter, sink, rate limits, lines on stderr, the environment.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

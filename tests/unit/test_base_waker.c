@@ -4,7 +4,7 @@
  * the pipe alike is compiled with each: HG_ENABLE_EPOLL 0 is a flavour of
  * the whole suite.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

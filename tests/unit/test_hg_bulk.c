@@ -4,7 +4,7 @@
  * loop transport, so that each side's memory is remote to the other; and with
  * bulk on a class of its own.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 #include "support/fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The room checksum: checksums as objects. */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

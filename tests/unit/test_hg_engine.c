@@ -3,7 +3,7 @@
  * The rooms handle, overflow, forward, serve and context: two engines in one
  * process, whose messages the test may change, hold back, swallow or make up.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 #include "support/golden.h"

@@ -3,7 +3,7 @@
  * The rooms header, registry and deadline: bytes, names and times, without
  * anything that moves.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 #include "support/fuzz.h"

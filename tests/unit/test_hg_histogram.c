@@ -2,7 +2,7 @@
 /*
  * Histograms: which bucket a time falls into, and what percentiles say.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

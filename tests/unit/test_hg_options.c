@@ -4,7 +4,7 @@
  * layout has, and where they go.
  */
 #include "harness.h"
-#include "support/house.h"
+#include "support/library.h"
 
 /* Nothing is its default. */
 static const struct hg_init_info options_all = {

@@ -4,10 +4,10 @@
  * buffer that grows up to its limit, the golden vectors. What goes wrong is
  * in test_hg_proc_fail.c.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
-#include "proc_ways.h"
+#include "proc_helpers.h"
 #include "support/golden.h"
 #include "support/rich.h"
 

@@ -3,10 +3,10 @@
  * The rooms proc and proc_types where something is wrong: bytes cut off or
  * changed, procs that fail, checksums, memory that runs out, arguments.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
-#include "proc_ways.h"
+#include "proc_helpers.h"
 #include "support/fuzz.h"
 #include "support/rich.h"
 

@@ -3,7 +3,7 @@
  * The room proc_own, where its procs are not the application's own: those of a
  * call, which the engine tells whom they work for.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

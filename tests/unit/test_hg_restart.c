@@ -4,7 +4,7 @@
  * knows peers by their names alone, as the loop does here, may deliver them
  * when the peer's next life has calls already.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -3,7 +3,7 @@
  * The rooms of NA's core from inside: uri, queue, op, addr, plugins, and
  * progress; then NA's promises on a transport that spoils what passes.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 #include "support/faults.h"

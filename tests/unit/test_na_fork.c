@@ -3,7 +3,7 @@
  * fork at the worst moment: another thread holds every lock of the library. In
  * the child they stay locked, so it must take none.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 #include "support/forked.h"

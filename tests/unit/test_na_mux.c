@@ -3,7 +3,7 @@
  * A class of several transports from inside: the lists it writes and reads, in
  * strings and in memory handles, and what it does when memory runs out.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -3,7 +3,7 @@
  * Frames and memory handles of emulated RMA as bytes. What they mean is tested
  * in test_na_emul.c.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 #include "support/golden.h"

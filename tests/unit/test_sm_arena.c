@@ -4,7 +4,7 @@
  * come back, outlive the class, and where the system gives none the memory is
  * ordinary.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

@@ -4,7 +4,7 @@
  * over everything it can map: the rings, the words beside them, the hints. The
  * peer is a class in this process whose inner parts the test takes hold of.
  */
-#include "support/sm_end.h"
+#include "support/sm_endpoint.h"
 
 #if HG_ENABLE_SM
 
@@ -16,7 +16,7 @@ static na_return_t hostile_keep(const struct na_cb_info *info)
 }
 
 /* A byte from `from` arrives at `to` as an unexpected message. */
-static void hostile_pass(struct sm_end *from, struct sm_end *to)
+static void hostile_pass(struct sm_endpoint *from, struct sm_endpoint *to)
 {
     na_addr_t source = NA_ADDR_NULL;
     char got = 0, byte = 'g';
@@ -26,16 +26,16 @@ static void hostile_pass(struct sm_end *from, struct sm_end *to)
     HG_CHECK_OK(NA_Msg_send_unexpected(from->na_class, from->context, NULL,
         NULL, &byte, 1, from->peer, 5, NA_OP_ID_IGNORE));
     while (source == NA_ADDR_NULL) {
-        sm_end_turn(from);
-        sm_end_turn(to);
+        sm_endpoint_turn(from);
+        sm_endpoint_turn(to);
     }
     HG_CHECK_EQ_INT(got, 'g');
     HG_CHECK_OK(NA_Addr_free(to->na_class, source));
 }
 
 /* Write a record as it stands. */
-static void hostile_write(
-    struct sm_end *from, const struct na_sm_record *record, const void *payload)
+static void hostile_write(struct sm_endpoint *from,
+    const struct na_sm_record *record, const void *payload)
 {
     struct na_sm_addr *addr = na_sm_addr_of(from->peer);
     unsigned char *at;
@@ -48,14 +48,14 @@ static void hostile_write(
 
 /* Turn until the victim has ended the connection. `side`: the hostile end. */
 static void hostile_expect_broken(
-    struct sm_end *victim, struct sm_end *side, uint64_t before)
+    struct sm_endpoint *victim, struct sm_endpoint *side, uint64_t before)
 {
     while (NA_Get_counter(victim->na_class, "sm_broken") == before)
-        sm_end_turn(victim);
+        sm_endpoint_turn(victim);
     HG_CHECK_EQ_U64(NA_Get_counter(victim->na_class, "sm_broken"), before + 1);
     while (na_sm_of(side->na_class)->pairs > 0) {
-        sm_end_turn(victim);
-        sm_end_turn(side);
+        sm_endpoint_turn(victim);
+        sm_endpoint_turn(side);
     }
     if (victim->peer != NA_ADDR_NULL)
         HG_CHECK_OK(NA_Addr_free(victim->na_class, victim->peer));
@@ -92,28 +92,28 @@ HG_TEST(sm_hostile_records_break_their_own_connection)
         {0, NA_SM_FRAME, 0, 0, UINT8_MAX},
     };
     static const unsigned char payload[NA_SM_MSG_MAX + 1] = {0};
-    struct sm_end victim, good, hostile, side;
+    struct sm_endpoint victim, good, hostile, side;
     unsigned way;
     uint64_t broken = 0;
     size_t i;
 
     hg_test_expect_log("wrote what cannot be into its ring");
-    sm_end_open(&victim);
-    sm_end_open(&good);
-    sm_end_meet(&good, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&good);
+    sm_endpoint_meet(&good, &victim);
     for (way = SM_END_CALLS; way < SM_END_WAYS; way++) {
         for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-            sm_end_open(&hostile);
-            side = sm_end_attack(&hostile, &victim, way);
+            sm_endpoint_open(&hostile);
+            side = sm_endpoint_attack(&hostile, &victim, way);
             hostile_pass(&side, &victim);
             hostile_write(&side, &bad[i], payload);
             hostile_expect_broken(&victim, &side, broken++);
-            sm_end_close(&hostile);
+            sm_endpoint_close(&hostile);
             hostile_pass(&good, &victim);
         }
     }
-    sm_end_close(&good);
-    sm_end_close(&victim);
+    sm_endpoint_close(&good);
+    sm_endpoint_close(&victim);
 }
 
 /* Packets of a wrong length, and a name that is by one byte too long. */
@@ -138,18 +138,18 @@ HG_TEST(sm_hostile_packets_are_not_read_past_their_end)
 HG_TEST(sm_hostile_goodbye_crosses_ours)
 {
     static const struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
-    struct sm_end victim, hostile;
+    struct sm_endpoint victim, hostile;
     struct na_sm_class *self;
     struct na_sm_addr *addr;
     unsigned i, way;
 
     for (way = 0; way < 2; way++) {
-        sm_end_open(&victim);
-        sm_end_open(&hostile);
-        sm_end_meet(&victim, &hostile);
+        sm_endpoint_open(&victim);
+        sm_endpoint_open(&hostile);
+        sm_endpoint_meet(&victim, &hostile);
         self = na_sm_of(victim.na_class);
         addr = na_sm_addr_of(victim.peer);
-        hostile = sm_end_accepted(&hostile);
+        hostile = sm_endpoint_accepted(&hostile);
         na_sm_enter(self);
         addr->copies = 1; /* so that it stays */
         if (way == 0) {
@@ -168,13 +168,13 @@ HG_TEST(sm_hostile_goodbye_crosses_ours)
         addr->copies = 0;
         na_sm_leave(self);
         while (self->pairs > 0 || na_sm_of(hostile.na_class)->pairs > 0) {
-            sm_end_turn(&victim);
-            sm_end_turn(&hostile);
+            sm_endpoint_turn(&victim);
+            sm_endpoint_turn(&hostile);
         }
         HG_CHECK_EQ_INT(addr->state, way == 0 ? NA_SM_IDLE : NA_SM_DEAD);
         hostile.peer = NA_ADDR_NULL;
-        sm_end_close(&hostile);
-        sm_end_close(&victim);
+        sm_endpoint_close(&hostile);
+        sm_endpoint_close(&victim);
     }
 }
 
@@ -184,7 +184,7 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
     static const uint64_t heads[] = {
         NA_SM_RING, NA_SM_RING + 16, UINT64_MAX - 15, 4, UINT64_C(1) << 40};
     static const char bytes[NA_SM_MSG_MAX] = {0};
-    struct sm_end victim, hostile, side;
+    struct sm_endpoint victim, hostile, side;
     struct na_sm_addr *addr;
     unsigned way;
     uint64_t broken = 0;
@@ -192,22 +192,22 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
 
     hg_test_expect_log("wrote what cannot be into its ring");
     hg_test_allow_log("");
-    sm_end_open(&victim);
+    sm_endpoint_open(&victim);
     for (way = SM_END_CALLS; way < SM_END_WAYS; way++) {
         for (i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-            sm_end_open(&hostile);
-            side = sm_end_attack(&hostile, &victim, way);
-            addr = sm_end_attacker(&victim, way);
+            sm_endpoint_open(&hostile);
+            side = sm_endpoint_attack(&hostile, &victim, way);
+            addr = sm_endpoint_attacker(&victim, way);
             atomic_store(&addr->out.control->head, heads[i]);
             for (n = 0; n < 2 * NA_SM_RING / NA_SM_MSG_MAX; n++)
                 (void) NA_Msg_send_unexpected(victim.na_class, victim.context,
                     NULL, NULL, bytes, sizeof(bytes), &addr->base, 1,
                     NA_OP_ID_IGNORE);
             hostile_expect_broken(&victim, &side, broken++);
-            sm_end_close(&hostile);
+            sm_endpoint_close(&hostile);
         }
     }
-    sm_end_close(&victim);
+    sm_endpoint_close(&victim);
 }
 
 /* The peer changes its head after our ring is full: a queued message, or a
@@ -215,7 +215,7 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
 HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
 {
     static const char bytes[NA_SM_MSG_MAX] = {0};
-    struct sm_end victim, hostile, side;
+    struct sm_endpoint victim, hostile, side;
     struct na_sm_addr *addr;
     unsigned way;
     uint64_t broken = 0;
@@ -223,13 +223,13 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
 
     hg_test_expect_log("wrote what cannot be into its ring");
     hg_test_allow_log("");
-    sm_end_open(&victim);
+    sm_endpoint_open(&victim);
     for (way = 0; way < 2 * SM_END_WAYS; way++) {
         bool frame = way >= SM_END_WAYS;
 
-        sm_end_open(&hostile);
-        side = sm_end_attack(&hostile, &victim, way % SM_END_WAYS);
-        addr = sm_end_attacker(&victim, way % SM_END_WAYS);
+        sm_endpoint_open(&hostile);
+        side = sm_endpoint_attack(&hostile, &victim, way % SM_END_WAYS);
+        addr = sm_endpoint_attacker(&victim, way % SM_END_WAYS);
         na_sm_enter(na_sm_of(victim.na_class));
         do
             ret = frame ? na_sm_flow_frame_send(&addr->base, bytes, 24, bytes,
@@ -250,22 +250,22 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
         HG_CHECK_EQ_U64(
             NA_Get_counter(victim.na_class, "sm_broken"), broken + 1);
         hostile_expect_broken(&victim, &side, broken++);
-        sm_end_close(&hostile);
+        sm_endpoint_close(&hostile);
     }
-    sm_end_close(&victim);
+    sm_endpoint_close(&victim);
 }
 
 /* Frames of emulated RMA that nobody would send are counted. */
 HG_TEST(sm_hostile_frames_are_counted)
 {
-    struct sm_end victim, hostile;
+    struct sm_endpoint victim, hostile;
     uint64_t random = hg_test_seed();
     unsigned i;
 
     hg_test_allow_log("");
-    sm_end_open(&victim);
-    sm_end_open(&hostile);
-    sm_end_meet(&hostile, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&hostile);
+    sm_endpoint_meet(&hostile, &victim);
     for (i = 0; i < 200; i++) {
         unsigned char bytes[NA_SM_FRAME_HEADER + 64];
         struct na_sm_record record = {0, NA_SM_FRAME, 0, 0, 0};
@@ -277,15 +277,15 @@ HG_TEST(sm_hostile_frames_are_counted)
             (uint8_t) (hg_test_random(&random) % (NA_SM_FRAME_HEADER + 1));
         record.size = record.extra + (uint32_t) (hg_test_random(&random) % 64);
         hostile_write(&hostile, &record, bytes);
-        sm_end_turn(&victim);
-        sm_end_turn(&hostile);
+        sm_endpoint_turn(&victim);
+        sm_endpoint_turn(&hostile);
     }
     hostile_pass(&hostile, &victim);
     HG_CHECK(NA_Get_counter(victim.na_class, "rma_malformed") +
             NA_Get_counter(victim.na_class, "rma_refused") >
         0);
-    sm_end_close(&hostile);
-    sm_end_close(&victim);
+    sm_endpoint_close(&hostile);
+    sm_endpoint_close(&victim);
 }
 
 /* Spoil the memory of the pair and the victim's hints, while both go on. */
@@ -309,19 +309,19 @@ static void hostile_spoil(struct na_sm_addr *addr, uint64_t *random)
 
 HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
 {
-    struct sm_end victim, good, hostile;
+    struct sm_endpoint victim, good, hostile;
     uint64_t random = hg_test_seed();
     unsigned rounds = hg_test_is_plain() ? 400 : 60;
     uint64_t broken = 0;
     unsigned i, k;
 
     hg_test_allow_log("");
-    sm_end_open(&victim);
-    sm_end_open(&good);
-    sm_end_meet(&good, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&good);
+    sm_endpoint_meet(&good, &victim);
     for (i = 0; i < rounds; i++) {
-        sm_end_open(&hostile);
-        sm_end_meet(&hostile, &victim);
+        sm_endpoint_open(&hostile);
+        sm_endpoint_meet(&hostile, &victim);
         for (k = 0; k < 20; k++) {
             static const unsigned char payload[300] = {0};
             struct na_sm_record record = {
@@ -332,10 +332,10 @@ HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
                 hostile_write(&hostile, &record, payload);
             if (k % 3 == 0)
                 hostile_spoil(na_sm_addr_of(hostile.peer), &random);
-            sm_end_turn(&victim);
+            sm_endpoint_turn(&victim);
         }
-        sm_end_close(&hostile);
-        sm_end_turn(&victim);
+        sm_endpoint_close(&hostile);
+        sm_endpoint_turn(&victim);
         /* Hints were spoiled: a message comes all the same, in a second. */
         if (i % 100 == 0)
             hostile_pass(&good, &victim);
@@ -343,22 +343,22 @@ HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
     }
     HG_CHECK(broken > rounds / 10);
     hostile_pass(&good, &victim);
-    sm_end_close(&good);
-    sm_end_close(&victim);
+    sm_endpoint_close(&good);
+    sm_endpoint_close(&victim);
 }
 
 /* A hint that was wiped out costs a second, not a message. */
 HG_TEST(sm_hostile_hints_delay_at_most)
 {
-    struct sm_end victim, good;
+    struct sm_endpoint victim, good;
     struct na_sm_addr *addr;
     na_addr_t source = NA_ADDR_NULL;
     char got, byte = 'g';
     unsigned i;
 
-    sm_end_open(&victim);
-    sm_end_open(&good);
-    sm_end_meet(&good, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&good);
+    sm_endpoint_meet(&good, &victim);
     addr = na_sm_addr_of(good.peer);
     for (i = 0; i < 3; i++)
         hostile_pass(&good, &victim);
@@ -369,54 +369,55 @@ HG_TEST(sm_hostile_hints_delay_at_most)
     memset((void *) addr->peer_hints, 0, sizeof(*addr->peer_hints));
     HG_CHECK_OK(NA_Progress(victim.na_class, victim.context, 5000));
     while (source == NA_ADDR_NULL)
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&victim);
     HG_CHECK_OK(NA_Addr_free(victim.na_class, source));
-    sm_end_close(&good);
-    sm_end_close(&victim);
+    sm_endpoint_close(&good);
+    sm_endpoint_close(&victim);
 }
 
 /* A listener sets the hint of a caller that it has not answered. */
 HG_TEST(sm_hostile_hints_come_before_the_answer)
 {
-    struct sm_end victim, hostile;
+    struct sm_endpoint victim, hostile;
     struct na_sm_class *self;
     unsigned i;
 
-    sm_end_open(&victim);
-    sm_end_open(&hostile);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&hostile);
     self = na_sm_of(victim.na_class);
-    HG_CHECK_OK(NA_Addr_lookup(victim.na_class, victim.context, sm_end_found,
-        &victim.peer, hostile.na_class->self_addr->name, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(
+        NA_Addr_lookup(victim.na_class, victim.context, sm_endpoint_found,
+            &victim.peer, hostile.na_class->self_addr->name, NA_OP_ID_IGNORE));
     while (self->pairs == 0)
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&victim);
     memset((void *) self->hints, 0xff, sizeof(*self->hints));
     HG_CHECK(!na_sm_flow_has_work(self));
     for (i = 0; i < 3; i++)
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&victim);
     while (victim.peer == NA_ADDR_NULL) {
-        sm_end_turn(&victim);
-        sm_end_turn(&hostile);
+        sm_endpoint_turn(&victim);
+        sm_endpoint_turn(&hostile);
     }
-    sm_end_close(&victim);
-    sm_end_close(&hostile);
+    sm_endpoint_close(&victim);
+    sm_endpoint_close(&hostile);
 }
 
 /* A caller whose name is none of this transport is not known by it. */
 HG_TEST(sm_hostile_names_are_not_taken)
 {
-    struct sm_end victim, hostile;
+    struct sm_endpoint victim, hostile;
     char *name;
 
-    sm_end_open(&victim);
-    sm_end_open(&hostile);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&hostile);
     name = (char *) (uintptr_t) hostile.na_class->self_addr->name;
     memcpy(name, "tc", 2);
-    sm_end_meet(&hostile, &victim);
+    sm_endpoint_meet(&hostile, &victim);
     memcpy(name, "sm", 2);
-    HG_CHECK(strncmp(sm_end_attacker(&victim, SM_END_CALLS)->base.name,
+    HG_CHECK(strncmp(sm_endpoint_attacker(&victim, SM_END_CALLS)->base.name,
                  "sm://~", 6) == 0);
-    sm_end_close(&hostile);
-    sm_end_close(&victim);
+    sm_endpoint_close(&hostile);
+    sm_endpoint_close(&victim);
 }
 
 /* Where a bell may come, none does. */
@@ -448,16 +449,16 @@ HG_TEST(sm_hostile_packets_without_a_bell_have_none)
 HG_TEST(sm_hostile_hints_name_nobody)
 {
     static const struct na_sm_record bad = {0, NA_SM_FRAME, 0, 0, 1};
-    struct sm_end victim, hostile;
+    struct sm_endpoint victim, hostile;
     struct na_sm_class *self;
     struct na_sm_addr *addr;
 
     hg_test_expect_log("wrote what cannot be into its ring");
-    sm_end_open(&victim);
-    sm_end_open(&hostile);
-    sm_end_meet(&hostile, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&hostile);
+    sm_endpoint_meet(&hostile, &victim);
     self = na_sm_of(victim.na_class);
-    addr = sm_end_attacker(&victim, SM_END_CALLS);
+    addr = sm_endpoint_attacker(&victim, SM_END_CALLS);
     memset((void *) na_sm_addr_of(hostile.peer)->peer_hints, 0xff,
         sizeof(struct na_sm_hints));
     HG_CHECK(!na_sm_flow_has_work(self));
@@ -471,18 +472,18 @@ HG_TEST(sm_hostile_hints_name_nobody)
     addr->copies = 0;
     na_sm_leave(self);
     hostile_expect_broken(&victim, &hostile, 0);
-    sm_end_close(&hostile);
-    sm_end_close(&victim);
+    sm_endpoint_close(&hostile);
+    sm_endpoint_close(&victim);
 }
 
 /* What peers map read-only they cannot write, nor map otherwise. */
 HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
 {
-    struct sm_end victim;
+    struct sm_endpoint victim;
     struct na_sm_class *self;
     void *memory;
 
-    sm_end_open(&victim);
+    sm_endpoint_open(&victim);
     self = na_sm_of(victim.na_class);
     memory = mmap(NULL, NA_SM_PUBLIC_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
         self->public_fd, 0);
@@ -495,7 +496,7 @@ HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
     HG_CHECK(memory != MAP_FAILED);
     HG_CHECK(mprotect(memory, 4096, PROT_READ | PROT_WRITE) != 0);
     HG_CHECK(munmap(memory, NA_SM_PUBLIC_SIZE) == 0);
-    sm_end_close(&victim);
+    sm_endpoint_close(&victim);
 }
 
 /* Nor can who is given memory have it sealed against its owner, or those who
@@ -520,17 +521,17 @@ HG_TEST(sm_hostile_hands_add_no_seals)
  * its time is up. */
 HG_TEST(sm_hostile_silence_has_an_end)
 {
-    struct sm_end victim;
+    struct sm_endpoint victim;
     struct na_sm_class *self;
     struct na_sm_addr *caller;
     uint64_t deadline;
     int fd = na_sm_socket();
 
-    sm_end_open(&victim);
+    sm_endpoint_open(&victim);
     self = na_sm_of(victim.na_class);
     HG_CHECK_OK(na_sm_connect(&self->where, fd));
     while (hg_list_is_empty(&self->dialling))
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&victim);
     caller = HG_CONTAINER_OF(self->dialling.next, struct na_sm_addr, turn);
     deadline = caller->deadline;
     na_sm_enter(self);
@@ -542,7 +543,7 @@ HG_TEST(sm_hostile_silence_has_an_end)
     HG_CHECK(hg_list_is_empty(&self->dialling));
     HG_CHECK_EQ_U64(NA_Get_counter(victim.na_class, "sm_refused"), 1);
     HG_CHECK(close(fd) == 0);
-    sm_end_close(&victim);
+    sm_endpoint_close(&victim);
 }
 
 /* ---- Too many ---- */
@@ -550,18 +551,18 @@ HG_TEST(sm_hostile_silence_has_an_end)
 /* Callers that say nothing hold a bounded number of descriptors. */
 HG_TEST(sm_hostile_silence_of_many_is_refused)
 {
-    struct sm_end victim;
+    struct sm_endpoint victim;
     struct na_sm_class *self;
     struct na_sm_packet packet;
     int fd = na_sm_socket();
     na_return_t ret;
 
-    sm_end_open(&victim);
+    sm_endpoint_open(&victim);
     self = na_sm_of(victim.na_class);
     self->callers = NA_SM_DOOR_CALLERS; /* as if they were there */
     HG_CHECK_OK(na_sm_connect(&self->where, fd));
     do {
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&victim);
         ret = na_sm_packet_recv(fd, &packet);
     } while (ret == NA_AGAIN && hg_list_is_empty(&self->dialling));
     HG_CHECK_OK(ret);
@@ -570,7 +571,7 @@ HG_TEST(sm_hostile_silence_of_many_is_refused)
     HG_CHECK(hg_list_is_empty(&self->dialling));
     self->callers = 0;
     HG_CHECK(close(fd) == 0);
-    sm_end_close(&victim);
+    sm_endpoint_close(&victim);
 }
 
 static na_return_t hostile_keep_ret(const struct na_cb_info *info)
@@ -583,15 +584,15 @@ static na_return_t hostile_keep_ret(const struct na_cb_info *info)
 }
 
 /* What looking up `to` comes to. */
-static na_return_t hostile_try(struct sm_end *from, struct sm_end *to)
+static na_return_t hostile_try(struct sm_endpoint *from, struct sm_endpoint *to)
 {
     na_return_t ret = NA_RETURN_MAX;
 
     HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, hostile_keep_ret,
         &ret, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
     while (ret == NA_RETURN_MAX) {
-        sm_end_turn(from);
-        sm_end_turn(to);
+        sm_endpoint_turn(from);
+        sm_endpoint_turn(to);
     }
     return ret;
 }
@@ -623,16 +624,16 @@ static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
 HG_TEST(sm_hostile_crowds_have_an_end)
 {
     static struct na_sm_addr *fillers[NA_SM_PEERS];
-    struct sm_end victim, good, late;
+    struct sm_endpoint victim, good, late;
     struct na_sm_class *self;
     unsigned i, n;
 
     hg_test_expect_log("cannot be a peer: no more than 8192 at a time");
     hg_test_expect_log("it has no room, or no descriptors, left");
-    sm_end_open(&victim);
-    sm_end_open(&good);
-    sm_end_open(&late);
-    sm_end_meet(&good, &victim);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&good);
+    sm_endpoint_open(&late);
+    sm_endpoint_meet(&good, &victim);
     self = na_sm_of(victim.na_class);
     for (n = 0; hostile_fill(self, &fillers[n]) == NA_SUCCESS; n++)
         HG_CHECK(n < NA_SM_PEERS - 1);
@@ -651,9 +652,9 @@ HG_TEST(sm_hostile_crowds_have_an_end)
     hostile_pass(&good, &victim);
     while (n > 0)
         hostile_free(self, fillers[--n]);
-    sm_end_close(&late);
-    sm_end_close(&good);
-    sm_end_close(&victim);
+    sm_endpoint_close(&late);
+    sm_endpoint_close(&good);
+    sm_endpoint_close(&victim);
 }
 
 /* The lowest number that no descriptor has. */
@@ -670,15 +671,15 @@ static int hostile_next_fd(void)
 HG_TEST(sm_hostile_crowds_at_the_door_are_waited_for)
 {
     enum { CROWD = 8, TRIES = 3 };
-    struct sm_end victim, late;
+    struct sm_endpoint victim, late;
     struct na_sm_class *self;
     struct na_sm_addr *addr;
     na_return_t ret = NA_RETURN_MAX;
     int fds[CROWD];
     int next, n, i;
 
-    sm_end_open(&victim);
-    sm_end_open(&late);
+    sm_endpoint_open(&victim);
+    sm_endpoint_open(&late);
     self = na_sm_of(victim.na_class);
     HG_CHECK(listen(self->listen_fd, 0) == 0);
     for (n = 0; n < CROWD; n++) {
@@ -697,19 +698,19 @@ HG_TEST(sm_hostile_crowds_at_the_door_are_waited_for)
         uint64_t before = addr->retry;
 
         while (addr->retry == before)
-            sm_end_turn(&late);
+            sm_endpoint_turn(&late);
         HG_CHECK(addr->state == NA_SM_DIALLING && addr->fd < 0);
         HG_CHECK_EQ_INT(hostile_next_fd(), next);
     }
     while (ret == NA_RETURN_MAX) {
-        sm_end_turn(&late);
-        sm_end_turn(&victim);
+        sm_endpoint_turn(&late);
+        sm_endpoint_turn(&victim);
     }
     HG_CHECK_OK(ret);
     for (i = 0; i <= n; i++)
         HG_CHECK(close(fds[i]) == 0);
-    sm_end_close(&late);
-    sm_end_close(&victim);
+    sm_endpoint_close(&late);
+    sm_endpoint_close(&victim);
 }
 
 /* ---- Users ---- */

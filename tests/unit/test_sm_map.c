@@ -3,11 +3,11 @@
  * Arenas of the transport sm that peers map: transfers go through them, within
  * their bounds; and what is no arena is not mapped.
  */
-#include "support/sm_end.h"
+#include "support/sm_endpoint.h"
 
 #if HG_ENABLE_SM
 
-static uint64_t map_count(struct sm_end *end, const char *name)
+static uint64_t map_count(struct sm_endpoint *end, const char *name)
 {
     return NA_Get_counter(end->na_class, name);
 }
@@ -26,8 +26,8 @@ static na_return_t map_moved(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-static na_return_t map_move(struct sm_end *from, struct sm_end *to, bool put,
-    na_mem_handle_t local, na_mem_handle_t remote, na_size_t offset,
+static na_return_t map_move(struct sm_endpoint *from, struct sm_endpoint *to,
+    bool put, na_mem_handle_t local, na_mem_handle_t remote, na_size_t offset,
     na_size_t size)
 {
     struct map_op op = {false, NA_SUCCESS};
@@ -36,8 +36,8 @@ static na_return_t map_move(struct sm_end *from, struct sm_end *to, bool put,
         (put ? NA_Put : NA_Get)(from->na_class, from->context, map_moved, &op,
             local, 0, remote, offset, size, from->peer, NA_OP_ID_IGNORE));
     while (!op.ended) {
-        sm_end_turn(from);
-        sm_end_turn(to);
+        sm_endpoint_turn(from);
+        sm_endpoint_turn(to);
     }
     return op.ret;
 }
@@ -49,7 +49,7 @@ HG_TEST(map_carries_transfers)
     enum { SIZE = 3 << 20, HALF = SIZE / 2 };
     unsigned char *bytes = (unsigned char *) malloc(SIZE);
     struct na_segment segments[2] = {{bytes + HALF, HALF}, {bytes, HALF}};
-    struct sm_end owner, user;
+    struct sm_endpoint owner, user;
     struct na_mem_block block;
     na_mem_handle_t local, mem, remote;
     unsigned char wire[128];
@@ -57,9 +57,9 @@ HG_TEST(map_carries_transfers)
     na_size_t size, i;
 
     HG_CHECK(bytes != NULL);
-    sm_end_open(&owner);
-    sm_end_open(&user);
-    sm_end_meet(&user, &owner);
+    sm_endpoint_open(&owner);
+    sm_endpoint_open(&user);
+    sm_endpoint_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, SIZE, NA_MEM_READWRITE, &block));
     memory = (unsigned char *) block.memory;
     for (i = 0; i < SIZE; i++)
@@ -97,8 +97,8 @@ HG_TEST(map_carries_transfers)
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, local));
     na_rma_free(&block);
-    sm_end_close(&user);
-    sm_end_close(&owner);
+    sm_endpoint_close(&user);
+    sm_endpoint_close(&owner);
     free(bytes);
 }
 
@@ -109,15 +109,15 @@ HG_TEST(map_keeps_to_bounds_and_permission)
     static const uint64_t offsets[] = {NA_SM_ARENA_SIZE - 99, NA_SM_ARENA_SIZE,
         NA_SM_ARENA_SIZE + 1, UINT64_MAX, UINT64_MAX - 99};
     unsigned char bytes[100], wire[NA_SM_MEM_HANDLE];
-    struct sm_end owner, user;
+    struct sm_endpoint owner, user;
     struct na_mem_block block;
     na_mem_handle_t local, mem, remote;
     struct na_sm_slot *slot;
     size_t i;
 
-    sm_end_open(&owner);
-    sm_end_open(&user);
-    sm_end_meet(&user, &owner);
+    sm_endpoint_open(&owner);
+    sm_endpoint_open(&user);
+    sm_endpoint_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     HG_CHECK_OK(NA_Mem_handle_create(
         owner.na_class, block.memory, 100, NA_MEM_READWRITE, &mem));
@@ -147,8 +147,8 @@ HG_TEST(map_keeps_to_bounds_and_permission)
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, local));
     na_rma_free(&block);
-    sm_end_close(&user);
-    sm_end_close(&owner);
+    sm_endpoint_close(&user);
+    sm_endpoint_close(&owner);
 }
 
 static int map_memory(off_t size, int seals)

@@ -5,7 +5,7 @@
  * neighbour writes, nothing outside the ring is touched. The ring lies between
  * two pages that fault.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

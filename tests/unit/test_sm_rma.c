@@ -4,7 +4,7 @@
  * test takes the place of a peer between two of its steps. And handles that
  * are none.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 #include "support/golden.h"

@@ -2,7 +2,7 @@
 /*
  * The transport sm asleep: no wake-up is lost, whatever both sides are doing
  * when a message comes (see support/sm_wake.h). What sleeping costs is told by
- * box/test_sm_asleep.c.
+ * box/test_sm_sleep_cost.c.
  */
 #include "support/sm_wake.h"
 

@@ -4,7 +4,7 @@
  * sends calls and leaves it at that, and one that wants an answer. The bad one
  * is made of messages that the test injects; nobody makes progress for it.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * house: the shipped hg.c with its private rooms, for unit tests and fuzzing.
+ * library: the shipped hg.c with its private rooms, for unit tests and fuzzing.
  *
  * Included first, before any system header, since hg.c chooses the features.
  * The unit tests are compiled as one file, which holds hg.c once.
  */
-#ifndef HG_TESTS_HOUSE_H
-#define HG_TESTS_HOUSE_H
+#ifndef HG_TESTS_LIBRARY_H
+#define HG_TESTS_LIBRARY_H
 
 #include "../../hg.c"
 

@@ -3,7 +3,7 @@
  * How calls end before their answer: at a deadline, canceled, with an error and
  * its text; in every order of what may come between, and nothing is left.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_stranger: a bare libfabric endpoint for the programs about the libfabric
+ * ofi_raw_peer: a bare libfabric endpoint for the programs about the libfabric
  * transport. It sends any bytes to a class, and receives what the class sends.
  * Messages are built here from the pictures of the wire (gen/ofi/wire.c),
  * without the library.
  */
-#ifndef HG_TESTS_OFI_STRANGER_H
-#define HG_TESTS_OFI_STRANGER_H
+#ifndef HG_TESTS_OFI_RAW_PEER_H
+#define HG_TESTS_OFI_RAW_PEER_H
 
-#include "besieged.h"
+#include "attacked.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -398,14 +398,14 @@ static inline void stranger_start_anew(struct stranger *stranger)
 
 /* ---- What is refused ---- */
 
-static inline uint64_t stranger_refused(const struct besieged *server)
+static inline uint64_t stranger_refused(const struct attacked *server)
 {
     return NA_Get_counter(server->end.na_class, "ofi_malformed");
 }
 
 /* Send a message: it is refused, it alone, and once. */
 static inline void stranger_send_refused(struct stranger *stranger,
-    const struct besieged *server, const void *bytes, size_t size,
+    const struct attacked *server, const void *bytes, size_t size,
     const char *what)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;

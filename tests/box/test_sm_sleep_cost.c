@@ -9,7 +9,7 @@
  * the 10 s. A busy machine interrupts whom it likes, so the best of three looks
  * counts.
  */
-#include "ends.h"
+#include "endpoints.h"
 
 #include <dirent.h>
 

@@ -4,7 +4,7 @@
  * a while: its peer is answered or loses its connection, and what was held is
  * let go.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

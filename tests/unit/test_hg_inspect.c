@@ -3,7 +3,7 @@
  * HG_Dump keeps nobody waiting: what is the application's, its stream and what
  * it frees, is used without a lock.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq_stranger: a bare libzmq socket for the ZeroMQ programs. It completes
+ * zmq_raw_peer: a bare libzmq socket for the ZeroMQ programs. It completes
  * libzmq's handshake and, if asked to, ours, and then sends any message.
  * Messages are built here from the pictures of the wire, without the library.
  */
-#ifndef HG_TESTS_ZMQ_STRANGER_H
-#define HG_TESTS_ZMQ_STRANGER_H
+#ifndef HG_TESTS_ZMQ_RAW_PEER_H
+#define HG_TESTS_ZMQ_RAW_PEER_H
 
-#include "besieged.h"
+#include "attacked.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proc_ways: the engine's ways to encode, decode and free, for the tests of
+ * proc_helpers: the engine's ways to encode, decode and free, for the tests of
  * procs. Included below hg.c.
  */
-#ifndef HG_TESTS_PROC_WAYS_H
-#define HG_TESTS_PROC_WAYS_H
+#ifndef HG_TESTS_PROC_HELPERS_H
+#define HG_TESTS_PROC_HELPERS_H
 
 #include "harness.h"
 #include "support/rich.h"

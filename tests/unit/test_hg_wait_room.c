@@ -4,7 +4,7 @@
  * Over sm where it is, so that threads wait in a context in which another one
  * makes progress.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 

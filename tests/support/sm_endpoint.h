@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_end: a class of the transport sm with a context, and its address of
+ * sm_endpoint: a class of the transport sm with a context, and its address of
  * another one, for tests that take hold of the inner parts of both and turn
  * them by hand.
  */
-#ifndef HG_TESTS_SM_END_H
-#define HG_TESTS_SM_END_H
+#ifndef HG_TESTS_SM_ENDPOINT_H
+#define HG_TESTS_SM_ENDPOINT_H
 
-#include "support/house.h"
+#include "support/library.h"
 
 #include "harness.h"
 
 #if HG_ENABLE_SM
 
-struct sm_end {
+struct sm_endpoint {
     na_class_t *na_class;
     na_context_t *context;
     na_addr_t peer; /* as it was looked up; closing gives it back */
 };
 
-static void sm_end_open(struct sm_end *end)
+static void sm_endpoint_open(struct sm_endpoint *end)
 {
     memset(end, 0, sizeof(*end));
     end->na_class = NA_Initialize("sm://", NA_TRUE);
@@ -28,7 +28,7 @@ static void sm_end_open(struct sm_end *end)
     HG_CHECK(end->context != NULL);
 }
 
-static void sm_end_close(struct sm_end *end)
+static void sm_endpoint_close(struct sm_endpoint *end)
 {
     if (end->peer != NA_ADDR_NULL)
         HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
@@ -36,7 +36,7 @@ static void sm_end_close(struct sm_end *end)
     HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-static void sm_end_turn(struct sm_end *end)
+static void sm_endpoint_turn(struct sm_endpoint *end)
 {
     na_return_t ret = NA_Progress(end->na_class, end->context, 0);
     unsigned count;
@@ -45,7 +45,7 @@ static void sm_end_turn(struct sm_end *end)
     (void) NA_Trigger(end->context, 0, 100, &count);
 }
 
-static na_return_t sm_end_found(const struct na_cb_info *info)
+static na_return_t sm_endpoint_found(const struct na_cb_info *info)
 {
     HG_CHECK_OK(info->ret);
     *(na_addr_t *) info->arg = info->info.lookup.addr;
@@ -53,22 +53,22 @@ static na_return_t sm_end_found(const struct na_cb_info *info)
 }
 
 /* Look up `to`, which turns meanwhile. */
-static void sm_end_meet(struct sm_end *from, struct sm_end *to)
+static void sm_endpoint_meet(struct sm_endpoint *from, struct sm_endpoint *to)
 {
-    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, sm_end_found,
+    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, sm_endpoint_found,
         &from->peer, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
     while (from->peer == NA_ADDR_NULL) {
-        sm_end_turn(from);
-        sm_end_turn(to);
+        sm_endpoint_turn(from);
+        sm_endpoint_turn(to);
     }
 }
 
 /* Give the class of `end` with the address of a caller that it accepted. The
  * address is borrowed. */
-static struct sm_end sm_end_accepted(struct sm_end *end)
+static struct sm_endpoint sm_endpoint_accepted(struct sm_endpoint *end)
 {
     struct na_sm_class *self = na_sm_of(end->na_class);
-    struct sm_end other = *end;
+    struct sm_endpoint other = *end;
     struct na_link *link;
 
     other.peer = NA_ADDR_NULL;
@@ -88,22 +88,24 @@ static struct sm_end sm_end_accepted(struct sm_end *end)
 enum { SM_END_CALLS, SM_END_LISTENS, SM_END_WAYS };
 
 /* The hostile side of a fresh connection. */
-static struct sm_end sm_end_attack(
-    struct sm_end *hostile, struct sm_end *victim, unsigned way)
+static struct sm_endpoint sm_endpoint_attack(
+    struct sm_endpoint *hostile, struct sm_endpoint *victim, unsigned way)
 {
     if (way == SM_END_CALLS) {
-        sm_end_meet(hostile, victim);
+        sm_endpoint_meet(hostile, victim);
         return *hostile;
     }
-    sm_end_meet(victim, hostile);
-    return sm_end_accepted(hostile);
+    sm_endpoint_meet(victim, hostile);
+    return sm_endpoint_accepted(hostile);
 }
 
 /* The victim's address of it; borrowed. */
-static struct na_sm_addr *sm_end_attacker(struct sm_end *victim, unsigned way)
+static struct na_sm_addr *sm_endpoint_attacker(
+    struct sm_endpoint *victim, unsigned way)
 {
-    return na_sm_addr_of(
-        way == SM_END_LISTENS ? victim->peer : sm_end_accepted(victim).peer);
+    return na_sm_addr_of(way == SM_END_LISTENS
+            ? victim->peer
+            : sm_endpoint_accepted(victim).peer);
 }
 
 #endif

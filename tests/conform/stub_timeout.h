@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stub_late: memory that does not come, for the programs of both models.
+ * stub_timeout: memory that does not come, for the programs of both models.
  *
  * The origin is a class of the callback model in this process which makes no
  * progress while the target, whatever its model, executes the call and waits

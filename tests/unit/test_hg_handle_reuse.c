@@ -4,7 +4,7 @@
  * before is still on its way: bytes that somebody looks at stay where they are,
  * and whose message is of no more use may make the next call.
  */
-#include "support/house.h"
+#include "support/library.h"
 
 #include "engine.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ends: what the programs about one transport share on top of the conformance
- * suite's endpoint: classes by string, lookups, questions to an echoing
- * process.
+ * endpoints: what the box tests of one transport share on top of the endpoint
+ * of the conformance suite: classes opened by string, lookups, and requests to
+ * an echoing process.
  */
-#ifndef HG_TESTS_ENDS_H
-#define HG_TESTS_ENDS_H
+#ifndef HG_TESTS_ENDPOINTS_H
+#define HG_TESTS_ENDPOINTS_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1

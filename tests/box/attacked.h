@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * besieged: a class under attack, and a good client that it serves meanwhile,
+ * attacked: a class under attack, and a good client that it serves meanwhile,
  * both in the thread of the test.
  */
-#ifndef HG_TESTS_BESIEGED_H
-#define HG_TESTS_BESIEGED_H
+#ifndef HG_TESTS_ATTACKED_H
+#define HG_TESTS_ATTACKED_H
 
-#include "ends.h"
+#include "endpoints.h"
 
-struct besieged {
+struct attacked {
     struct conform_end end;
     struct conform_end good;
     na_addr_t addr; /* of the class, for the good one */
     char name[NA_MAX_ADDR_LEN];
 };
 
-static inline void besieged_turn(void *arg)
+static inline void attacked_turn(void *arg)
 {
-    struct besieged *server = (struct besieged *) arg;
+    struct attacked *server = (struct attacked *) arg;
 
     (void) conform_turn(server->end.na_class, server->end.context, 1);
 }
 
 /* Open the class, and a good client that looks it up. */
-static inline void besieged_open_info(struct besieged *server,
+static inline void attacked_open_info(struct attacked *server,
     const char *string, const struct na_init_info *info)
 {
     ends_open_info(&server->end, string, NA_TRUE, info);
@@ -32,15 +32,15 @@ static inline void besieged_open_info(struct besieged *server,
     server->addr = ends_lookup_both(&server->good, &server->end, server->name);
 }
 
-static inline void besieged_open(struct besieged *server, const char *string)
+static inline void attacked_open(struct attacked *server, const char *string)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
     info.death_ms = 2000;
-    besieged_open_info(server, string, &info);
+    attacked_open_info(server, string, &info);
 }
 
-static inline void besieged_close(struct besieged *server)
+static inline void attacked_close(struct attacked *server)
 {
     HG_CHECK_OK(NA_Addr_free(server->good.na_class, server->addr));
     conform_close(&server->good);
@@ -48,7 +48,7 @@ static inline void besieged_close(struct besieged *server)
 }
 
 /* The good client's message arrives; what else does is let go. */
-static inline void besieged_serve(struct besieged *server)
+static inline void attacked_serve(struct attacked *server)
 {
     static const char want[] = "may I have a word";
     struct conform_call recv, send;
@@ -65,7 +65,7 @@ static inline void besieged_serve(struct besieged *server)
             conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
         while (recv.ends == 0) {
             HG_CHECK(ends_ms() < end);
-            besieged_turn(server);
+            attacked_turn(server);
         }
         HG_CHECK_OK(recv.ret);
         came = recv.tag == 99 && recv.size == sizeof(want) &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_ends: what the programs about the transport sm share: what a connection
+ * sm_sockets: what the programs about the transport sm share: what a connection
  * holds open, and plain sockets for those who do not speak the protocol.
  */
-#ifndef HG_TESTS_SM_ENDS_H
-#define HG_TESTS_SM_ENDS_H
+#ifndef HG_TESTS_SM_SOCKETS_H
+#define HG_TESTS_SM_SOCKETS_H
 
-#include "ends.h"
+#include "endpoints.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
