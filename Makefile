@@ -557,22 +557,38 @@ dist: $(PAIR) ## a source archive under $(BUILD)
 	    $(wildcard hg.h hg.c hg_na_*.c Makefile LICENSE README.md \
 	        .clang-format .ci gen tests examples)
 
-# Comments of hg.h stand in front of what they tell about.
-docs: ## the manual in HTML, from hg.h and README.md (needs doxygen)
-	$(Q)command -v doxygen >/dev/null || \
-	    { echo 'docs: apt-get install doxygen'; exit 1; }
-	$(Q)mkdir -p $(BUILD)/docs
-	$(Q)sed 's,^/[*] ,/** ,' hg.h > $(BUILD)/docs/hg.h
-	$(Q)printf '%s\n' 'PROJECT_NAME = hg' 'PROJECT_NUMBER = $(VERSION)' \
-	    'OUTPUT_DIRECTORY = $(BUILD)/docs' 'GENERATE_LATEX = NO' \
-	    'INPUT = $(BUILD)/docs/hg.h README.md' 'QUIET = YES' \
-	    'USE_MDFILE_AS_MAINPAGE = README.md' 'EXTRACT_ALL = YES' \
-	    'OPTIMIZE_OUTPUT_FOR_C = YES' 'JAVADOC_AUTOBRIEF = YES' \
-	    'MARKDOWN_SUPPORT = YES' 'WARN_IF_UNDOCUMENTED = NO' \
-	    'MACRO_EXPANSION = YES' 'EXPAND_ONLY_PREDEF = YES' \
-	    'PREDEFINED = NA_EXPORT= HG_EXPORT=' \
-	    'HAVE_DOT = NO' 'WARNINGS = NO' | doxygen -
-	$(Q)echo 'docs: $(BUILD)/docs/html/index.html'
+# ---- The manual ----
+
+MAN       := $(BUILD)/man
+MAN_PAGES := $(wildcard gen/man/*.[17].md)
+DOC_PAGES := README.md $(MAN_PAGES) $(wildcard gen/*.md)
+DOC_TOOLS := doxygen pandoc xsltproc
+NO_DOCS    = $(foreach tool,$(DOC_TOOLS), \
+    $(shell command -v $(tool) >/dev/null || echo $(tool)))
+
+docs: $(MAN)/made ## the manual: HTML and man pages (doxygen, pandoc, xsltproc)
+	$(Q)echo 'docs: $(BUILD)/docs/html/index.html, $(MAN)'
+
+# Section 3 is made of the contracts in hg.h.
+$(MAN)/made: hg.h $(DOC_PAGES) $(wildcard gen/man/*)
+	$(if $(strip $(NO_DOCS)),$(error docs: apt-get install $(NO_DOCS)))
+	$(Q)rm -rf $(MAN) $(BUILD)/docs && \
+	    mkdir -p $(addprefix $(MAN)/man,1 3 7) $(BUILD)/docs
+	$(Q)(cat gen/man/Doxyfile && echo 'INPUT = hg.h $(DOC_PAGES)' && \
+	    echo 'OUTPUT_DIRECTORY = $(BUILD)/docs' && \
+	    echo 'PROJECT_NUMBER = $(VERSION)') | doxygen -
+	$(Q)for group in $(BUILD)/docs/xml/group__*.xml; do \
+	    xsltproc --stringparam dir $(MAN)/man3 --stringparam version \
+	        '$(VERSION)' --stringparam xml $(CURDIR)/$(BUILD)/docs/xml \
+	        gen/man/man3.xsl $$group || exit 1; \
+	done
+	$(Q)for page in $(basename $(notdir $(MAN_PAGES))); do \
+	    pandoc -s -t man --shift-heading-level-by=-1 \
+	        --lua-filter gen/man/man.lua -V hyphenate=false -V adjusting=l \
+	        -M footer='hg $(VERSION)' -M header='hg manual' \
+	        -o $(MAN)/man$${page##*.}/$$page gen/man/$$page.md || exit 1; \
+	done
+	$(Q)touch $@
 
 clean: ## remove what was built
 	$(Q)rm -rf $(BUILD)
