@@ -12,42 +12,83 @@
 #define HG_VERSION_PATCH 0
 
 /* ==== gen/api/version.h ==== */
-/*
+/**
+ * @file
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in the order in which a user needs it: version,
- * return codes, types, endpoints and addresses, structs and stubs, the request
- * model, bulk data, the callback model, what both models have beyond Mercury,
+ * This header is the whole public interface, in the order in which a user needs
+ * it: version, return codes, types, endpoints and addresses, structs and stubs,
+ * the request model, bulk data, the callback model, extras of both models,
  * memory and logging, procs in depth, Mercury's names, and NA, the network
- * layer. A divider ends the reference. Macro bodies and, with HG_NA_PLUGIN_API
- * defined above the include, the interface for transports follow it.
+ * layer. A divider ends the reference. Macro bodies and the interface for
+ * transports stand below it.
  *
- * HG_API_VERSION above the include chooses what the names mean that both models
- * have, HG_Init for one: 1, the default, the request model; 2, the callback
- * model, and with it every name of Mercury 2.4. What is called HG_Init1 and
- * HG_Init2 can be called under both, and files compiled with one and the other
- * may be linked together.
+ * These rules hold for every function, unless its contract says otherwise:
  *
- * HG_API_STRICT 1 leaves out what Mercury has not and its programs may define
- * themselves: the request model, levels of the log as numbers, and the procs of
- * float and double. The headers of gen/compat define both.
+ * - It can be called from any thread.
+ * - Sizes are in bytes, times in milliseconds.
+ * - A function that fails writes one log line with the cause, and does not
+ *   change its output arguments.
+ * - A "borrowed" pointer is used during the call only. A "taken" pointer
+ *   belongs to the library from then on. The caller may free what is "copied"
+ *   as soon as the function returns.
  *
- * Everything may be called from any thread unless a contract says otherwise.
- * Sizes are bytes, times are milliseconds. A function that fails writes one
- * log line with the cause and leaves its output arguments alone. "Borrowed"
- * pointers are used during the call only; "taken" ones belong to the library
- * from then on; "copied" ones may be freed at once.
+ * The semantics come from the Mercury design report on the function shipper
+ * ("API and Protocol Additions and Changes") and the Mercury paper (2013).
+ * Contracts name the section where it matters.
+ */
+
+/* ==== Version and configuration ========================================= */
+/**
+ * @defgroup hg_version Version and configuration
  *
- * Semantics come from the Mercury design report on the function shipper
- * ("API and Protocol Additions and Changes") and the Mercury paper (2013);
- * contracts name the section where it matters.
+ * Macros that a program defines above the include, and macros that tell the
+ * version.
+ *
+ * - HG_API_VERSION chooses the model.
+ * - HG_API_STRICT leaves out what Mercury does not have.
+ * - HG_EXPORT stands before every function, NA_EXPORT before those of NA. By
+ *   default they make the function visible.
+ * - HG_NA_PLUGIN_API adds the interface for transports.
+ * - HG_SEED_NAMES adds the names of the first reports.
+ *
+ * A shared library that contains its own hg.c hides that copy in one of two
+ * ways:
+ *
+ * - It compiles hg.c separately, with -fvisibility=hidden and HG_EXPORT empty.
+ *   `objcopy --localize-hidden` does the same for a static library.
+ * - A single source file defines HG_EXPORT as static above \#include "hg.c".
+ *   This works for the request model only: a file with HG_API_VERSION 2 cannot
+ *   include hg.c.
+ *
+ * HG_VERSION_MAJOR, HG_VERSION_MINOR and HG_VERSION_PATCH are the version of
+ * this header. HG_Version_get() gives the version of the library.
+ * @{
+ */
+
+/**
+ * The model that the common names, such as HG_Init, stand for: 1 or 2.
+ *
+ * 1, the default, is the request model. 2 is the callback model, and also gives
+ * every name of Mercury 2.4. The numbered names, HG_Init1() and HG_Init2(), can
+ * be called under both. Files compiled with 1 and files compiled with 2 can be
+ * linked together.
  */
 #ifndef HG_API_VERSION
 #define HG_API_VERSION 1
 #endif
+/**
+ * 1 leaves out names that programs written for Mercury may define themselves.
+ *
+ * These are the request model, the log levels as numbers, and the procs of
+ * float and double. The headers of gen/compat define it, and set HG_API_VERSION
+ * to 2.
+ */
 #ifndef HG_API_STRICT
 #define HG_API_STRICT 0
 #endif
+/** @} */
+
 #if HG_API_VERSION != 1 && HG_API_VERSION != 2
 #error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
 #endif
@@ -67,12 +108,7 @@
 #include <string.h>
 #endif
 
-/* Stands before every function. A shared library that brings its own hg.c
- * keeps the copy to itself with -fvisibility=hidden and HG_EXPORT empty; a
- * single source file, with `#define HG_EXPORT static` above #include "hg.c".
- * The latter serves the request model only: a file of HG_API_VERSION 2 cannot
- * include hg.c. For the callback model, compile hg.c separately with the flags
- * of the former; `objcopy --localize-hidden` keeps a static copy to itself. */
+/* Stands before every function. */
 #ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
@@ -87,14 +123,14 @@
 #define HG_WARN_UNUSED_RESULT
 #endif
 
-/* A cast that C++ has no name for but "old". */
+/* A cast without a warning of C++ about old-style casts. */
 #ifdef __cplusplus
 #define HG_CAST(type, value) static_cast<type>(value)
 #else
 #define HG_CAST(type, value) ((type) (value))
 #endif
 
-/* A null pointer, which C++ does not want written as a number. */
+/* A null pointer without a warning of C++ about a number as a pointer. */
 #ifdef __cplusplus
 #define HG_NULLPTR nullptr
 #else
@@ -106,19 +142,26 @@
 #endif
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
-/* The release of Mercury whose interface the callback model is. */
-#define HG_MERCURY_MAJOR 2
-#define HG_MERCURY_MINOR 4
-#define HG_MERCURY_PATCH 1
+/**
+ * @addtogroup hg_version
+ * @{
+ */
+#define HG_MERCURY_MAJOR 2 /**< Mercury's version that version 2 implements */
+#define HG_MERCURY_MINOR 4 /**< its second number */
+#define HG_MERCURY_PATCH 1 /**< its third number */
 
-/* One number from a version's three parts, for comparisons with #if. Version 2
- * has Mercury's, of two. */
+/**
+ * Make one number of a version's three parts, for comparisons with \#if.
+ *
+ * Under HG_API_VERSION 2 it is Mercury's macro, which takes two parts.
+ */
 #if HG_API_VERSION == 1
 #define HG_VERSION(major, minor, patch) \
     (((major) << 16) | ((minor) << 8) | (patch))
 #else
 #define HG_VERSION(major, minor) (((major) << 16) | (minor))
 #endif
+/** @} */
 
 #ifdef __cplusplus
 extern "C" {
@@ -127,46 +170,63 @@ extern "C" {
 /* ==== gen/api/errors.h ==== */
 /* ==== Return codes ====================================================== */
 
-/* NA and HG share the first 24 codes; they are equal in value. hg_return_t and
- * na_return_t are int in version 1 and these enum types in version 2. */
+/**
+ * @defgroup hg_errors Return codes
+ *
+ * Functions return HG_SUCCESS (0) or the code of the failure. The log line of
+ * the failure tells the cause, and HG_Get_last_error_text() that of a failed
+ * call.
+ *
+ * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
+ *
+ * Codes that any function may return are not listed in each contract:
+ * HG_INVALID_ARG for a NULL or destroyed object, HG_FAULT in a child of fork
+ * that uses an object of its parent, and HG_NOMEM.
+ * @{
+ */
+
+/** The codes of NA. */
 enum na_return {
 #if HG_API_VERSION == 2
-    /* Mercury's names for 3, 16 and 23. They come first so that a debugger
-     * prints them. */
+    /* Mercury's names for 3, 16 and 23. They stand first so that a debugger
+     * prints these. */
     NA_INTERRUPT = 3,
     NA_OPNOTSUPPORTED = 16,
     NA_HOSTFIREWALL = 23,
 #endif
-    NA_SUCCESS = 0,
-    NA_PERMISSION = 1,      /* the other side does not allow it */
-    NA_NOENTRY = 2,         /* no such object, name or operation */
-    NA_INTR = 3,            /* a signal ended a wait of a thread that slept */
-    NA_AGAIN = 4,           /* a limit was reached; try later */
-    NA_NOMEM = 5,           /* out of memory */
-    NA_ACCESS = 6,          /* refused by the operating system's rights */
-    NA_FAULT = 7,           /* the object is unusable, as after a fork */
-    NA_BUSY = 8,            /* in use, so it cannot be done now */
-    NA_EXIST = 9,           /* there is one already */
-    NA_NODEV = 10,          /* no such device or interface */
-    NA_INVALID_ARG = 11,    /* an argument is wrong */
-    NA_PROTOCOL_ERROR = 12, /* a peer spoke another or broken protocol */
-    NA_OVERFLOW = 13,       /* out of the range of an object */
-    NA_MSGSIZE = 14,        /* a buffer or message size does not fit */
-    NA_PROTONOSUPPORT = 15, /* no transport speaks this protocol */
-    NA_OPNOTSUPPORT = 16,   /* this transport or object cannot do that */
-    NA_ADDRINUSE = 17,      /* somebody listens there already */
-    NA_ADDRNOTAVAIL = 18,   /* not an address of this host */
-    NA_HOSTUNREACH = 19,    /* the peer was never reached */
-    NA_TIMEOUT = 20,        /* not (yet) in the given time */
-    NA_CANCELED = 21,       /* canceled by either side */
-    NA_IO_ERROR = 22,       /* the system or a library failed */
-    NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
-                               its address: look it up again */
-    NA_RETURN_MAX = 24,
-    NA_CHECKSUM_ERROR = 24 /* a message or its arguments changed on the way,
-                              or not all arguments were decoded */
+    NA_SUCCESS = 0,      /**< the function succeeded */
+    NA_PERMISSION = 1,   /**< the peer, or the flags of memory, forbid it */
+    NA_NOENTRY = 2,      /**< no such object, name or operation */
+    NA_INTR = 3,         /**< a signal ended the wait */
+    NA_AGAIN = 4,        /**< a limit was reached; try again later */
+    NA_NOMEM = 5,        /**< out of memory */
+    NA_ACCESS = 6,       /**< the operating system denies access */
+    NA_FAULT = 7,        /**< the object is unusable, as in a child of fork */
+    NA_BUSY = 8,         /**< the object is in use */
+    NA_EXIST = 9,        /**< it exists already */
+    NA_NODEV = 10,       /**< no such device or interface */
+    NA_INVALID_ARG = 11, /**< an argument is wrong */
+    NA_PROTOCOL_ERROR = 12, /**< a peer uses another protocol, or breaks it */
+    NA_OVERFLOW = 13,       /**< out of the range of an object */
+    NA_MSGSIZE = 14,        /**< a message or a buffer has the wrong size */
+    NA_PROTONOSUPPORT = 15, /**< no transport supports this protocol */
+    NA_OPNOTSUPPORT = 16,   /**< the transport or object does not support it */
+    NA_ADDRINUSE = 17,      /**< another process listens on this address */
+    NA_ADDRNOTAVAIL = 18,   /**< the address does not belong to this host */
+    NA_HOSTUNREACH = 19,    /**< the peer was never reached */
+    NA_TIMEOUT = 20,        /**< not done within the given time */
+    NA_CANCELED = 21,       /**< canceled by this side or the peer */
+    NA_IO_ERROR = 22,       /**< the system or a library failed */
+    /** The connection to the peer is lost. Its address is dead: look the peer
+     * up again. */
+    NA_DISCONNECT = 23,
+    NA_RETURN_MAX = 24, /**< one more than the last of Mercury's codes of NA */
+    /** A message or its arguments changed on the way, or some arguments were
+     * not decoded. */
+    NA_CHECKSUM_ERROR = 24
 };
 
+/** The codes of HG: those of NA, and two more. */
 enum hg_return {
 #if HG_API_VERSION == 2
     HG_INTERRUPT = NA_INTERRUPT,
@@ -198,105 +258,191 @@ enum hg_return {
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
     HG_CHECKSUM_ERROR = NA_CHECKSUM_ERROR,
-    HG_NA_ERROR = 25,    /* the network layer failed without a cause */
-    HG_OTHER_ERROR = 26, /* for applications: none of the above */
-    HG_RETURN_MAX = 27
+    HG_NA_ERROR = 25,    /**< the network layer gave no cause */
+    HG_OTHER_ERROR = 26, /**< for applications: none of the others */
+    HG_RETURN_MAX = 27   /**< one more than the largest code */
 };
 
 #if HG_API_VERSION == 1
+/** A code of NA: int under HG_API_VERSION 1, the enum under 2. */
 typedef int na_return_t;
+/** A code of HG: int under HG_API_VERSION 1, the enum under 2. */
 typedef int hg_return_t;
 #else
 typedef enum na_return na_return_t;
 typedef enum hg_return hg_return_t;
 #endif
 
-/* A short text for a code, never NULL; "unknown error" for other numbers. */
+/**
+ * Get a short text for a code of NA.
+ *
+ * @param ret  any number
+ * @return the text, never NULL; "unknown error" for a number that is no code
+ */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
+
+/**
+ * Get a short text for a code.
+ *
+ * @param ret  any number
+ * @return the text, never NULL; "unknown error" for a number that is no code
+ */
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
-/* Why the last call of this thread failed. The text names the function (of the
- * call, or of the library) and the cause, once a call began the peer, and the
- * peer's own text if there was one.
+/**
+ * Get the reason why the last call of this thread failed.
  *
- * HG_Forward and HG_Forward_timed of the request model, HG_Wait, HG_Wait_all,
- * HG_Forward_wait, and NAME_call and NAME_start of MERCURY_GEN_RPC_STUB empty
- * it first. The functions that begin a call set it whenever they fail; the
- * waits when a call has failed or the request is unknown, but not with
- * HG_TIMEOUT or HG_INTR of a wait that may go on. Other functions do not empty
- * it; they set it where they refuse an argument or fail to decode.
- * NA_Addr_lookup_wait empties it, and sets it whenever it fails.
+ * The text names the function and the cause. Once the call was sent it also
+ * names the peer, and includes the text that the peer sent, if any.
  *
- * Returns "" if there is no text, never NULL.
- * Lifetime: until this thread's next call of the library. Threads: each has its
- * own. */
+ * Which functions change it:
+ *
+ * - HG_Forward() and HG_Forward_timed() of the request model, HG_Wait(),
+ *   HG_Wait_all(), HG_Forward_wait(), NA_Addr_lookup_wait(), and NAME_call and
+ *   NAME_start of MERCURY_GEN_RPC_STUB() first clear it.
+ * - Functions that start a call, and NA_Addr_lookup_wait(), set it whenever
+ *   they fail.
+ * - The waits set it when a call has failed or the request is unknown. They do
+ *   not set it when HG_TIMEOUT or HG_INTR means that the call goes on.
+ * - Other functions never clear it. They set it when they refuse an argument or
+ *   fail to decode.
+ *
+ * @return the text, never NULL; "" if there is none
+ * @threads Each thread has its own text.
+ * @lifetime Until the next call of the library in this thread.
+ */
 HG_EXPORT const char *HG_Get_last_error_text(void);
+/** @} */
 
-/* The version of the library linked, which may be newer than the header. */
+/**
+ * @addtogroup hg_version
+ * @{
+ */
+/**
+ * Get the version of the library, which may be newer than the header.
+ *
+ * @param[out] major_p  the first number
+ * @param[out] minor_p  the second number
+ * @param[out] patch_p  the third number
+ * @retval HG_SUCCESS      all three are set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
+/** @} */
 
 /* ==== gen/api/types.h ==== */
 /* ==== Types ============================================================== */
+/**
+ * @defgroup hg_types Types
+ *
+ * Handles of objects are opaque. The functions that create and free each object
+ * say how long it lives.
+ * @{
+ */
 
+/** An endpoint of one transport, or of several: NA_Initialize(). */
 typedef struct na_class na_class_t;
+/** A place where operations complete: NA_Context_create(). */
 typedef struct na_context na_context_t;
+/** A reference to a peer's address: NA_Addr_lookup_wait(), NA_Addr_free(). */
 typedef struct na_addr *na_addr_t;
+/** A description of memory for NA_Put() and NA_Get(). */
 typedef struct na_mem_handle *na_mem_handle_t;
-typedef struct na_op_id *na_op_id_t; /* an index and a generation, no memory */
-typedef uint8_t na_bool_t;
-typedef uint64_t na_size_t;
-typedef uint64_t na_offset_t;
-typedef uint32_t na_tag_t;
+/** An operation in flight, for NA_Cancel(): a number, never freed. */
+typedef struct na_op_id *na_op_id_t;
+typedef uint8_t na_bool_t;    /**< NA_TRUE or NA_FALSE */
+typedef uint64_t na_size_t;   /**< a size in bytes */
+typedef uint64_t na_offset_t; /**< an offset in bytes */
+typedef uint32_t na_tag_t;    /**< the tag of a message */
 
-#define NA_TRUE 1
-#define NA_FALSE 0
-#define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR)
-#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, HG_NULLPTR)
-#define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR)
-#define NA_OP_ID_IGNORE \
-    HG_CAST(na_op_id_t *, HG_NULLPTR)  /* where one is returned */
-#define NA_MAX_ADDR_LEN 256            /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600 * 1000) /* an hour, in milliseconds */
+#define NA_TRUE 1                                   /**< true */
+#define NA_FALSE 0                                  /**< false */
+#define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR) /**< no address */
+#define NA_MEM_HANDLE_NULL \
+    HG_CAST(na_mem_handle_t, HG_NULLPTR)              /**< no handle */
+#define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR) /**< no operation */
+/** The argument `op_id` of a caller that does not need the operation. */
+#define NA_OP_ID_IGNORE HG_CAST(na_op_id_t *, HG_NULLPTR)
+/** The longest address string, with its terminating NUL. */
+#define NA_MAX_ADDR_LEN 256
+/** An hour in milliseconds, for waits without a limit of their own. */
+#define NA_MAX_IDLE_TIME (3600 * 1000)
 
-typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
-typedef uint8_t hg_bool_t;   /* HG_TRUE, HG_FALSE */
-typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
-typedef char *hg_string_t;   /* on the wire NULL stays NULL */
-typedef const char *hg_const_string_t;
+typedef uint64_t hg_id_t;    /**< the id of a registered function; 0: none */
+typedef uint8_t hg_bool_t;   /**< HG_TRUE or HG_FALSE */
+typedef uint8_t hg_status_t; /**< HG_TRUE once completed, with any result */
+typedef char *hg_string_t;   /**< a string; NULL arrives as NULL */
+typedef const char *hg_const_string_t; /**< a string that is not changed */
+/** A call, of the origin or the target. */
 typedef struct hg_handle *hg_handle_t;
 #if !HG_API_STRICT
+/** A call of the request model: HG_Forward1(), HG_Request_free(). */
 typedef struct hg_request *hg_request_t;
 #endif
-typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
+/** A description of memory for bulk transfers: HG_Bulk_handle_create(). */
+typedef struct hg_bulk *hg_bulk_t;
+/** A bulk handle of one segment, in the names of the first paper. */
+typedef struct hg_bulk *hg_bulk_block_t;
+/** A bulk transfer of the request model: HG_Bulk_transfer1(). */
 typedef struct hg_bulk_request *hg_bulk_request_t;
+/** The state of encoding, decoding or freeing, which a proc function gets. */
 typedef struct hg_proc *hg_proc_t;
+/** A checksum object of Mercury's interface. */
 typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE 1
-#define HG_FALSE 0
+#define HG_TRUE 1  /**< true */
+#define HG_FALSE 0 /**< false */
+/** No call. */
 #define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
+/** No request. */
 #define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
+/** No bulk handle. */
 #define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
+/** No bulk transfer. */
 #define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
+/** No proc object, for hg_proc_alloc() and hg_proc_release(). */
 #define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
+/** No checksum. */
 #define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
+/** The argument `status` of a caller that does not need the status. */
 #define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
-#define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
+/** An hour in milliseconds, for waits without a limit of their own. */
+#define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME
 
-/* HG_SUCCESS, or the code the call ends with. After a step failed all others
- * of the same proc object fail with the same code, which counts even if the
- * function returns HG_SUCCESS. */
+/**
+ * Encodes, decodes or frees one value.
+ *
+ * After one step has failed, all later steps of the same proc object fail with
+ * the same code. The call then ends with that code, even if this function
+ * returns HG_SUCCESS.
+ *
+ * @param proc  what to do, and with which bytes
+ * @param data  the value
+ * @return HG_SUCCESS, or the code that the call ends with
+ */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
-/* Executes a call. It may answer now or later, from any thread. A code other
- * than HG_SUCCESS before the output was started goes to the caller, and the
- * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
- * the call has not completed, and numbers that are no code travel as
- * HG_OTHER_ERROR (logged). Results of the application are best a field of the
- * output, and codes left to what goes wrong. A call that is neither answered
- * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
+/**
+ * Executes a call at the target.
+ *
+ * It runs in a thread that makes progress. It may answer at once or later, from
+ * any thread. A call that is neither answered nor freed leaves its caller
+ * waiting; HG_Finalize() logs how many there are.
+ *
+ * If it returns an error before the output was started, the library sends that
+ * code to the caller and frees the handle. HG_TIMEOUT, HG_INTR and numbers that
+ * are no code travel as HG_OTHER_ERROR (logged), since the first two tell a
+ * caller that its call has not completed.
+ *
+ * Prefer a field of the output for results of the application, and return codes
+ * for failures.
+ *
+ * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy()
+ * @return HG_SUCCESS, or the code for the caller
+ */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
+/** @} */
 
 /* ==== gen/api/endpoint.h ==== */
 /* ==== Endpoints and addresses =========================================== */

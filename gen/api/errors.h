@@ -1,46 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Return codes ====================================================== */
 
-/* NA and HG share the first 24 codes; they are equal in value. hg_return_t and
- * na_return_t are int in version 1 and these enum types in version 2. */
+/**
+ * @defgroup hg_errors Return codes
+ *
+ * Functions return HG_SUCCESS (0) or the code of the failure. The log line of
+ * the failure tells the cause, and HG_Get_last_error_text() that of a failed
+ * call.
+ *
+ * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
+ *
+ * Codes that any function may return are not listed in each contract:
+ * HG_INVALID_ARG for a NULL or destroyed object, HG_FAULT in a child of fork
+ * that uses an object of its parent, and HG_NOMEM.
+ * @{
+ */
+
+/** The codes of NA. */
 enum na_return {
 #if HG_API_VERSION == 2
-    /* Mercury's names for 3, 16 and 23. They come first so that a debugger
-     * prints them. */
+    /* Mercury's names for 3, 16 and 23. They stand first so that a debugger
+     * prints these. */
     NA_INTERRUPT = 3,
     NA_OPNOTSUPPORTED = 16,
     NA_HOSTFIREWALL = 23,
 #endif
-    NA_SUCCESS = 0,
-    NA_PERMISSION = 1,      /* the other side does not allow it */
-    NA_NOENTRY = 2,         /* no such object, name or operation */
-    NA_INTR = 3,            /* a signal ended a wait of a thread that slept */
-    NA_AGAIN = 4,           /* a limit was reached; try later */
-    NA_NOMEM = 5,           /* out of memory */
-    NA_ACCESS = 6,          /* refused by the operating system's rights */
-    NA_FAULT = 7,           /* the object is unusable, as after a fork */
-    NA_BUSY = 8,            /* in use, so it cannot be done now */
-    NA_EXIST = 9,           /* there is one already */
-    NA_NODEV = 10,          /* no such device or interface */
-    NA_INVALID_ARG = 11,    /* an argument is wrong */
-    NA_PROTOCOL_ERROR = 12, /* a peer spoke another or broken protocol */
-    NA_OVERFLOW = 13,       /* out of the range of an object */
-    NA_MSGSIZE = 14,        /* a buffer or message size does not fit */
-    NA_PROTONOSUPPORT = 15, /* no transport speaks this protocol */
-    NA_OPNOTSUPPORT = 16,   /* this transport or object cannot do that */
-    NA_ADDRINUSE = 17,      /* somebody listens there already */
-    NA_ADDRNOTAVAIL = 18,   /* not an address of this host */
-    NA_HOSTUNREACH = 19,    /* the peer was never reached */
-    NA_TIMEOUT = 20,        /* not (yet) in the given time */
-    NA_CANCELED = 21,       /* canceled by either side */
-    NA_IO_ERROR = 22,       /* the system or a library failed */
-    NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
-                               its address: look it up again */
-    NA_RETURN_MAX = 24,
-    NA_CHECKSUM_ERROR = 24 /* a message or its arguments changed on the way,
-                              or not all arguments were decoded */
+    NA_SUCCESS = 0,      /**< the function succeeded */
+    NA_PERMISSION = 1,   /**< the peer, or the flags of memory, forbid it */
+    NA_NOENTRY = 2,      /**< no such object, name or operation */
+    NA_INTR = 3,         /**< a signal ended the wait */
+    NA_AGAIN = 4,        /**< a limit was reached; try again later */
+    NA_NOMEM = 5,        /**< out of memory */
+    NA_ACCESS = 6,       /**< the operating system denies access */
+    NA_FAULT = 7,        /**< the object is unusable, as in a child of fork */
+    NA_BUSY = 8,         /**< the object is in use */
+    NA_EXIST = 9,        /**< it exists already */
+    NA_NODEV = 10,       /**< no such device or interface */
+    NA_INVALID_ARG = 11, /**< an argument is wrong */
+    NA_PROTOCOL_ERROR = 12, /**< a peer uses another protocol, or breaks it */
+    NA_OVERFLOW = 13,       /**< out of the range of an object */
+    NA_MSGSIZE = 14,        /**< a message or a buffer has the wrong size */
+    NA_PROTONOSUPPORT = 15, /**< no transport supports this protocol */
+    NA_OPNOTSUPPORT = 16,   /**< the transport or object does not support it */
+    NA_ADDRINUSE = 17,      /**< another process listens on this address */
+    NA_ADDRNOTAVAIL = 18,   /**< the address does not belong to this host */
+    NA_HOSTUNREACH = 19,    /**< the peer was never reached */
+    NA_TIMEOUT = 20,        /**< not done within the given time */
+    NA_CANCELED = 21,       /**< canceled by this side or the peer */
+    NA_IO_ERROR = 22,       /**< the system or a library failed */
+    /** The connection to the peer is lost. Its address is dead: look the peer
+     * up again. */
+    NA_DISCONNECT = 23,
+    NA_RETURN_MAX = 24, /**< one more than the last of Mercury's codes of NA */
+    /** A message or its arguments changed on the way, or some arguments were
+     * not decoded. */
+    NA_CHECKSUM_ERROR = 24
 };
 
+/** The codes of HG: those of NA, and two more. */
 enum hg_return {
 #if HG_API_VERSION == 2
     HG_INTERRUPT = NA_INTERRUPT,
@@ -72,40 +89,75 @@ enum hg_return {
     HG_IO_ERROR = NA_IO_ERROR,
     HG_DISCONNECT = NA_DISCONNECT,
     HG_CHECKSUM_ERROR = NA_CHECKSUM_ERROR,
-    HG_NA_ERROR = 25,    /* the network layer failed without a cause */
-    HG_OTHER_ERROR = 26, /* for applications: none of the above */
-    HG_RETURN_MAX = 27
+    HG_NA_ERROR = 25,    /**< the network layer gave no cause */
+    HG_OTHER_ERROR = 26, /**< for applications: none of the others */
+    HG_RETURN_MAX = 27   /**< one more than the largest code */
 };
 
 #if HG_API_VERSION == 1
+/** A code of NA: int under HG_API_VERSION 1, the enum under 2. */
 typedef int na_return_t;
+/** A code of HG: int under HG_API_VERSION 1, the enum under 2. */
 typedef int hg_return_t;
 #else
 typedef enum na_return na_return_t;
 typedef enum hg_return hg_return_t;
 #endif
 
-/* A short text for a code, never NULL; "unknown error" for other numbers. */
+/**
+ * Get a short text for a code of NA.
+ *
+ * @param ret  any number
+ * @return the text, never NULL; "unknown error" for a number that is no code
+ */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
+
+/**
+ * Get a short text for a code.
+ *
+ * @param ret  any number
+ * @return the text, never NULL; "unknown error" for a number that is no code
+ */
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
-/* Why the last call of this thread failed. The text names the function (of the
- * call, or of the library) and the cause, once a call began the peer, and the
- * peer's own text if there was one.
+/**
+ * Get the reason why the last call of this thread failed.
  *
- * HG_Forward and HG_Forward_timed of the request model, HG_Wait, HG_Wait_all,
- * HG_Forward_wait, and NAME_call and NAME_start of MERCURY_GEN_RPC_STUB empty
- * it first. The functions that begin a call set it whenever they fail; the
- * waits when a call has failed or the request is unknown, but not with
- * HG_TIMEOUT or HG_INTR of a wait that may go on. Other functions do not empty
- * it; they set it where they refuse an argument or fail to decode.
- * NA_Addr_lookup_wait empties it, and sets it whenever it fails.
+ * The text names the function and the cause. Once the call was sent it also
+ * names the peer, and includes the text that the peer sent, if any.
  *
- * Returns "" if there is no text, never NULL.
- * Lifetime: until this thread's next call of the library. Threads: each has its
- * own. */
+ * Which functions change it:
+ *
+ * - HG_Forward() and HG_Forward_timed() of the request model, HG_Wait(),
+ *   HG_Wait_all(), HG_Forward_wait(), NA_Addr_lookup_wait(), and NAME_call and
+ *   NAME_start of MERCURY_GEN_RPC_STUB() first clear it.
+ * - Functions that start a call, and NA_Addr_lookup_wait(), set it whenever
+ *   they fail.
+ * - The waits set it when a call has failed or the request is unknown. They do
+ *   not set it when HG_TIMEOUT or HG_INTR means that the call goes on.
+ * - Other functions never clear it. They set it when they refuse an argument or
+ *   fail to decode.
+ *
+ * @return the text, never NULL; "" if there is none
+ * @threads Each thread has its own text.
+ * @lifetime Until the next call of the library in this thread.
+ */
 HG_EXPORT const char *HG_Get_last_error_text(void);
+/** @} */
 
-/* The version of the library linked, which may be newer than the header. */
+/**
+ * @addtogroup hg_version
+ * @{
+ */
+/**
+ * Get the version of the library, which may be newer than the header.
+ *
+ * @param[out] major_p  the first number
+ * @param[out] minor_p  the second number
+ * @param[out] patch_p  the third number
+ * @retval HG_SUCCESS      all three are set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
+/** @} */

@@ -1,40 +1,81 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
+/**
+ * @file
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in the order in which a user needs it: version,
- * return codes, types, endpoints and addresses, structs and stubs, the request
- * model, bulk data, the callback model, what both models have beyond Mercury,
+ * This header is the whole public interface, in the order in which a user needs
+ * it: version, return codes, types, endpoints and addresses, structs and stubs,
+ * the request model, bulk data, the callback model, extras of both models,
  * memory and logging, procs in depth, Mercury's names, and NA, the network
- * layer. A divider ends the reference. Macro bodies and, with HG_NA_PLUGIN_API
- * defined above the include, the interface for transports follow it.
+ * layer. A divider ends the reference. Macro bodies and the interface for
+ * transports stand below it.
  *
- * HG_API_VERSION above the include chooses what the names mean that both models
- * have, HG_Init for one: 1, the default, the request model; 2, the callback
- * model, and with it every name of Mercury 2.4. What is called HG_Init1 and
- * HG_Init2 can be called under both, and files compiled with one and the other
- * may be linked together.
+ * These rules hold for every function, unless its contract says otherwise:
  *
- * HG_API_STRICT 1 leaves out what Mercury has not and its programs may define
- * themselves: the request model, levels of the log as numbers, and the procs of
- * float and double. The headers of gen/compat define both.
+ * - It can be called from any thread.
+ * - Sizes are in bytes, times in milliseconds.
+ * - A function that fails writes one log line with the cause, and does not
+ *   change its output arguments.
+ * - A "borrowed" pointer is used during the call only. A "taken" pointer
+ *   belongs to the library from then on. The caller may free what is "copied"
+ *   as soon as the function returns.
  *
- * Everything may be called from any thread unless a contract says otherwise.
- * Sizes are bytes, times are milliseconds. A function that fails writes one
- * log line with the cause and leaves its output arguments alone. "Borrowed"
- * pointers are used during the call only; "taken" ones belong to the library
- * from then on; "copied" ones may be freed at once.
+ * The semantics come from the Mercury design report on the function shipper
+ * ("API and Protocol Additions and Changes") and the Mercury paper (2013).
+ * Contracts name the section where it matters.
+ */
+
+/* ==== Version and configuration ========================================= */
+/**
+ * @defgroup hg_version Version and configuration
  *
- * Semantics come from the Mercury design report on the function shipper
- * ("API and Protocol Additions and Changes") and the Mercury paper (2013);
- * contracts name the section where it matters.
+ * Macros that a program defines above the include, and macros that tell the
+ * version.
+ *
+ * - HG_API_VERSION chooses the model.
+ * - HG_API_STRICT leaves out what Mercury does not have.
+ * - HG_EXPORT stands before every function, NA_EXPORT before those of NA. By
+ *   default they make the function visible.
+ * - HG_NA_PLUGIN_API adds the interface for transports.
+ * - HG_SEED_NAMES adds the names of the first reports.
+ *
+ * A shared library that contains its own hg.c hides that copy in one of two
+ * ways:
+ *
+ * - It compiles hg.c separately, with -fvisibility=hidden and HG_EXPORT empty.
+ *   `objcopy --localize-hidden` does the same for a static library.
+ * - A single source file defines HG_EXPORT as static above \#include "hg.c".
+ *   This works for the request model only: a file with HG_API_VERSION 2 cannot
+ *   include hg.c.
+ *
+ * HG_VERSION_MAJOR, HG_VERSION_MINOR and HG_VERSION_PATCH are the version of
+ * this header. HG_Version_get() gives the version of the library.
+ * @{
+ */
+
+/**
+ * The model that the common names, such as HG_Init, stand for: 1 or 2.
+ *
+ * 1, the default, is the request model. 2 is the callback model, and also gives
+ * every name of Mercury 2.4. The numbered names, HG_Init1() and HG_Init2(), can
+ * be called under both. Files compiled with 1 and files compiled with 2 can be
+ * linked together.
  */
 #ifndef HG_API_VERSION
 #define HG_API_VERSION 1
 #endif
+/**
+ * 1 leaves out names that programs written for Mercury may define themselves.
+ *
+ * These are the request model, the log levels as numbers, and the procs of
+ * float and double. The headers of gen/compat define it, and set HG_API_VERSION
+ * to 2.
+ */
 #ifndef HG_API_STRICT
 #define HG_API_STRICT 0
 #endif
+/** @} */
+
 #if HG_API_VERSION != 1 && HG_API_VERSION != 2
 #error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
 #endif
@@ -54,12 +95,7 @@
 #include <string.h>
 #endif
 
-/* Stands before every function. A shared library that brings its own hg.c
- * keeps the copy to itself with -fvisibility=hidden and HG_EXPORT empty; a
- * single source file, with `#define HG_EXPORT static` above #include "hg.c".
- * The latter serves the request model only: a file of HG_API_VERSION 2 cannot
- * include hg.c. For the callback model, compile hg.c separately with the flags
- * of the former; `objcopy --localize-hidden` keeps a static copy to itself. */
+/* Stands before every function. */
 #ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
@@ -74,14 +110,14 @@
 #define HG_WARN_UNUSED_RESULT
 #endif
 
-/* A cast that C++ has no name for but "old". */
+/* A cast without a warning of C++ about old-style casts. */
 #ifdef __cplusplus
 #define HG_CAST(type, value) static_cast<type>(value)
 #else
 #define HG_CAST(type, value) ((type) (value))
 #endif
 
-/* A null pointer, which C++ does not want written as a number. */
+/* A null pointer without a warning of C++ about a number as a pointer. */
 #ifdef __cplusplus
 #define HG_NULLPTR nullptr
 #else
@@ -93,16 +129,23 @@
 #endif
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
-/* The release of Mercury whose interface the callback model is. */
-#define HG_MERCURY_MAJOR 2
-#define HG_MERCURY_MINOR 4
-#define HG_MERCURY_PATCH 1
+/**
+ * @addtogroup hg_version
+ * @{
+ */
+#define HG_MERCURY_MAJOR 2 /**< Mercury's version that version 2 implements */
+#define HG_MERCURY_MINOR 4 /**< its second number */
+#define HG_MERCURY_PATCH 1 /**< its third number */
 
-/* One number from a version's three parts, for comparisons with #if. Version 2
- * has Mercury's, of two. */
+/**
+ * Make one number of a version's three parts, for comparisons with \#if.
+ *
+ * Under HG_API_VERSION 2 it is Mercury's macro, which takes two parts.
+ */
 #if HG_API_VERSION == 1
 #define HG_VERSION(major, minor, patch) \
     (((major) << 16) | ((minor) << 8) | (patch))
 #else
 #define HG_VERSION(major, minor) (((major) << 16) | (minor))
 #endif
+/** @} */
