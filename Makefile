@@ -119,8 +119,8 @@ TOOLS := hg_tool hg_info
 
 tools: $(TOOLS:%=$(LIB)/%) ## hg_tool and hg_info, with NA="..." in them
 
-$(TOOLS:%=$(LIB)/%): $(LIB)/%: examples/%.c examples/info.c examples/peer.c \
-        examples/stop.c $(wildcard examples/*.h) $(LIB_OBJS)
+$(TOOLS:%=$(LIB)/%): $(LIB)/%: examples/%.c examples/peer.c \
+        examples/usage.c $(wildcard examples/*.h) $(LIB_OBJS)
 	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
 	    $(call na_libs,$(NA))
 

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * array: procs written by hand, for what MERCURY_GEN_PROC has no word for: an
- * array with its length, and a field that may be absent.
+ * array: proc functions written by hand, for types that MERCURY_GEN_PROC cannot
+ * generate: an array with its length, and an optional field.
  *
- * One function encodes, decodes and frees, so its steps stand in the order of
- * the wire, and only what differs asks which of the three it is. Two rules
- * make a decoder safe against whoever sent the bytes:
+ *     array    sends samples to itself and prints their sum
  *
- *   - a count is compared with hg_proc_get_size_left before memory is
- *     allocated by it: four bytes must not cost four gigabytes;
- *   - memory comes from hg_proc_alloc: if a later step fails, the library
- *     frees it.
+ * One function encodes, decodes and frees a type. Its steps are in the order of
+ * the wire; it asks for the operation only where the three differ. Two rules
+ * make a decoder safe against hostile bytes:
  *
- * The program sends samples to itself and prints their sum.
+ *   - Compare a count with hg_proc_get_size_left before you allocate memory for
+ *     it. Otherwise four bytes can make the server allocate gigabytes.
+ *   - Allocate with hg_proc_alloc. If a later step fails, the library frees the
+ *     memory.
  */
 #include <inttypes.h>
 #include <stdbool.h>
 
 #include "hg.h"
 #include "peer.h"
-#include "stop.h"
+#include "usage.h"
 
 #define ARRAY_COUNT 1000
+
+static const char array_help[] =
+    "usage: array\n"
+    "\n"
+    "Sends arrays of samples to itself and prints their sums.\n";
 
 /* ---- An array with a length ---- */
 
@@ -48,7 +53,7 @@ static hg_return_t hg_proc_array_t(hg_proc_t proc, void *data)
         return ret;
     if (op == HG_DECODE) {
         if (array->count > hg_proc_get_size_left(proc) / sizeof(double))
-            return HG_OVERFLOW; /* it claims more than arrived */
+            return HG_OVERFLOW; /* more values than bytes */
         array->values = NULL;
         if (array->count == 0)
             return HG_SUCCESS;
@@ -62,14 +67,14 @@ static hg_return_t hg_proc_array_t(hg_proc_t proc, void *data)
     return ret;
 }
 
-/* ---- A field that may be absent ---- */
+/* ---- An optional field ---- */
 
 typedef struct {
     hg_bool_t present;
     int64_t value;
 } optional_t;
 
-/* On the wire: one byte, and the value only if that byte says so. */
+/* On the wire: one byte, and the value if that byte is not 0. */
 static hg_return_t hg_proc_optional_t(hg_proc_t proc, void *data)
 {
     optional_t *optional = (optional_t *) data;
@@ -80,7 +85,7 @@ static hg_return_t hg_proc_optional_t(hg_proc_t proc, void *data)
     return hg_proc_int64_t(proc, &optional->value);
 }
 
-/* ---- From here on they are types like any other ---- */
+/* ---- MERCURY_GEN_PROC takes both types, like any other ---- */
 
 MERCURY_GEN_PROC(samples_in_t,
     ((hg_const_string_t) (name))((array_t) (samples))((optional_t) (offset)))
@@ -106,7 +111,7 @@ static hg_return_t samples_serve(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Send `count` of the samples, with an offset or without. */
+/* Send `count` of the samples, with or without an offset. */
 static hg_return_t samples_call(
     na_addr_t server, hg_id_t id, double *values, uint32_t count, bool shifted)
 {
@@ -118,14 +123,14 @@ static hg_return_t samples_call(
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = peer_say("samples", stop_wait(request));
+    ret = peer_report("samples", peer_wait(request));
     if (ret == HG_SUCCESS)
         printf("%" PRIu32 " samples, sum %.0f\n", out.count, out.sum);
     (void) HG_Request_free(request);
     return ret;
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
     double values[ARRAY_COUNT];
     struct peer peer;
@@ -133,9 +138,13 @@ int main(void)
     hg_id_t id;
     int i;
 
+    if (usage_is_printed(argc, argv, "array", array_help))
+        return 0;
+    if (argc != 1)
+        return usage_error("array", "expects no arguments");
     for (i = 0; i < ARRAY_COUNT; i++)
         values[i] = i;
-    stop_on_signals();
+    peer_catch_signals();
     ret = peer_listen(&peer, "self://");
     if (ret != HG_SUCCESS)
         return 1;

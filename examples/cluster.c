@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster: a server and its clients, started together by a launcher.
+ * cluster: a server and its clients, started together by mpirun or srun.
  *
  *     mpirun -n 4 cluster ADDRESS FILE
  *     srun -n 4 cluster ADDRESS FILE
  *
- * Rank 0 serves and writes its address to FILE, which all nodes can read. The
- * others wait for the file, call the server, and tell it when they are done.
- * The server ends with the last one. MPI is not used: the launcher puts the
- * rank into the environment.
+ * Rank 0 is the server. It writes its address to FILE, which all nodes can
+ * read. The other ranks wait for the file, call the server, and report that
+ * they are done. The server ends after the last report. The program does not
+ * use MPI: it reads its rank from the environment.
  *
  *     rank 0                        ranks 1 to N - 1
  *       listen
@@ -17,14 +17,14 @@
  *       count  <------------------- cluster_done(rank)
  *       all done: remove FILE, drain, end
  *
- * ADDRESS is the same for all ranks, so it names no single host: "ofi+tcp://",
+ * ADDRESS is the same for all ranks, so it does not name a host: "ofi+tcp://",
  * "ofi+verbs://ib0", "ofi+tcp://;sm://", "zmq+tcp://0.0.0.0", "sm://".
  *
- * FILE should be new for each job, as address.$SLURM_JOB_ID is. If an old one
- * is there, clients try its address until the server has replaced it.
+ * Use a new FILE for each job, such as address.$SLURM_JOB_ID. If the file of an
+ * earlier job exists, clients try its address until the server replaces it.
  *
- * A client that fails ends with status 1. mpirun then ends the other ranks by
- * SIGTERM; srun does so with --kill-on-bad-exit.
+ * A client that fails exits with status 1. mpirun then ends the other ranks
+ * with SIGTERM; srun does so with --kill-on-bad-exit.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -37,15 +37,27 @@
 
 #include "hg.h"
 #include "peer.h"
-#include "stop.h"
+#include "usage.h"
 
-#define CLUSTER_NUMBERS 1000000u /* 8 MB, pulled from each client */
-#define CLUSTER_PIECE 65536u     /* of them, pulled at a time */
+#define CLUSTER_NUMBERS 1000000u /* of each client: 8 MB */
+#define CLUSTER_PIECE 65536u     /* numbers that one transfer pulls */
 #define CLUSTER_CALL_MS 30000u
-#define CLUSTER_START_S 60  /* until the server must be there */
-#define CLUSTER_LOOK_MS 200 /* between two tries */
+#define CLUSTER_START_S 60   /* a client waits so long for the server */
+#define CLUSTER_RETRY_MS 200 /* between two lookups */
 #define CLUSTER_LOOKUP_MS 5000u
 #define CLUSTER_DRAIN_MS 5000u
+
+static const char cluster_help[] =
+    "usage: mpirun -n RANKS cluster ADDRESS FILE\n"
+    "\n"
+    "Rank 0 listens on ADDRESS and writes its full address to FILE. The\n"
+    "other ranks read FILE and call rank 0, which sums up their numbers.\n"
+    "FILE is on a file system that all nodes share.\n"
+    "\n"
+    "Examples:\n"
+    "  mpirun -n 4 cluster \"ofi+tcp://;sm://\" address.$$\n"
+    "  srun --kill-on-bad-exit -n 4 cluster zmq+tcp://0.0.0.0 "
+    "address.$SLURM_JOB_ID\n";
 
 MERCURY_GEN_RPC_STUB(
     uint64_t, cluster_sum, ((hg_memory_in_t) (numbers)), ((int32_t) (error)))
@@ -64,8 +76,8 @@ static bool cluster_number(const char *name, unsigned *number_p)
     return *behind == '\0';
 }
 
-/* An mpirun within a Slurm job sees Slurm's variables, too. They are of the
- * step that mpirun runs in, so they come last. */
+/* The order matters: an mpirun inside a Slurm job also passes on Slurm's
+ * variables, which describe the step and not the rank. */
 static bool cluster_rank(unsigned *rank_p, unsigned *size_p)
 {
     static const char *const launchers[][2] = {
@@ -83,7 +95,7 @@ static bool cluster_rank(unsigned *rank_p, unsigned *size_p)
 
 /* ---- The file with the address ---- */
 
-/* Readers see the whole file or none: it gets its name when it is complete. */
+/* Write a new file and rename it, so that readers never see a part of it. */
 static bool cluster_write_file(const char *path, const char *address)
 {
     char fresh[4096];
@@ -115,7 +127,7 @@ static bool cluster_read_file(const char *path, char address[NA_MAX_ADDR_LEN])
 
 /* ---- Server ---- */
 
-static unsigned cluster_waits_for; /* clients that are not done */
+static unsigned cluster_clients_left; /* clients that are not done */
 
 uint64_t cluster_sum(hg_memory_t numbers, int32_t *error)
 {
@@ -139,9 +151,9 @@ uint64_t cluster_sum(hg_memory_t numbers, int32_t *error)
 uint32_t cluster_done(uint32_t rank)
 {
     printf("rank %u is done\n", (unsigned) rank);
-    if (cluster_waits_for > 0)
-        cluster_waits_for--;
-    return cluster_waits_for;
+    if (cluster_clients_left > 0)
+        cluster_clients_left--;
+    return cluster_clients_left;
 }
 
 static hg_return_t cluster_serve(
@@ -154,35 +166,35 @@ static hg_return_t cluster_serve(
     if (ret != HG_SUCCESS)
         return ret;
     if (cluster_sum_provide() == 0 || cluster_done_provide() == 0)
-        return HG_OTHER_ERROR; /* the library has said why */
-    cluster_waits_for = clients;
+        return HG_OTHER_ERROR; /* the library has logged the cause */
+    cluster_clients_left = clients;
     if (!cluster_write_file(path, address))
         return HG_IO_ERROR;
     printf("serving %u clients at %s\n", clients, address);
     (void) fflush(stdout);
     ret = HG_SUCCESS;
-    while (cluster_waits_for > 0 && !stop_wanted() &&
+    while (cluster_clients_left > 0 && !peer_is_stopped() &&
         (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTR))
         ret = HG_Handler_process(500, HG_STATUS_IGNORE);
     (void) unlink(path);
-    (void) HG_Drain(NULL, CLUSTER_DRAIN_MS); /* the last answer leaves */
-    if (cluster_waits_for == 0)
+    (void) HG_Drain(NULL, CLUSTER_DRAIN_MS); /* sends the last response */
+    if (cluster_clients_left == 0)
         return HG_SUCCESS;
-    (void) fprintf(stderr, "%u clients are not done\n", cluster_waits_for);
+    (void) fprintf(stderr, "%u clients are not done\n", cluster_clients_left);
     return HG_CANCELED;
 }
 
 /* ---- Clients ---- */
 
-/* Wait for the file and find the server. An address of an earlier job leads
- * nowhere, and is tried until the file has another one. */
+/* Wait for the file and look the server up. The lookup of an address of an
+ * earlier job fails and is tried again, until the file has another address. */
 static hg_return_t cluster_find(struct peer *peer, const char *path)
 {
-    const struct timespec pause = {0, CLUSTER_LOOK_MS * 1000000L};
+    const struct timespec pause = {0, CLUSTER_RETRY_MS * 1000000L};
     char address[NA_MAX_ADDR_LEN];
     time_t end = time(NULL) + CLUSTER_START_S;
 
-    while (!stop_wanted() && time(NULL) < end) {
+    while (!peer_is_stopped() && time(NULL) < end) {
         if (cluster_read_file(path, address) &&
             NA_Addr_lookup_wait(peer->na_class, address, CLUSTER_LOOKUP_MS,
                 &peer->addr) == NA_SUCCESS)
@@ -190,7 +202,7 @@ static hg_return_t cluster_find(struct peer *peer, const char *path)
         (void) nanosleep(&pause, NULL);
     }
     (void) fprintf(stderr, "%s: %s\n", path,
-        stop_wanted() ? "interrupted" : "no server is at its address");
+        peer_is_stopped() ? "interrupted" : "no server at its address");
     return HG_TIMEOUT;
 }
 
@@ -207,7 +219,7 @@ static hg_return_t cluster_call(na_addr_t server, unsigned rank)
         wanted += numbers[i] = rank * i;
     ret = cluster_sum_call(
         server, CLUSTER_CALL_MS, numbers, sizeof(numbers), &error, &sum);
-    ret = peer_say("sum", ret != HG_SUCCESS ? ret : error);
+    ret = peer_report("sum", ret != HG_SUCCESS ? ret : error);
     if (ret != HG_SUCCESS)
         return ret;
     if (sum != wanted) {
@@ -216,7 +228,7 @@ static hg_return_t cluster_call(na_addr_t server, unsigned rank)
         return HG_CHECKSUM_ERROR;
     }
     printf("rank %u: the sum is %" PRIu64 "\n", rank, sum);
-    return peer_say(
+    return peer_report(
         "done", cluster_done_call(server, CLUSTER_CALL_MS, rank, &left));
 }
 
@@ -237,18 +249,15 @@ int main(int argc, char *argv[])
     unsigned rank, size;
     hg_return_t ret;
 
-    if (argc != 3) {
-        (void) fprintf(stderr, "usage: mpirun -n 4 cluster ADDRESS FILE\n");
-        return 2;
-    }
-    if (!cluster_rank(&rank, &size)) {
-        (void) fprintf(stderr,
-            "cluster: no rank of Open MPI, MPICH or Slurm in the "
-            "environment: start it by mpirun or srun\n");
-        return 2;
-    }
-    stop_on_signals();
-    ret = rank == 0 ? peer_listen(&peer, argv[1]) : peer_join(&peer, argv[1]);
+    if (usage_is_printed(argc, argv, "cluster", cluster_help))
+        return 0;
+    if (argc != 3)
+        return usage_error("cluster", "expects ADDRESS and FILE");
+    if (!cluster_rank(&rank, &size))
+        return usage_error("cluster",
+            "no rank in the environment: start it with mpirun or srun");
+    peer_catch_signals();
+    ret = rank == 0 ? peer_listen(&peer, argv[1]) : peer_open(&peer, argv[1]);
     if (ret != HG_SUCCESS)
         return 1;
     ret = rank == 0 ? cluster_serve(&peer, argv[2], size - 1)

@@ -26,11 +26,23 @@
 
 #include "demo_serve.h"
 #include "peer.h"
-#include "stop.h"
+#include "usage.h"
 
 #define CLIENT_SLOTS 4       /* pieces in flight */
 #define CLIENT_CLOSE_MS 2000 /* closing goes on after Ctrl-C, but not long */
 #define CLIENT_BAR 40
+
+static const char client_help[] =
+    "usage: demo_client ADDRESS put FILE NAME\n"
+    "       demo_client ADDRESS get NAME FILE\n"
+    "\n"
+    "Copies FILE to a demo_server, where it is called NAME; or copies NAME\n"
+    "from the server into FILE. With self://FOLDER as ADDRESS, the client\n"
+    "itself serves the files of FOLDER.\n"
+    "\n"
+    "Examples:\n"
+    "  demo_client sm://files put README.md name\n"
+    "  demo_client sm://files get name copy\n";
 
 struct client {
     struct peer peer;
@@ -101,8 +113,8 @@ static hg_return_t client_call(struct client *client, const char *what,
 
     ret = HG_Forward(client->peer.addr, id, in, out, &request);
     if (ret != HG_SUCCESS)
-        return peer_say(what, ret);
-    ret = peer_say(what, stop_wait(request));
+        return peer_report(what, ret);
+    ret = peer_report(what, peer_wait(request));
     (void) HG_Request_free(request);
     if (ret == HG_SUCCESS && error != NULL)
         ret = client_answer(what, *error);
@@ -145,9 +157,9 @@ static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
 
     ret = HG_Forward(client->peer.addr, client->close_id, &in, &out, &request);
     if (ret != HG_SUCCESS)
-        return peer_say("close", ret);
-    ret =
-        peer_say("close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
+        return peer_report("close", ret);
+    ret = peer_report(
+        "close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
     (void) HG_Request_free(request);
     return ret != HG_SUCCESS ? ret : client_answer("close", out.error);
 }
@@ -289,19 +301,19 @@ static hg_return_t ship_start(
         ship->put ? client->write_id : client->read_id, &in, &slot->out,
         &slot->request);
     ship->lost = ret != HG_SUCCESS;
-    return peer_say(ship->put ? "write" : "read", ret);
+    return peer_report(ship->put ? "write" : "read", ret);
 }
 
 /* Wait for a slot's call and see what came of it. */
 static hg_return_t ship_finish(struct ship *ship, struct slot *slot)
 {
     const char *what = ship->put ? "write" : "read";
-    hg_return_t ret = stop_wait(slot->request);
+    hg_return_t ret = peer_wait(slot->request);
 
     if (ret != HG_SUCCESS && ship_is_shown(ship))
         (void) fputc('\n', stderr); /* the bar stays as it is */
-    ship->lost = ret != HG_SUCCESS && !stop_wanted();
-    (void) peer_say(what, ret);
+    ship->lost = ret != HG_SUCCESS && !peer_is_stopped();
+    (void) peer_report(what, ret);
     (void) HG_Request_free(slot->request);
     slot->request = HG_REQUEST_NULL;
     if (ret == HG_SUCCESS)
@@ -540,13 +552,12 @@ int main(int argc, char *argv[])
     struct client client;
     hg_return_t ret;
 
-    if (!put && !get) {
-        (void) fprintf(stderr,
-            "usage: demo_client ADDRESS put FILE NAME\n"
-            "       demo_client ADDRESS get NAME FILE\n");
-        return 2;
-    }
-    stop_on_signals();
+    if (usage_is_printed(argc, argv, "demo_client", client_help))
+        return 0;
+    if (!put && !get)
+        return usage_error("demo_client",
+            "expects ADDRESS put FILE NAME, or ADDRESS get NAME FILE");
+    peer_catch_signals();
     ret = client_begin(&client, argv[1]);
     if (ret == HG_SUCCESS) {
         ret = put ? client_put(&client, argv[3], argv[4])

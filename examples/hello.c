@@ -1,26 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hello: a function here, its caller there.
+ * hello: the smallest server and client, in the request model.
  *
- *     hello                   both in this process, over self://
- *     hello server ADDRESS    listens, prints its address, serves till Ctrl-C
+ *     hello                   calls itself, over self://
+ *     hello server ADDRESS    listens, prints its address, serves until Ctrl-C
  *     hello client ADDRESS    calls the server at that address
  *
- * Three functions: what the server executes, what the client does, and main.
+ * For example, in two terminals:
+ *
+ *     hello server sm://hello
+ *     hello client sm://hello
+ *
+ * hello_serve is the function that the server executes, hello_call the call
+ * that the client makes.
  */
 #include <stdbool.h>
 #include <string.h>
 
 #include "hg.h"
 #include "peer.h"
-#include "stop.h"
+#include "usage.h"
 
-/* What goes there, and what comes back: a struct and its proc each. */
+static const char hello_help[] =
+    "usage: hello [server ADDRESS | client ADDRESS]\n"
+    "\n"
+    "Calls a function of the server and prints its answer. Without arguments,\n"
+    "server and client are this process.\n"
+    "\n"
+    "Examples:\n"
+    "  hello\n"
+    "  hello server sm://hello &\n"
+    "  hello client sm://hello\n";
+
+/* Input and output of the call: for each a struct, and the proc function that
+ * encodes and decodes it. */
 MERCURY_GEN_PROC(hello_in_t, ((hg_const_string_t) (name)))
 MERCURY_GEN_PROC(hello_out_t, ((hg_const_string_t) (text))((uint32_t) (number)))
 
-/* The server's side of a call. An error returned before the output was
- * started goes to the caller, and the library frees the handle. */
+/* The server's side of a call. If it returns an error before it starts the
+ * output, the caller gets that code and the library frees the handle. */
 static hg_return_t hello_serve(hg_handle_t handle)
 {
     static uint32_t calls;
@@ -33,17 +51,17 @@ static hg_return_t hello_serve(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     (void) snprintf(text, sizeof(text), "hello, %s",
-        in.name != NULL ? in.name : "whoever you are");
+        in.name != NULL ? in.name : "stranger");
     out.text = text;
     out.number = ++calls;
     (void) HG_Handler_free_input(handle, &in);
-    /* The output is encoded before this returns: `text` may go. */
+    /* Encodes the output before it returns, so `text` is not needed later. */
     (void) HG_Handler_start_output(handle, &out);
     return HG_Handler_free(handle);
 }
 
-/* A call that fails writes no line by default: its text names the cause. */
-static void hello_tell(hg_return_t ret)
+/* The library does not log failed calls; the error text has the cause. */
+static void hello_report(hg_return_t ret)
 {
     const char *text = HG_Get_last_error_text();
 
@@ -51,8 +69,8 @@ static void hello_tell(hg_return_t ret)
         text[0] != '\0' ? text : HG_Error_to_string(ret));
 }
 
-/* The client's side. Memory that decoding allocates for `out` lives until the
- * request is freed. */
+/* The client's side of a call. What `out` points to is allocated by decoding
+ * and lives until the request is freed. */
 static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
 {
     hello_in_t in = {name};
@@ -62,15 +80,15 @@ static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
 
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS) {
-        hello_tell(ret);
+        hello_report(ret);
         return ret;
     }
-    ret = stop_wait(request);
+    ret = peer_wait(request);
     if (ret == HG_SUCCESS)
         printf("%s (call %u)\n", out.text != NULL ? out.text : "(nothing)",
             (unsigned) out.number);
     else
-        hello_tell(ret);
+        hello_report(ret);
     (void) HG_Request_free(request);
     return ret;
 }
@@ -83,11 +101,12 @@ int main(int argc, char *argv[])
     hg_return_t ret;
     hg_id_t id;
 
-    if (argc != 1 && !client && !server) {
-        (void) fprintf(stderr, "usage: hello [server|client ADDRESS]\n");
-        return 2;
-    }
-    stop_on_signals();
+    if (usage_is_printed(argc, argv, "hello", hello_help))
+        return 0;
+    if (argc != 1 && !client && !server)
+        return usage_error(
+            "hello", "expects no arguments, server ADDRESS or client ADDRESS");
+    peer_catch_signals();
     ret = client ? peer_connect(&peer, argv[2])
                  : peer_listen(&peer, server ? argv[2] : "self://");
     if (ret != HG_SUCCESS)
@@ -98,8 +117,8 @@ int main(int argc, char *argv[])
         ret = HG_OTHER_ERROR;
     else if (!server)
         ret = hello_call(peer.addr, id, "world");
-    else if ((ret = peer_announce(&peer)) == HG_SUCCESS)
-        ret = stop_serve();
+    else if ((ret = peer_print_address(&peer)) == HG_SUCCESS)
+        ret = peer_serve();
     peer_close(&peer);
     return ret != HG_SUCCESS;
 }

@@ -1,35 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_tool: ask a running program what there is, by its address alone.
+ * hg_tool: queries a running server, given only its address.
  *
- *     hg_tool ADDRESS ping [COUNT]      how long it takes to answer
- *     hg_tool ADDRESS version           what it is
- *     hg_tool ADDRESS list              which functions it serves
- *     hg_tool ADDRESS stats             what it has done
- *     hg_tool ADDRESS stats FUNCTION    how long those calls took there
- *     hg_tool ADDRESS calls FUNCTION    how long those made from there took
- *     hg_tool info                      about this program: as hg_info
+ *     hg_tool ADDRESS ping [COUNT]
+ *     hg_tool ADDRESS version
+ *     hg_tool ADDRESS list
+ *     hg_tool ADDRESS stats [FUNCTION]
+ *     hg_tool ADDRESS calls FUNCTION
  *
- * It calls what every program with this library serves (HG_BUILTIN_PING, ...),
- * unless it was told not to. Each call has five seconds.
+ * It calls the functions that the library itself serves in every program
+ * (HG_BUILTIN_PING, ...), unless the program sets the option `no_builtins`.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "hg.h"
-#include "info.h"
 #include "peer.h"
-#include "stop.h"
+#include "usage.h"
 
-#define TOOL_MS 5000
+#define TOOL_MS 5000 /* for each call */
 #define TOOL_PINGS 10
 #define TOOL_PINGS_MAX 1000000
 
-/* One question. The answer's text lives until the request is freed, which is
- * the caller's if it succeeds. */
+static const char tool_help[] =
+    "usage: hg_tool ADDRESS COMMAND\n"
+    "\n"
+    "Queries a running server that uses the library.\n"
+    "\n"
+    "  ping [COUNT]       measure the time of COUNT calls (10)\n"
+    "  version            print the version of the server's library\n"
+    "  list               list the functions that the server serves\n"
+    "  stats              print the counters of the server's library\n"
+    "  stats FUNCTION     print how long calls of FUNCTION took at the server\n"
+    "  calls FUNCTION     print how long calls of FUNCTION took that the\n"
+    "                     server itself made to others\n"
+    "\n"
+    "  -h, --help         print this text\n"
+    "  --version          print the version of hg_tool\n"
+    "\n"
+    "The server counts call times only if it sets the option histograms.\n"
+    "Each call has a timeout of 5 seconds.\n"
+    "\n"
+    "Examples:\n"
+    "  hg_tool zmq+tcp://127.0.0.1:7701 ping 1000\n"
+    "  hg_tool sm://hello list\n";
+
+/* Make one call. If it succeeds, the caller frees the request; the text of the
+ * answer lives until then. */
 static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
     hg_builtin_t *question, hg_builtin_t *answer, hg_request_t *request)
 {
@@ -38,7 +57,7 @@ static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = stop_wait(*request);
+    ret = peer_wait(*request);
     if (ret != HG_SUCCESS) {
         const char *text = HG_Get_error_text(*request);
 
@@ -49,7 +68,8 @@ static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
     return ret;
 }
 
-/* Ask, and print the text; as often as the answer says that there is more. */
+/* Call and print the text. An answer in parts holds the number with which to
+ * ask for the next part; 0: there is none. */
 static hg_return_t tool_print(
     const struct peer *peer, hg_id_t id, hg_builtin_t *question, bool parts)
 {
@@ -66,14 +86,13 @@ static hg_return_t tool_print(
             printf("%s", answer.text);
         next = parts ? answer.number : 0;
         (void) HG_Request_free(request);
-        if (next <= question->number) /* no way forward */
+        if (next <= question->number) /* it would not end */
             next = 0;
         question->number = next;
     } while (next != 0);
     return HG_SUCCESS;
 }
 
-/* The time, in microseconds, of a clock that HG_Histogram_add wants in ns. */
 static double tool_us(uint64_t ns)
 {
     return (double) ns / 1000.0;
@@ -116,94 +135,80 @@ static hg_return_t tool_ping(
     return HG_SUCCESS;
 }
 
-/* The number of pings wanted; 0: that is none. */
-static unsigned long tool_count(const char *text)
-{
-    char *end;
-    unsigned long count = strtoul(text, &end, 10);
-
-    return *end == '\0' && text[0] != '-' && count <= TOOL_PINGS_MAX ? count
-                                                                     : 0;
-}
-
-/* What can be asked, and with how many words. */
+/* The commands, and how many arguments each takes. */
 static const struct {
-    const char *word;
+    const char *name;
     const char *function;
-    int words_min;
-    int words_max;
+    int args_min;
+    int args_max;
 } tool_commands[] = {{"ping", HG_BUILTIN_PING, 0, 1},
     {"version", HG_BUILTIN_VERSION, 0, 0}, {"list", HG_BUILTIN_LIST, 0, 0},
     {"stats", HG_BUILTIN_STATS, 0, 1}, {"calls", HG_BUILTIN_STATS, 1, 1}};
 
 #define TOOL_COMMANDS (sizeof(tool_commands) / sizeof(tool_commands[0]))
 
-/* The command of a line; TOOL_COMMANDS: it is none. */
-static size_t tool_find(const char *word, int words)
-{
-    size_t i = 0;
-
-    while (i < TOOL_COMMANDS && strcmp(word, tool_commands[i].word) != 0)
-        i++;
-    if (i < TOOL_COMMANDS &&
-        (words < tool_commands[i].words_min ||
-            words > tool_commands[i].words_max))
-        i = TOOL_COMMANDS;
-    return i;
-}
-
-/* Run a command on a program; `word` may be NULL. */
-static hg_return_t tool_run(const struct peer *peer, size_t command, char *word)
+/* Run a command at a server; `word` is its argument or NULL. */
+static hg_return_t tool_run(
+    const struct peer *peer, size_t command, char *word, unsigned long count)
 {
     hg_builtin_t question = {0, NULL};
-    const char *name = tool_commands[command].word;
+    const char *name = tool_commands[command].name;
     hg_id_t id = HG_Register(tool_commands[command].function,
         hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
 
     if (id == 0)
         return HG_OTHER_ERROR;
     if (strcmp(name, "ping") == 0)
-        return tool_ping(
-            peer, id, word != NULL ? tool_count(word) : TOOL_PINGS);
+        return tool_ping(peer, id, count);
     question.number = strcmp(name, "calls") == 0 ? 1 : 0;
     question.text = word;
     return tool_print(peer, id, &question, strcmp(name, "list") == 0);
 }
 
-static int tool_usage(void)
+/* Find the command and check its arguments; 0 or USAGE_ERROR. */
+static int tool_parse(
+    int argc, char *argv[], size_t *command_p, unsigned long *count_p)
 {
-    (void) fprintf(stderr,
-        "usage: hg_tool ADDRESS ping [COUNT] | version | list |\n"
-        "               stats [FUNCTION] | calls FUNCTION\n"
-        "       hg_tool info [ADDRESS]\n");
-    return 2;
+    size_t i = 0;
+
+    if (argc > 1 && argv[1][0] == '-')
+        return usage_error("hg_tool", "unknown option '%s'", argv[1]);
+    if (argc < 3)
+        return usage_error("hg_tool", "expects ADDRESS and COMMAND");
+    while (i < TOOL_COMMANDS && strcmp(argv[2], tool_commands[i].name) != 0)
+        i++;
+    if (i == TOOL_COMMANDS)
+        return usage_error("hg_tool", "unknown command '%s'", argv[2]);
+    if (argc - 3 < tool_commands[i].args_min)
+        return usage_error("hg_tool", "%s expects FUNCTION", argv[2]);
+    if (argc - 3 > tool_commands[i].args_max)
+        return usage_error("hg_tool", "too many arguments of %s", argv[2]);
+    *count_p = TOOL_PINGS;
+    if (argc == 4 && strcmp(argv[2], "ping") == 0)
+        *count_p = usage_number(argv[3], TOOL_PINGS_MAX);
+    if (*count_p == 0)
+        return usage_error(
+            "hg_tool", "COUNT is a number from 1 to %d", TOOL_PINGS_MAX);
+    *command_p = i;
+    return 0;
 }
 
 int main(int argc, char *argv[])
 {
+    unsigned long count;
     struct peer peer;
-    size_t command;
+    size_t command = 0;
     hg_return_t ret;
-    int i;
 
-    for (i = 1; i < argc && i < 3; i++)
-        if (argv[i][0] == '-') /* no address begins like that */
-            return tool_usage();
-    if (argc >= 2 && argc <= 3 && strcmp(argv[1], "info") == 0) {
-        ret = info_print();
-        if (ret == HG_SUCCESS && argc == 3)
-            ret = info_print_class(argv[2]);
-        return ret != HG_SUCCESS;
-    }
-    command = argc >= 3 ? tool_find(argv[2], argc - 3) : TOOL_COMMANDS;
-    if (command == TOOL_COMMANDS ||
-        (argc == 4 && strcmp(argv[2], "ping") == 0 && tool_count(argv[3]) == 0))
-        return tool_usage();
-    stop_on_signals();
+    if (usage_is_printed(argc, argv, "hg_tool", tool_help))
+        return 0;
+    if (tool_parse(argc, argv, &command, &count) != 0)
+        return USAGE_ERROR;
+    peer_catch_signals();
     ret = peer_connect(&peer, argv[1]);
     if (ret != HG_SUCCESS)
         return 1;
-    ret = peer_say(argv[2], tool_run(&peer, command, argv[3]));
+    ret = peer_report(argv[2], tool_run(&peer, command, argv[3], count));
     peer_close(&peer);
     return ret != HG_SUCCESS;
 }

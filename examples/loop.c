@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop: client and server in one event loop, with one thread and no polling.
+ * loop: client and server in one event loop of epoll, with one thread and no
+ * polling, in the callback model. Linux only.
  *
- *     loop ADDRESS    listens there and prints its address; then
- *                     executes the calls of others, and
- *                     makes calls: a line "ADDRESS word" of the standard input
- *                     is a call to that address, whose answer is printed;
- *                     a line "wakeups" prints how often the loop woke up;
- *                     ends at the end of the input or by Ctrl-C
+ *     loop ADDRESS    listens on ADDRESS, prints its address, executes calls,
+ *                     and reads lines from its standard input:
+ *                     "ADDRESS word" calls that address and prints the answer;
+ *                     "wakeups" prints how often the loop woke up.
+ *                     It ends at the end of the input or on Ctrl-C.
  *
- * Three descriptors are watched: the library's, the input, and signals. The
- * loop sleeps without a timeout: timers of the library, such as deadlines, wake
- * it through the library's descriptor, and where nothing happens, nothing runs.
+ * For example:
+ *
+ *     echo "sm://one hello" | loop sm://one
+ *
+ * The loop watches three descriptors: the library's, the input, and one for
+ * signals. It sleeps without a timeout: a timer of the library, such as a
+ * deadline, makes the library's descriptor readable. While nothing happens, the
+ * process does not run.
  */
 #define _GNU_SOURCE
-#include "end.h"
+#include "endpoint.h"
+#include "usage.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,30 +29,41 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define LOOP_PATIENCE_MS 5000 /* for an answer */
+#define LOOP_TIMEOUT_MS 5000 /* of a call */
 #define LOOP_LINE 1024
+
+static const char loop_help[] =
+    "usage: loop ADDRESS\n"
+    "\n"
+    "Listens on ADDRESS, prints its address and executes calls. Each line\n"
+    "\"ADDRESS word\" of its standard input calls that address; the answer is\n"
+    "printed. The line \"wakeups\" prints how often the loop woke up. Ends at\n"
+    "the end of the input or on Ctrl-C.\n"
+    "\n"
+    "Example:\n"
+    "  echo \"sm://one hello\" | loop sm://one\n";
 
 MERCURY_GEN_RPC_STUB(hg_string_t, loop_shout, ((hg_const_string_t) (word)), )
 
-/* One of the descriptors has something for us. */
+/* A descriptor, and the function that runs when it is readable. */
 struct loop_watch {
     int fd;
     void (*ready)(struct loop_watch *watch);
 };
 
 static struct loop {
-    struct end end;
+    struct endpoint endpoint;
     int epoll_fd;
     unsigned long wakeups;
-    unsigned under_way; /* calls of ours */
-    bool ending;        /* nothing new is begun */
+    unsigned in_flight; /* calls that this process made */
+    bool ending;        /* the loop makes no more calls */
     char line[LOOP_LINE];
-    size_t length; /* of what was read of a line */
+    size_t length; /* of the part of a line that was read */
 } loop;
 
-/* ---- What others call ---- */
+/* ---- The function that others call ---- */
 
-/* What is returned is the library's then. */
+/* The library frees the returned string. */
 hg_string_t loop_shout(hg_const_string_t word)
 {
     size_t size = word != NULL ? strlen(word) : 0;
@@ -62,25 +79,25 @@ hg_string_t loop_shout(hg_const_string_t word)
     return text;
 }
 
-/* ---- What we call ---- */
+/* ---- Calls of this process ---- */
 
-/* From the line to the answer. */
+/* A call, from the input line to the answer. */
 struct loop_call {
     loop_shout_call_t call;
     char word[LOOP_LINE];
 };
 
-static void loop_say(const char *word, const char *what)
+static void loop_print(const char *word, const char *what)
 {
     printf("%s: %s\n", word, what);
     (void) fflush(stdout);
 }
 
-/* `what` is an answer, or why there is none. */
+/* `what` is the answer or the cause of an error. */
 static void loop_finish(struct loop_call *call, const char *what)
 {
-    loop_say(call->word, what);
-    loop.under_way--;
+    loop_print(call->word, what);
+    loop.in_flight--;
     free(call);
 }
 
@@ -98,7 +115,8 @@ static void loop_answered(loop_shout_call_t *shout, hg_return_t ret)
     loop_finish(call, what);
 }
 
-/* The peer was found: call it. The call keeps the address. */
+/* The lookup ended: call the peer. The call keeps its own reference to the
+ * address. */
 static hg_return_t loop_found(const struct hg_cb_info *info)
 {
     struct loop_call *call = (struct loop_call *) info->arg;
@@ -106,9 +124,9 @@ static hg_return_t loop_found(const struct hg_cb_info *info)
     hg_return_t ret = info->ret;
 
     if (ret == HG_SUCCESS) {
-        ret = loop_shout_start(&call->call, loop.end.context, addr,
-            LOOP_PATIENCE_MS, call->word, loop_answered, call);
-        (void) HG_Addr_free(loop.end.hg_class, addr);
+        ret = loop_shout_start(&call->call, loop.endpoint.context, addr,
+            LOOP_TIMEOUT_MS, call->word, loop_answered, call);
+        (void) HG_Addr_free(loop.endpoint.hg_class, addr);
     }
     if (ret != HG_SUCCESS)
         loop_finish(call, HG_Error_to_string(ret));
@@ -121,13 +139,13 @@ static void loop_call_peer(const char *address, const char *word)
     hg_return_t ret;
 
     if (call == NULL) {
-        loop_say(word, "no memory");
+        loop_print(word, "out of memory");
         return;
     }
     (void) snprintf(call->word, sizeof(call->word), "%s", word);
-    loop.under_way++;
+    loop.in_flight++;
     ret = HG_Addr_lookup1(
-        loop.end.context, loop_found, call, address, HG_OP_ID_IGNORE);
+        loop.endpoint.context, loop_found, call, address, HG_OP_ID_IGNORE);
     if (ret != HG_SUCCESS)
         loop_finish(call, HG_Error_to_string(ret));
 }
@@ -145,11 +163,12 @@ static void loop_take_line(char *line)
         *word = '\0';
         loop_call_peer(line, word + 1);
     } else {
-        (void) fprintf(stderr, "'%s' is no line of \"ADDRESS word\"\n", line);
+        (void) fprintf(stderr, "'%s': expected \"ADDRESS word\"\n", line);
     }
 }
 
-/* Lines as they come, in whatever pieces; one that is too long is cut. */
+/* Collect the pieces that a read returns into lines. A line that is too long is
+ * truncated. */
 static void loop_read(struct loop_watch *watch)
 {
     char bytes[LOOP_LINE];
@@ -183,15 +202,14 @@ static void loop_signaled(struct loop_watch *watch)
 
 /* ---- The loop ---- */
 
-/* The library's descriptor is readable, or there is something to do already:
- * move data, run what came of it. */
+/* Make progress and run the callbacks that became ready. */
 static void loop_turn(void)
 {
     unsigned count = 0;
 
-    (void) HG_Event_progress(loop.end.context, &count);
+    (void) HG_Event_progress(loop.endpoint.context, &count);
     if (count > 0)
-        (void) HG_Event_trigger(loop.end.context, count, NULL);
+        (void) HG_Event_trigger(loop.endpoint.context, count, NULL);
 }
 
 static void loop_woken(struct loop_watch *watch)
@@ -223,10 +241,10 @@ static int loop_run(struct loop_watch *watches, int count)
     for (;;) {
         int n;
 
-        /* Only where this says no, the descriptor tells of what comes next. */
-        while (HG_Event_ready(loop.end.context))
+        /* Only after this returns false does the descriptor signal events. */
+        while (HG_Event_ready(loop.endpoint.context))
             loop_turn();
-        if (loop.ending && loop.under_way == 0)
+        if (loop.ending && loop.in_flight == 0)
             return 0;
         n = epoll_wait(loop.epoll_fd, events, 4, -1);
         loop.wakeups++;
@@ -245,28 +263,28 @@ int main(int argc, char *argv[])
     sigset_t signals;
     int status = 1;
 
-    if (argc != 2) {
-        (void) fprintf(stderr, "usage: loop ADDRESS\n");
-        return 2;
-    }
+    if (usage_is_printed(argc, argv, "loop", loop_help))
+        return 0;
+    if (argc != 2)
+        return usage_error("loop", "expects ADDRESS");
     (void) sigemptyset(&signals);
     (void) sigaddset(&signals, SIGINT);
     (void) sigaddset(&signals, SIGTERM);
     (void) sigprocmask(SIG_BLOCK, &signals, NULL);
-    if (end_listen(&loop.end, argv[1]) != HG_SUCCESS)
+    if (endpoint_listen(&loop.endpoint, argv[1]) != HG_SUCCESS)
         return 1;
-    watches[0].fd = HG_Event_get_wait_fd(loop.end.context);
+    watches[0].fd = HG_Event_get_wait_fd(loop.endpoint.context);
     watches[2].fd = signalfd(-1, &signals, SFD_CLOEXEC);
     loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (watches[0].fd < 0)
         (void) fprintf(stderr,
-            "%s: this transport has no descriptor to sleep on: wait in "
-            "HG_Progress, as pool does\n",
+            "%s: this transport has no descriptor to wait on; wait in "
+            "HG_Progress instead, as the example pool does\n",
             argv[1]);
-    else if (loop_shout_provide(loop.end.hg_class) != 0 &&
-        end_announce(&loop.end) == HG_SUCCESS)
+    else if (loop_shout_provide(loop.endpoint.hg_class) != 0 &&
+        endpoint_print_address(&loop.endpoint) == HG_SUCCESS)
         status = loop_run(watches, 3);
-    end_close(&loop.end);
+    endpoint_close(&loop.endpoint);
     (void) close(watches[2].fd);
     (void) close(loop.epoll_fd);
     return status;

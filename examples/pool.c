@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pool: a server that computes in a pool of threads, and says no in time.
+ * pool: a server that executes calls in a pool of threads and refuses calls
+ * while its queue is full, in the callback model.
  *
- *     pool server ADDRESS THREADS ROOM    listens, prints its address, serves
- *                                         till Ctrl-C: that many threads, and
- *                                         room for so many calls that wait
- *     pool client ADDRESS CALLS           makes so many calls at once, those
- *                                         that were refused again, and adds up
+ *     pool server ADDRESS THREADS LIMIT    listens, prints its address, serves
+ *                                          until Ctrl-C with THREADS threads
+ *                                          and a queue of LIMIT calls
+ *     pool client ADDRESS CALLS            makes CALLS calls at once, repeats
+ *                                          refused ones, adds up the results
  *
- *     one thread    makes progress, and hands calls over
- *        |          no room in the queue? --> HG_AGAIN, at once
+ * For example, in two terminals:
+ *
+ *     pool server sm://pool 4 64
+ *     pool client sm://pool 1000
+ *
+ *     one thread    makes progress and puts calls into the queue
+ *        |          the queue is full: answer HG_AGAIN at once
  *     queue
  *      | | |
- *     threads       decode, compute, answer, let go of the handle
+ *     threads       decode, compute, respond, destroy the handle
  *
- * So the network is served while others compute, and a server with more to do
- * than it can do tells so, rather than to let its callers wait for ever longer.
+ * The network is served while the pool computes. An overloaded server refuses
+ * calls at once, so that its clients do not wait longer and longer.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "end.h"
+#include "endpoint.h"
+#include "usage.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,9 +34,22 @@
 #include <stdlib.h>
 
 #define POOL_THREADS_MAX 64
-#define POOL_ROOM_MAX 4096
-#define POOL_LOOK_MS 500 /* how soon a thread sees that it is to end */
-#define POOL_PAUSE_MS 5  /* between a refusal and another try */
+#define POOL_LIMIT_MAX 4096
+#define POOL_CALLS_MAX 1000000
+#define POOL_WAIT_MS 500 /* after this time a thread looks whether to end */
+#define POOL_PAUSE_MS 5  /* before refused calls are made again */
+
+static const char pool_help[] =
+    "usage: pool server ADDRESS THREADS LIMIT\n"
+    "       pool client ADDRESS CALLS\n"
+    "\n"
+    "The server executes calls in THREADS threads (1 to 64) and refuses\n"
+    "calls while LIMIT calls (1 to 4096) are queued. The client makes CALLS\n"
+    "calls at once (1 to 1000000) and repeats the refused ones.\n"
+    "\n"
+    "Examples:\n"
+    "  pool server sm://pool 4 64 &\n"
+    "  pool client sm://pool 1000\n";
 
 MERCURY_GEN_PROC(pool_in_t, ((uint64_t) (number)))
 MERCURY_GEN_PROC(pool_out_t, ((uint64_t) (steps)))
@@ -39,14 +59,14 @@ MERCURY_GEN_PROC(pool_out_t, ((uint64_t) (steps)))
 static struct pool {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    hg_handle_t queue[POOL_ROOM_MAX]; /* a ring */
-    unsigned first, count, room;
+    hg_handle_t queue[POOL_LIMIT_MAX]; /* a ring */
+    unsigned first, count, limit;
     bool ending;
     unsigned long served, refused;
 } pool = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Until the Collatz sequence of a number is at 1; something to do. */
+/* The length of the Collatz sequence of a number: some work. */
 static uint64_t pool_steps(uint64_t number)
 {
     uint64_t steps = 0;
@@ -58,16 +78,16 @@ static uint64_t pool_steps(uint64_t number)
     return steps;
 }
 
-/* In the thread of progress: nothing here takes long. The handle is kept until
- * its call was answered. */
+/* The RPC callback. It runs in the thread that makes progress, so it does not
+ * block. The handle stays valid until pool_execute destroys it. */
 static hg_return_t pool_take(hg_handle_t handle)
 {
     bool taken;
 
     (void) pthread_mutex_lock(&pool.lock);
-    taken = !pool.ending && pool.count < pool.room;
+    taken = !pool.ending && pool.count < pool.limit;
     if (taken) {
-        pool.queue[(pool.first + pool.count++) % POOL_ROOM_MAX] = handle;
+        pool.queue[(pool.first + pool.count++) % POOL_LIMIT_MAX] = handle;
         (void) pthread_cond_signal(&pool.changed);
     } else {
         pool.refused++;
@@ -75,7 +95,7 @@ static hg_return_t pool_take(hg_handle_t handle)
     (void) pthread_mutex_unlock(&pool.lock);
     if (taken)
         return HG_SUCCESS;
-    (void) HG_Respond_error(handle, HG_AGAIN, "no room for another call");
+    (void) HG_Respond_error(handle, HG_AGAIN, "the queue is full");
     return HG_Destroy(handle);
 }
 
@@ -83,7 +103,7 @@ static void pool_execute(hg_handle_t handle)
 {
     pool_in_t in;
     pool_out_t out;
-    /* One that waited for too long need not be computed any more. */
+    /* The client may have canceled a call that was queued for long. */
     hg_return_t ret =
         HG_Is_canceled(handle) ? HG_CANCELED : HG_Get_input(handle, &in);
 
@@ -97,8 +117,8 @@ static void pool_execute(hg_handle_t handle)
     (void) HG_Destroy(handle);
 }
 
-/* A thread of the pool: calls in their order, and those that are left at the
- * end, too. */
+/* A thread of the pool. It executes calls in the order of their arrival; after
+ * a signal it empties the queue before it ends. */
 static void *pool_work(void *unused)
 {
     (void) pthread_mutex_lock(&pool.lock);
@@ -110,7 +130,7 @@ static void *pool_work(void *unused)
         if (pool.count == 0)
             break;
         handle = pool.queue[pool.first];
-        pool.first = (pool.first + 1) % POOL_ROOM_MAX;
+        pool.first = (pool.first + 1) % POOL_LIMIT_MAX;
         pool.count--;
         pool.served++;
         (void) pthread_mutex_unlock(&pool.lock);
@@ -128,16 +148,16 @@ static void *pool_progress(void *arg)
     hg_context_t *context = (hg_context_t *) arg;
 
     while (!atomic_load(&pool_stop_progress)) {
-        (void) HG_Progress(context, POOL_LOOK_MS);
+        (void) HG_Progress(context, POOL_WAIT_MS);
         while (HG_Trigger(context, 0, 64, NULL) == HG_SUCCESS) {
         }
     }
     return NULL;
 }
 
-/* Begin the threads, wait for a signal, end them in the other order: the pool
- * answers what it took while there is progress. */
-static hg_return_t pool_serve(struct end *end, unsigned size)
+/* Start the threads, wait for a signal, and stop the threads: first the pool,
+ * because its last responses need progress, then the thread of progress. */
+static hg_return_t pool_serve(struct endpoint *endpoint, unsigned size)
 {
     pthread_t threads[POOL_THREADS_MAX];
     pthread_t progress;
@@ -148,13 +168,13 @@ static hg_return_t pool_serve(struct end *end, unsigned size)
     (void) sigemptyset(&signals);
     (void) sigaddset(&signals, SIGINT);
     (void) sigaddset(&signals, SIGTERM);
-    (void) pthread_sigmask(SIG_BLOCK, &signals, NULL); /* the threads inherit */
-    if (pthread_create(&progress, NULL, pool_progress, end->context) != 0)
+    (void) pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads */
+    if (pthread_create(&progress, NULL, pool_progress, endpoint->context) != 0)
         return HG_NOMEM;
     while (started < size &&
         pthread_create(&threads[started], NULL, pool_work, NULL) == 0)
         started++;
-    if (started > 0 && end_announce(end) == HG_SUCCESS)
+    if (started > 0 && endpoint_print_address(endpoint) == HG_SUCCESS)
         (void) sigwait(&signals, &caught);
     (void) pthread_mutex_lock(&pool.lock);
     pool.ending = true;
@@ -168,32 +188,32 @@ static hg_return_t pool_serve(struct end *end, unsigned size)
     return HG_SUCCESS;
 }
 
-static int pool_server(const char *address, unsigned size, unsigned room)
+static int pool_server(const char *address, unsigned size, unsigned limit)
 {
-    struct end end;
-    hg_return_t ret = end_listen(&end, address);
+    struct endpoint endpoint;
+    hg_return_t ret = endpoint_listen(&endpoint, address);
 
     if (ret != HG_SUCCESS)
         return 1;
-    pool.room = room;
+    pool.limit = limit;
     ret = HG_OTHER_ERROR;
-    if (MERCURY_REGISTER(
-            end.hg_class, "pool_steps", pool_in_t, pool_out_t, pool_take) != 0)
-        ret = pool_serve(&end, size);
-    end_close(&end);
+    if (MERCURY_REGISTER(endpoint.hg_class, "pool_steps", pool_in_t, pool_out_t,
+            pool_take) != 0)
+        ret = pool_serve(&endpoint, size);
+    endpoint_close(&endpoint);
     return ret != HG_SUCCESS;
 }
 
 /* ---- Client ---- */
 
 static struct pool_client {
-    unsigned left;  /* calls under way */
-    unsigned again; /* refused in this round */
+    unsigned in_flight;
+    unsigned again; /* calls refused in this round */
     unsigned failed;
     uint64_t sum;
 } client;
 
-/* A handle's call is over; one that was refused is to be made again. */
+/* A call ended. A refused one is not done: the next round makes it again. */
 static hg_return_t pool_answered(const struct hg_cb_info *info)
 {
     hg_handle_t handle = info->info.forward.handle;
@@ -201,7 +221,7 @@ static hg_return_t pool_answered(const struct hg_cb_info *info)
     hg_return_t ret = info->ret;
     pool_out_t out;
 
-    client.left--;
+    client.in_flight--;
     if (ret == HG_SUCCESS)
         ret = HG_Get_output(handle, &out);
     if (ret == HG_SUCCESS) {
@@ -214,13 +234,13 @@ static hg_return_t pool_answered(const struct hg_cb_info *info)
         *done = true;
     if (ret != HG_SUCCESS && ret != HG_AGAIN) {
         client.failed++;
-        (void) fprintf(stderr, "a call: %s %s\n", HG_Error_to_string(ret),
+        (void) fprintf(stderr, "pool_steps: %s %s\n", HG_Error_to_string(ret),
             HG_Get_error_text(handle));
     }
     return HG_SUCCESS;
 }
 
-/* Make all calls that are not done, and wait for all of them. */
+/* Make all calls that are not done and wait for them. */
 static void pool_round(
     hg_context_t *context, hg_handle_t *handles, bool *done, unsigned count)
 {
@@ -235,7 +255,7 @@ static void pool_round(
             continue;
         ret = HG_Forward(handles[i], pool_answered, &done[i], &in);
         if (ret == HG_SUCCESS) {
-            client.left++;
+            client.in_flight++;
         } else if (ret == HG_AGAIN) {
             client.again++;
         } else {
@@ -243,14 +263,14 @@ static void pool_round(
             done[i] = true;
         }
     }
-    while (client.left > 0) {
-        (void) HG_Progress(context, POOL_LOOK_MS);
+    while (client.in_flight > 0) {
+        (void) HG_Progress(context, POOL_WAIT_MS);
         while (HG_Trigger(context, 0, 64, NULL) == HG_SUCCESS) {
         }
     }
 }
 
-/* Calls, in rounds, with a pause in between. */
+/* Make all calls, in rounds with a pause between them. */
 static void pool_call(
     hg_context_t *context, hg_addr_t server, hg_id_t id, unsigned count)
 {
@@ -284,50 +304,47 @@ static void pool_call(
 
 static int pool_client(const char *address, unsigned count)
 {
-    struct end end;
+    struct endpoint endpoint;
     hg_addr_t server;
     hg_id_t id;
 
-    if (end_connect(&end, address) != HG_SUCCESS)
+    if (endpoint_connect(&endpoint, address) != HG_SUCCESS)
         return 1;
     client.failed = count;
     id = MERCURY_REGISTER(
-        end.hg_class, "pool_steps", pool_in_t, pool_out_t, NULL);
+        endpoint.hg_class, "pool_steps", pool_in_t, pool_out_t, NULL);
     if (id != 0 &&
-        HG_Addr_lookup2(end.hg_class, address, &server) == HG_SUCCESS) {
-        pool_call(end.context, server, id, count);
-        (void) HG_Addr_free(end.hg_class, server);
+        HG_Addr_lookup2(endpoint.hg_class, address, &server) == HG_SUCCESS) {
+        pool_call(endpoint.context, server, id, count);
+        (void) HG_Addr_free(endpoint.hg_class, server);
     }
-    end_close(&end);
+    endpoint_close(&endpoint);
     return client.failed != 0;
-}
-
-/* A number from 1 to `max`; 0: it is none. */
-static unsigned pool_number(const char *text, unsigned max)
-{
-    char *behind;
-    unsigned long number = strtoul(text, &behind, 10);
-
-    return *behind == '\0' && number <= max ? (unsigned) number : 0;
 }
 
 int main(int argc, char *argv[])
 {
-    unsigned size, room;
+    bool server = argc == 5 && strcmp(argv[1], "server") == 0;
+    bool caller = argc == 4 && strcmp(argv[1], "client") == 0;
+    unsigned long size, limit;
 
-    if (argc == 5 && strcmp(argv[1], "server") == 0) {
-        size = pool_number(argv[3], POOL_THREADS_MAX);
-        room = pool_number(argv[4], POOL_ROOM_MAX);
-        if (size > 0 && room > 0)
-            return pool_server(argv[2], size, room);
+    if (usage_is_printed(argc, argv, "pool", pool_help))
+        return 0;
+    if (server) {
+        size = usage_number(argv[3], POOL_THREADS_MAX);
+        limit = usage_number(argv[4], POOL_LIMIT_MAX);
+        if (size == 0 || limit == 0)
+            return usage_error("pool", "THREADS is 1 to %d, LIMIT 1 to %d",
+                POOL_THREADS_MAX, POOL_LIMIT_MAX);
+        return pool_server(argv[2], (unsigned) size, (unsigned) limit);
     }
-    if (argc == 4 && strcmp(argv[1], "client") == 0) {
-        size = pool_number(argv[3], 1000000);
-        if (size > 0)
-            return pool_client(argv[2], size);
+    if (caller) {
+        size = usage_number(argv[3], POOL_CALLS_MAX);
+        if (size == 0)
+            return usage_error("pool", "CALLS is 1 to %d", POOL_CALLS_MAX);
+        return pool_client(argv[2], (unsigned) size);
     }
-    (void) fprintf(stderr,
-        "usage: pool server ADDRESS THREADS ROOM |"
-        " pool client ADDRESS CALLS\n");
-    return 2;
+    return usage_error("pool",
+        "expects server ADDRESS THREADS LIMIT, "
+        "or client ADDRESS CALLS");
 }

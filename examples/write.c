@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * write: the program of the Mercury paper (2013), Section IV-A, as a real one:
- * a remote write() of memory that is not contiguous, through a pipeline of
- * buffers at the server.
+ * write: the program of the Mercury paper (2013), Section IV-A: a remote
+ * write() of non-contiguous memory, through a pipeline of the server's buffers.
  *
- *     write                        both in this process, over self://
- *     write server ADDRESS FILE    listens, prints its address, appends what
- *                                  clients write to FILE, till Ctrl-C
- *     write client ADDRESS         writes a matrix without its border
+ *     write                        calls itself, over self://
+ *     write server ADDRESS FILE    listens, prints its address, appends to FILE
+ *                                  what clients write, until Ctrl-C
+ *     write client ADDRESS         writes the inside of a matrix
  *
- * The client describes the rows of the matrix's inside, one segment each, and
- * sends the description; the server pulls the bytes piece by piece and writes
- * each while others are on their way. Where server and client are one
- * process, the file is compared with the matrix at the end.
+ * For example, in two terminals:
+ *
+ *     write server sm://write matrix
+ *     write client sm://write
+ *
+ * The client describes the inside of the matrix, all but its border: one memory
+ * segment for each row. It sends this bulk handle with the call. The server
+ * pulls the bytes piece by piece, and writes one piece to the file while the
+ * next ones are in flight. If server and client are one process, it compares
+ * the file with the matrix at the end.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -26,26 +31,38 @@
 #include "hg.h"
 #include "peer.h"
 #include "pipeline.h"
-#include "stop.h"
+#include "usage.h"
 
 #define ROWS 1000
-#define COLUMNS 1021 /* so that the last piece is a short one */
+#define COLUMNS 1021 /* makes the last piece shorter than the others */
 #define PIPELINE_SIZE 4
 #define PIPELINE_BUFFER_SIZE ((size_t) 64 << 10)
-#define WRITE_MAX ((uint64_t) 1 << 30) /* of one call */
+#define WRITE_MAX ((uint64_t) 1 << 30) /* bytes of one call */
+
+static const char write_help[] =
+    "usage: write [server ADDRESS FILE | client ADDRESS]\n"
+    "\n"
+    "A remote write of non-contiguous memory. The client sends the inside of\n"
+    "a matrix; the server appends it to FILE. Without arguments, server and\n"
+    "client are this process.\n"
+    "\n"
+    "Examples:\n"
+    "  write\n"
+    "  write server sm://write matrix &\n"
+    "  write client sm://write\n";
 
 MERCURY_GEN_PROC(write_in_t, ((hg_bulk_t) (bulk_handle)))
 MERCURY_GEN_PROC(write_out_t, ((int32_t) (error))((uint64_t) (written)))
 
 /* ---- Server ---- */
 
-/* A handler gets its handle and nothing else: what it works on stands here. */
+/* A handler gets nothing but its handle, so the server's state is global. */
 static struct write_server {
     int fd;
     struct pipeline pipeline;
 } write_server = {.fd = -1};
 
-/* Write all of a piece, however many calls it takes; 0 or an errno. */
+/* Write a whole piece; 0 or an errno. */
 static int write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
@@ -66,7 +83,7 @@ static hg_return_t write_piece(
 {
     write_out_t *out = (write_out_t *) arg;
 
-    (void) offset; /* pieces come in order */
+    (void) offset; /* pieces arrive in order */
     out->error = write_all(write_server.fd, (const char *) data, size);
     if (out->error != 0)
         return HG_IO_ERROR;
@@ -91,7 +108,8 @@ static hg_return_t rpc_write(hg_handle_t handle)
         ret = pipeline_pull(&write_server.pipeline, HG_Handler_get_addr(handle),
             in.bulk_handle, size, write_piece, &out);
     (void) HG_Handler_free_input(handle, &in);
-    /* A failing disk is an answer, a failing transfer is an error. */
+    /* A failed write to the file is an output; a failed transfer is an error
+     * of the call. */
     if (ret != HG_SUCCESS && out.error == 0)
         return ret;
     (void) HG_Handler_start_output(handle, &out);
@@ -108,9 +126,9 @@ static hg_return_t write_serve(const struct peer *peer)
         &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = peer_announce(peer);
+    ret = peer_print_address(peer);
     if (ret == HG_SUCCESS)
-        ret = stop_serve();
+        ret = peer_serve();
     pipeline_fini(&write_server.pipeline);
     return ret;
 }
@@ -128,7 +146,7 @@ static void write_fill(matrix_t matrix)
             matrix[i][j] = i * 10000 + j;
 }
 
-/* Ship the call and wait for its answer. */
+/* Make the call and wait for its output. */
 static hg_return_t write_forward(na_addr_t server, hg_bulk_t bulk)
 {
     hg_id_t id = HG_REGISTER("write", write_in_t, write_out_t);
@@ -142,7 +160,7 @@ static hg_return_t write_forward(na_addr_t server, hg_bulk_t bulk)
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = peer_say("write", stop_wait(request));
+    ret = peer_report("write", peer_wait(request));
     (void) HG_Request_free(request);
     if (ret != HG_SUCCESS)
         return ret;
@@ -150,11 +168,11 @@ static hg_return_t write_forward(na_addr_t server, hg_bulk_t bulk)
         HG_Bulk_handle_get_size(bulk));
     if (out.error == 0)
         return HG_SUCCESS;
-    (void) fprintf(stderr, "the server's write: %s\n", strerror(out.error));
+    (void) fprintf(stderr, "write at the server: %s\n", strerror(out.error));
     return HG_IO_ERROR;
 }
 
-/* Describe the inside of the matrix, and have it written. */
+/* Describe the inside of the matrix and make the call. */
 static hg_return_t write_matrix(na_addr_t server, matrix_t matrix)
 {
     hg_bulk_segment_t segments[ROWS];
@@ -175,10 +193,10 @@ static hg_return_t write_matrix(na_addr_t server, matrix_t matrix)
     return ret;
 }
 
-/* ---- Both in one ---- */
+/* ---- Server and client in one process ---- */
 
 /* Whether the file holds the inside of the matrix. */
-static bool write_arrived(FILE *file, matrix_t matrix)
+static bool write_is_complete(FILE *file, matrix_t matrix)
 {
     int row[COLUMNS];
     int i;
@@ -194,7 +212,7 @@ static bool write_arrived(FILE *file, matrix_t matrix)
 
 static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
 {
-    FILE *file = tmpfile(); /* has no name, so that nothing is left behind */
+    FILE *file = tmpfile(); /* it disappears when it is closed */
     hg_return_t ret;
 
     if (file == NULL) {
@@ -210,8 +228,8 @@ static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
         ret = HG_OTHER_ERROR;
     else
         ret = write_matrix(peer->addr, matrix);
-    if (ret == HG_SUCCESS && !write_arrived(file, matrix)) {
-        (void) fprintf(stderr, "the file is not what was sent\n");
+    if (ret == HG_SUCCESS && !write_is_complete(file, matrix)) {
+        (void) fprintf(stderr, "the file differs from what was sent\n");
         ret = HG_CHECKSUM_ERROR;
     }
     pipeline_fini(&write_server.pipeline);
@@ -243,12 +261,12 @@ int main(int argc, char *argv[])
     struct peer peer;
     hg_return_t ret;
 
-    if (argc != 1 && !client && !server) {
-        (void) fprintf(
-            stderr, "usage: write [server ADDRESS FILE | client ADDRESS]\n");
-        return 2;
-    }
-    stop_on_signals();
+    if (usage_is_printed(argc, argv, "write", write_help))
+        return 0;
+    if (argc != 1 && !client && !server)
+        return usage_error("write",
+            "expects no arguments, server ADDRESS FILE or client ADDRESS");
+    peer_catch_signals();
     if (server) {
         write_server.fd = open(argv[3], O_WRONLY | O_CREAT | O_APPEND, 0666);
         if (write_server.fd < 0) {
