@@ -218,9 +218,9 @@ TEST_OBJS    = $(BUILD)/tests/harness.o \
 TEST_LIB     = $(BUILD)/libtest.a
 
 # With SPLIT=1 the modules are compiled one by one instead of hg.c.
-ROOMS := $(shell awk '/^c .*\.c$$/ { print $$2 }' gen/manifest)
+MODULES := $(shell awk '/^c .*\.c$$/ { print $$2 }' gen/manifest)
 HG_O  ?= $(BUILD)/hg.o
-OBJS  := $(if $(SPLIT),$(ROOMS:%.c=$(BUILD)/rooms/%.o),$(HG_O)) \
+OBJS  := $(if $(SPLIT),$(MODULES:%.c=$(BUILD)/modules/%.o),$(HG_O)) \
          $(FOUND:%=$(BUILD)/hg_na_%.o)
 
 # The objects of the suites of conformance are the same in all flavours of make
@@ -235,7 +235,7 @@ $(BUILD)/run: tests/run.c
 $(BUILD)/%.o: %.c hg.h $(BUILD)/flags
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
 
-$(BUILD)/rooms/%.o: gen/%.c hg.h $(wildcard gen/*/*.h) $(BUILD)/flags
+$(BUILD)/modules/%.o: gen/%.c hg.h $(wildcard gen/*/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -DHG_SPLIT=1 -Igen \
 	    -c -o $@ $<
@@ -445,7 +445,7 @@ check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
 
 .PHONY: check-asan-programs check-port-programs check-ompi-programs \
         check-mpich-programs all-ompi-programs all-mpich-programs \
-        port-objects rooms
+        port-objects modules
 CHECK_FLAVOURS := asan port $(MPIS)
 $(CHECK_FLAVOURS:%=check-%-programs): $(SUITE_OBJS) $(HOOK_OBJS)
 check-asan-programs:
@@ -457,8 +457,8 @@ check-port-programs:
 	    $(call programs_of,$(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%)))
 # tests/lint looks at these.
 port-objects:
-	$(call make_flavour,port,$(PORT),SPLIT=1 rooms)
-rooms: $(OBJS)
+	$(call make_flavour,port,$(PORT),SPLIT=1 modules)
+modules: $(OBJS)
 check-ompi-programs check-mpich-programs: check-%-programs: $(BUILD)/mpi.o
 	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi SUITES=$(BUILD) \
 	    HG_O=$(BUILD)/mpi.o \

@@ -2858,19 +2858,19 @@ enum na_lane {
     NA_LANE_MAX = 3
 };
 
-/* Sets of lanes, as bits. In what a thread sleeps for, NA_LANES_ROLE stands for
- * the role of the one that makes progress. */
+/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is woken when
+ * no thread makes progress, to take over. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
 #define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
-#define NA_LANES_ROLE (1u << NA_LANE_MAX)
+#define NA_LANES_DRIVER (1u << NA_LANE_MAX)
 
 struct na_queue {
     struct hg_monitor *lock; /* the class's */
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
-    unsigned running;    /* entries that threads run just now */
-    struct na_link naps; /* threads in na_queue_nap, woken or not */
+    unsigned running;        /* entries that threads run just now */
+    struct na_link sleepers; /* threads in na_queue_sleep, woken or not */
     struct hg_waker waker;
 };
 
@@ -2917,7 +2917,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
  * (NA_SUCCESS, also for no reason), until `deadline` (NA_TIMEOUT) or a signal
  * (NA_INTR). The lock is held, once, and free while sleeping. */
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
 /* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
@@ -2941,14 +2941,14 @@ HG_PRIVATE na_return_t na_queue_init(
 {
     memset(queue, 0, sizeof(*queue));
     queue->lock = lock;
-    hg_list_init(&queue->naps);
+    hg_list_init(&queue->sleepers);
     return hg_waker_init(&queue->waker) ? NA_SUCCESS
                                         : hg_log_no_fd("ctx", "a sleeper");
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(hg_list_is_empty(&queue->naps));
+    assert(hg_list_is_empty(&queue->sleepers));
     hg_waker_fini(&queue->waker);
 }
 
@@ -2963,7 +2963,7 @@ HG_PRIVATE HG_HOT void na_queue_push(
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
-    if (HG_UNLIKELY(!hg_list_is_empty(&queue->naps)))
+    if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
     /* Once the lock is free the entry may be gone. The queue stays: who
@@ -3024,7 +3024,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
 
 /* A thread that sleeps, and has a waker of its own: it can be woken alone, and
  * unlike a wait for a condition variable, a signal ends its sleep. */
-struct na_nap {
+struct na_sleeper {
     struct na_link link; /* guard: the class's lock */
     struct hg_waker waker;
     unsigned lanes;
@@ -3032,37 +3032,38 @@ struct na_nap {
     bool woken;
 };
 
-static struct na_nap *na_nap_of(struct na_link *link)
+static struct na_sleeper *na_sleeper_of(struct na_link *link)
 {
-    return HG_CONTAINER_OF(link, struct na_nap, link);
+    return HG_CONTAINER_OF(link, struct na_sleeper, link);
 }
 
-static void na_nap_wake(struct na_nap *nap)
+static void na_sleeper_wake(struct na_sleeper *sleeper)
 {
-    nap->woken = true;
-    hg_waker_ring(&nap->waker);
+    sleeper->woken = true;
+    hg_waker_ring(&sleeper->waker);
 }
 
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
 {
-    struct na_nap *chosen = NULL;
+    struct na_sleeper *chosen = NULL;
     struct na_link *link;
 
     assert(hg_is_inside(queue->lock));
-    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
-        struct na_nap *nap = na_nap_of(link);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
 
-        if (nap->woken && (nap->lanes & lanes & NA_LANES_ROLE) != 0)
+        if (sleeper->woken && (sleeper->lanes & lanes & NA_LANES_DRIVER) != 0)
             return;
-        if (nap->woken || (nap->lanes & lanes) == 0)
+        if (sleeper->woken || (sleeper->lanes & lanes) == 0)
             continue;
-        chosen = nap;
+        chosen = sleeper;
         /* One that makes progress may leave its entries to others. */
-        if ((nap->lanes & NA_LANES_ROLE) == 0)
+        if ((sleeper->lanes & NA_LANES_DRIVER) == 0)
             break;
     }
     if (chosen != NULL)
-        na_nap_wake(chosen);
+        na_sleeper_wake(chosen);
 }
 
 HG_PRIVATE void na_queue_wake_all(
@@ -3072,11 +3073,12 @@ HG_PRIVATE void na_queue_wake_all(
 
     assert(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
-    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
-        struct na_nap *nap = na_nap_of(link);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
 
-        if (!nap->woken && (done == NULL || nap->done == done))
-            na_nap_wake(nap);
+        if (!sleeper->woken && (done == NULL || sleeper->done == done))
+            na_sleeper_wake(sleeper);
     }
 }
 
@@ -3087,27 +3089,27 @@ HG_PRIVATE HG_HOT void na_queue_raise(
     na_queue_wake_all(queue, done);
 }
 
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline)
 {
-    struct na_nap nap = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
+    struct na_sleeper sleeper = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
     na_return_t ret;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    hg_list_push(&queue->naps, &nap.link);
-    if (hg_waker_init(&nap.waker)) {
-        hg_waker_arm(&nap.waker);
+    hg_list_push(&queue->sleepers, &sleeper.link);
+    if (hg_waker_init(&sleeper.waker)) {
+        hg_waker_arm(&sleeper.waker);
         hg_leave(queue->lock);
         assert(hg_monitor_entered == 0);
-        ret = hg_waker_sleep(&nap.waker, NULL, 0, deadline);
+        ret = hg_waker_sleep(&sleeper.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
-        hg_waker_disarm(&nap.waker);
-        hg_waker_fini(&nap.waker);
+        hg_waker_disarm(&sleeper.waker);
+        hg_waker_fini(&sleeper.waker);
     } else { /* descriptors ran out: the caller looks every millisecond */
         ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
     }
-    hg_list_remove(&nap.link);
+    hg_list_remove(&sleeper.link);
     return ret == NA_IO_ERROR ? NA_SUCCESS : ret;
 }
 
@@ -3245,7 +3247,7 @@ struct na_context_core {
     uint64_t window;              /* how long to spin; see progress.h */
     unsigned idle;                /* turns that found nothing */
     bool yielded;                 /* another thread ran in the last yield */
-    uint64_t crowded_until;       /* the window is 0 until then */
+    uint64_t busy_until;          /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -3307,7 +3309,7 @@ struct na_class_core {
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
     _Atomic bool forked; /* this process is a child of the class's */
-    _Atomic bool fork_told;
+    _Atomic bool fork_logged;
     _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies of info's */
@@ -3504,7 +3506,7 @@ static inline void na_live_hold(struct na_class *na_class)
     atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
 }
 
-static inline void na_live_let_go(struct na_class *na_class)
+static inline void na_live_release(struct na_class *na_class)
 {
     unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 
@@ -3558,7 +3560,7 @@ static void na_live_begin(void)
 static na_return_t na_live_refuse_forked(
     const struct na_class *na_class, const char *function)
 {
-    if (!atomic_exchange(&na_class_core_of(na_class)->fork_told, true))
+    if (!atomic_exchange(&na_class_core_of(na_class)->fork_logged, true))
         hg_log_error("cls",
             "%s: the class belongs to the process that forked this one: open "
             "another",
@@ -3823,7 +3825,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 
 /* What users call an address, as far as there is room; its length. The
  * list_lock is held. */
-static size_t na_addr_spell(
+static size_t na_addr_user_name(
     const struct na_addr_core *addr, char *buf, size_t size)
 {
     const struct na_class_core *core = na_class_core_of(addr->pub.na_class);
@@ -3846,7 +3848,7 @@ HG_PRIVATE size_t na_addr_print(
     size_t length;
 
     hg_lock(&core->list_lock);
-    length = na_addr_spell(na_addr_core_of(addr), buf, size);
+    length = na_addr_user_name(na_addr_core_of(addr), buf, size);
     hg_unlock(&core->list_lock);
     return length;
 }
@@ -4201,7 +4203,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
 /* The operation is for that part of the class. */
-HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part);
+HG_PRIVATE void na_op_set_part(
+    struct na_op_core *op, const struct na_class *part);
 
 /* Remember what to send. The array of segments is copied. NA_NOMEM. */
 HG_PRIVATE na_return_t na_op_set_msg(
@@ -4330,7 +4333,8 @@ static void na_op_run(struct na_completion *done)
     na_op_put(op);
 }
 
-HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part)
+HG_PRIVATE void na_op_set_part(
+    struct na_op_core *op, const struct na_class *part)
 {
     struct na_context *context = na_context_for(&op->home->pub, part);
 
@@ -4364,7 +4368,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->callback = callback;
     op->arg = arg;
     op->home = core;
-    na_op_aim(op, context->na_class);
+    na_op_set_part(op, context->na_class);
     memset(&op->pub, 0, sizeof(op->pub));
     op->pub.type = type;
     op->pub.context = context;
@@ -4958,7 +4962,7 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     na_return_t ret;
 
     na_op_set_addr(op, msg->addr);
-    na_op_aim(op, msg->addr->na_class);
+    na_op_set_part(op, msg->addr->na_class);
     ret = na_op_set_msg(op, msg);
     if (ret == NA_SUCCESS)
         ret = na_msg_give(op->pub.context, &op->pub.msg, &op->pub);
@@ -6066,7 +6070,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    na_op_aim(op, addr->na_class);
+    na_op_set_part(op, addr->na_class);
     na_op_set_mems(op, local, remote);
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;
@@ -6633,7 +6637,7 @@ static bool na_emul_has_frame(const struct na_emul_xfer *xfer)
 }
 
 /* Put a transfer that has a frame to send on the ready list. */
-static void na_emul_kick(struct na_emul_xfer *xfer)
+static void na_emul_make_ready(struct na_emul_xfer *xfer)
 {
     if (na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link))
         hg_list_push(&xfer->emul->ready, &xfer->link);
@@ -6649,13 +6653,13 @@ static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
     xfer->status = status;
     if (xfer->origin)
         hg_list_remove(&xfer->link);
-    na_emul_kick(xfer);
+    na_emul_make_ready(xfer);
     na_emul_check(xfer);
 }
 
 /* So many requests of an initiator, of `size` bytes in all, are not on their
  * way any more. */
-static void na_emul_settle(
+static void na_emul_uncount(
     struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
@@ -6668,7 +6672,7 @@ static void na_emul_settle(
     peer->requests -= requests;
     peer->outstanding -= size;
     while ((link = hg_list_pop(&peer->parked)) != NULL)
-        na_emul_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+        na_emul_make_ready(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
 
 /* A target's transfer has nothing to answer any more. */
@@ -6683,7 +6687,7 @@ static void na_emul_answered(struct na_emul_xfer *xfer)
 static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (xfer->origin)
-        na_emul_settle(xfer, xfer->requests, xfer->sent - xfer->answered);
+        na_emul_uncount(xfer, xfer->requests, xfer->sent - xfer->answered);
     else
         na_emul_answered(xfer);
     hg_list_remove(&xfer->link);
@@ -6819,7 +6823,7 @@ static void na_emul_sent(
         na_emul_answered(xfer);
         na_emul_end(xfer, NA_SUCCESS);
     }
-    na_emul_kick(xfer);
+    na_emul_make_ready(xfer);
 }
 
 /* The transport did not take the frame, for `ret`. Without memory for the data
@@ -7117,7 +7121,7 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 /* ---- Operations ---- */
 
 /* Whether a request may be served, and from which memory. */
-static na_return_t na_emul_judge(const struct na_emul *emul,
+static na_return_t na_emul_check_request(const struct na_emul *emul,
     const struct na_emul_wire *wire, struct na_mem_core **mem_p)
 {
     struct na_mem_core *mem =
@@ -7152,7 +7156,7 @@ static void na_emul_copy(struct na_emul_xfer *xfer)
     wire.key = op->remote->key;
     wire.offset = op->remote_offset;
     wire.length = op->size;
-    ret = na_emul_judge(xfer->emul, &wire, &mem);
+    ret = na_emul_check_request(xfer->emul, &wire, &mem);
     if (ret != NA_SUCCESS) {
         xfer->emul->na_class->core->count(
             xfer->emul->na_class, "rma_refused", 1);
@@ -7351,13 +7355,13 @@ static const char *na_emul_requested(struct na_emul *emul,
     xfer->offset = wire->offset;
     xfer->length = wire->length;
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    ret = na_emul_judge(emul, wire, &mem);
+    ret = na_emul_check_request(emul, wire, &mem);
     if (ret == NA_SUCCESS && wire->type == NA_EMUL_WIRE_GET) {
         xfer->sends = true;
         xfer->mem = mem;
         mem->refs++;
         na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
-        na_emul_kick(xfer);
+        na_emul_make_ready(xfer);
         return NULL;
     }
     if (ret == NA_SUCCESS)
@@ -7439,7 +7443,7 @@ static const char *na_emul_result(struct na_emul *emul,
     if (!xfer->ended && size > 0)
         ret = na_emul_store(xfer, wire, xfer->op->local,
             xfer->op->local_offset + (wire->offset - xfer->offset), data);
-    na_emul_settle(
+    na_emul_uncount(
         xfer, (wire->flags & NA_EMUL_WIRE_MORE) == 0 ? 1 : 0, wire->length);
     if (xfer->ended)
         na_emul_check(xfer);
@@ -7447,7 +7451,7 @@ static const char *na_emul_result(struct na_emul *emul,
         (xfer->requests == 0 && xfer->sent == xfer->length))
         na_emul_end(xfer, ret);
     else
-        na_emul_kick(xfer);
+        na_emul_make_ready(xfer);
     return ret == NA_CHECKSUM_ERROR && size > 0 ? "rma_damaged" : NULL;
 }
 
@@ -7488,7 +7492,7 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
         if (xfer != NULL && !xfer->ended && na_emul_is_asked(xfer, &wire))
             spot = na_emul_spot(xfer->op->local,
                 xfer->op->local_offset + (wire.offset - xfer->offset), size);
-    } else if (na_emul_judge(emul, &wire, &mem) == NA_SUCCESS) {
+    } else if (na_emul_check_request(emul, &wire, &mem) == NA_SUCCESS) {
         spot = na_emul_spot(&mem->pub, wire.offset, size);
         if (spot != NULL)
             xfer = na_emul_xfer_new(emul, source, false);
@@ -7612,14 +7616,14 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* A yield that takes so much longer than the longest window is a loss: a thread
  * that computes had the processor. For so many times its length there is no
  * spinning, so that the sum of losses is small. */
-#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
+#define NA_PROGRESS_BUSY (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_LOSS 64u
 
 /* A sleep without a descriptor does not end when a message comes. The window is
  * longer than that, or two that call each other would take turns to sleep: each
  * would find the other asleep and fall asleep, too. */
-#define NA_PROGRESS_NAP HG_CLOCK_MS
-#define NA_PROGRESS_NAP_WINDOW (2u * HG_CLOCK_MS)
+#define NA_PROGRESS_NO_FD_NS HG_CLOCK_MS
+#define NA_PROGRESS_NO_FD_WINDOW (2u * HG_CLOCK_MS)
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
@@ -7732,8 +7736,8 @@ static uint64_t na_progress_limit(const struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t limit = (uint64_t) core->info.spin_us * 1000;
 
-    return context->no_fd && limit < NA_PROGRESS_NAP_WINDOW
-        ? NA_PROGRESS_NAP_WINDOW
+    return context->no_fd && limit < NA_PROGRESS_NO_FD_WINDOW
+        ? NA_PROGRESS_NO_FD_WINDOW
         : limit;
 }
 
@@ -7744,7 +7748,7 @@ static uint64_t na_progress_window(
     switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
     case NA_WAIT_BLOCK: return 0;
     case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
-    default: return now < context->crowded_until ? 0 : context->window;
+    default: return now < context->busy_until ? 0 : context->window;
     }
 }
 
@@ -7760,29 +7764,29 @@ static void na_progress_yield(struct na_context_core *context)
     took = hg_clock_now() - before;
     hg_reenter(context->queue.lock);
     context->yielded = took > NA_PROGRESS_YIELDED;
-    if (took > na_progress_limit(context) + NA_PROGRESS_CROWDED)
-        context->crowded_until = before + NA_PROGRESS_LOSS * took;
+    if (took > na_progress_limit(context) + NA_PROGRESS_BUSY)
+        context->busy_until = before + NA_PROGRESS_LOSS * took;
 }
 
 /* What a thread in na_progress waits for. */
-struct na_progress_aim {
+struct na_progress_goal {
     unsigned lanes;
     unsigned pokes; /* so far */
     const _Atomic bool *done;
 };
 
 static HG_HOT bool na_progress_is_there(
-    const struct na_context_core *context, const struct na_progress_aim *aim)
+    const struct na_context_core *context, const struct na_progress_goal *goal)
 {
-    return na_queue_has(&context->queue, aim->lanes) ||
-        context->pokes != aim->pokes ||
-        (aim->done != NULL &&
-            atomic_load_explicit(aim->done, memory_order_acquire));
+    return na_queue_has(&context->queue, goal->lanes) ||
+        context->pokes != goal->pokes ||
+        (goal->done != NULL &&
+            atomic_load_explicit(goal->done, memory_order_acquire));
 }
 
 /* Sleep until something happens or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline)
+    const struct na_progress_goal *goal, uint64_t deadline)
 {
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
@@ -7791,13 +7795,13 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
     context->no_fd = count < 0;
     if (context->no_fd) {
-        uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
+        uint64_t soon = hg_clock_now() + NA_PROGRESS_NO_FD_NS;
 
         deadline = soon < deadline ? soon : deadline;
     }
     hg_waker_arm(waker);
     if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
-        !na_progress_is_there(context, aim)) {
+        !na_progress_is_there(context, goal)) {
         if (na_progress_may_sleep(context, &deadline)) {
             na_context_leave(context);
             ret = hg_waker_sleep(
@@ -7823,14 +7827,14 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 
 /* Make progress and wait. No other thread does so on this context. */
 static na_return_t na_progress_run(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline)
+    const struct na_progress_goal *goal, uint64_t deadline)
 {
     uint64_t since = 0; /* the first idle turn */
     uint64_t now = 0;
 
     for (;;) {
         unsigned n = na_progress_turn(context);
-        bool done = na_progress_is_there(context, aim);
+        bool done = na_progress_is_there(context, goal);
         na_return_t ret;
         bool look;
 
@@ -7865,7 +7869,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
                 hg_pass(context->queue.lock);
             continue;
         }
-        ret = na_progress_sleep(context, aim, deadline);
+        ret = na_progress_sleep(context, goal, deadline);
         now = hg_clock_now();
         if (ret != NA_SUCCESS)
             return ret;
@@ -7881,17 +7885,18 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
 
 /* Sleep beside the thread that makes progress. False: *ret_p ends the wait;
  * true: the role is free. */
-static HG_NOINLINE bool na_progress_await_role(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline, na_return_t *ret_p)
+static HG_NOINLINE bool na_progress_await_driver(
+    struct na_context_core *context, const struct na_progress_goal *goal,
+    uint64_t deadline, na_return_t *ret_p)
 {
     *ret_p = NA_SUCCESS;
     while (context->progressing && *ret_p == NA_SUCCESS) {
-        if (na_progress_is_there(context, aim))
+        if (na_progress_is_there(context, goal))
             return false;
-        *ret_p = na_queue_nap(
-            &context->queue, aim->lanes | NA_LANES_ROLE, aim->done, deadline);
+        *ret_p = na_queue_sleep(&context->queue, goal->lanes | NA_LANES_DRIVER,
+            goal->done, deadline);
     }
-    if (!na_progress_is_there(context, aim))
+    if (!na_progress_is_there(context, goal))
         return *ret_p == NA_SUCCESS;
     *ret_p = NA_SUCCESS;
     return false;
@@ -7901,21 +7906,22 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_progress_aim aim = {lanes, core->pokes, done};
+    struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
     assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
     if (HG_LIKELY(!core->progressing) ||
-        na_progress_await_role(core, &aim, deadline, &ret)) {
+        na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;
         if (HG_UNLIKELY(core->poll_armed))
             na_progress_disarm(core);
-        ret = na_progress_run(core, &aim, deadline);
+        ret = na_progress_run(core, &goal, deadline);
         core->progressing = false;
     }
     /* Another thread goes on. */
-    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.naps)) && !core->progressing)
-        na_queue_wake_one(&core->queue, NA_LANES_ROLE);
+    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
+        !core->progressing)
+        na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
     return ret;
 }
 
@@ -8278,7 +8284,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 
     na_context_enter(core);
     busy = core->progressing || na_queue_is_running(&core->queue) ||
-        !hg_list_is_empty(&core->queue.naps);
+        !hg_list_is_empty(&core->queue.sleepers);
     na_context_leave(core);
     return busy;
 }
@@ -8396,7 +8402,7 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
         if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
             break;
-        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
+        ret = na_queue_sleep(queue, NA_LANES_ALL, NULL, deadline);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)
@@ -8840,7 +8846,7 @@ static bool na_sm_out_look(struct na_sm_out *out)
 }
 
 /* Whether `need` bytes are free, looking again only if it seems not. */
-static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
+static na_return_t na_sm_out_check_free(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
@@ -8868,7 +8874,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
 
     assert(size <= na_sm_ring_max(out->size));
     assert(at % NA_SM_RING_HEADER == 0);
-    ret = na_sm_out_room(out, (uint64_t) span + skip);
+    ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
     if (skip > 0) { /* published along with the record behind it */
@@ -9073,7 +9079,7 @@ struct na_sm_slot {
 };
 
 /* What a slot tells, at one moment. */
-struct na_sm_told {
+struct na_sm_slot_info {
     uint64_t place;
     uint64_t size;
     uint64_t arena_offset;
@@ -9085,7 +9091,7 @@ struct na_sm_told {
 
 struct na_sm_public {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
-    _Atomic uint64_t witness;
+    _Atomic uint64_t incarnation_at;
     struct na_sm_slot slots[NA_SM_SLOTS];
 };
 
@@ -9129,28 +9135,28 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
 /* Fill a free slot. To free it, its mark is set to 0 once nobody who acts on
  * what it told is left. */
 HG_PRIVATE void na_sm_slot_fill(
-    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark);
+    struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark);
 
 /* Read a slot. False: it has another mark. */
-static inline bool na_sm_slot_read(
-    const struct na_sm_slot *slot, uint64_t mark, struct na_sm_told *told_p)
+static inline bool na_sm_slot_read(const struct na_sm_slot *slot, uint64_t mark,
+    struct na_sm_slot_info *info_p)
 {
-    struct na_sm_told told;
+    struct na_sm_slot_info info;
 
     if (atomic_load(&slot->mark) != mark)
         return false;
-    told.place = atomic_load_explicit(&slot->place, memory_order_acquire);
-    told.size = atomic_load_explicit(&slot->size, memory_order_acquire);
-    told.arena_offset =
+    info.place = atomic_load_explicit(&slot->place, memory_order_acquire);
+    info.size = atomic_load_explicit(&slot->size, memory_order_acquire);
+    info.arena_offset =
         atomic_load_explicit(&slot->arena_offset, memory_order_acquire);
-    told.count = atomic_load_explicit(&slot->count, memory_order_acquire);
-    told.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
-    told.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
-    told.width = atomic_load_explicit(&slot->width, memory_order_acquire);
+    info.count = atomic_load_explicit(&slot->count, memory_order_acquire);
+    info.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
+    info.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
+    info.width = atomic_load_explicit(&slot->width, memory_order_acquire);
     /* Had one of these been of another registration, this would be, too. */
     if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
         return false;
-    *told_p = told;
+    *info_p = info;
     return true;
 }
 
@@ -9331,24 +9337,24 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
 
 /* ---- Slots ---- */
 
-static uint64_t na_sm_page_turn(uint64_t word, unsigned bits)
+static uint64_t na_sm_page_rotate(uint64_t word, unsigned bits)
 {
     return word << bits | word >> (64 - bits);
 }
 
 /* Rounds of SipHash (Aumasson and Bernstein, 2012). */
-static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
+static void na_sm_page_sip_rounds(uint64_t v[4], unsigned rounds)
 {
     while (rounds-- > 0) {
         v[0] += v[1];
         v[2] += v[3];
-        v[1] = na_sm_page_turn(v[1], 13) ^ v[0];
-        v[3] = na_sm_page_turn(v[3], 16) ^ v[2];
-        v[0] = na_sm_page_turn(v[0], 32) + v[3];
+        v[1] = na_sm_page_rotate(v[1], 13) ^ v[0];
+        v[3] = na_sm_page_rotate(v[3], 16) ^ v[2];
+        v[0] = na_sm_page_rotate(v[0], 32) + v[3];
         v[2] += v[1];
-        v[1] = na_sm_page_turn(v[1], 17) ^ v[2];
-        v[3] = na_sm_page_turn(v[3], 21) ^ v[0];
-        v[2] = na_sm_page_turn(v[2], 32);
+        v[1] = na_sm_page_rotate(v[1], 17) ^ v[2];
+        v[3] = na_sm_page_rotate(v[3], 21) ^ v[0];
+        v[2] = na_sm_page_rotate(v[2], 32);
     }
 }
 
@@ -9357,7 +9363,7 @@ static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 {
     const uint64_t length = UINT64_C(8) << 56;
-    uint64_t other = na_sm_page_turn(key, 32);
+    uint64_t other = na_sm_page_rotate(key, 32);
     uint64_t v[4] = {UINT64_C(0x736f6d6570736575) ^ key,
         UINT64_C(0x646f72616e646f6d) ^ other,
         UINT64_C(0x6c7967656e657261) ^ key,
@@ -9365,30 +9371,30 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
     uint64_t mark;
 
     v[3] ^= incarnation;
-    na_sm_page_stir(v, 2);
+    na_sm_page_sip_rounds(v, 2);
     v[0] ^= incarnation;
     v[3] ^= length;
-    na_sm_page_stir(v, 2);
+    na_sm_page_sip_rounds(v, 2);
     v[0] ^= length;
     v[2] ^= 0xff;
-    na_sm_page_stir(v, 4);
+    na_sm_page_sip_rounds(v, 4);
     mark = v[0] ^ v[1] ^ v[2] ^ v[3];
     return mark > NA_SM_SLOT_WITHDRAWN ? mark : NA_SM_SLOT_WITHDRAWN + 1;
 }
 
 HG_PRIVATE void na_sm_slot_fill(
-    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark)
+    struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
     /* Whoever reads what is to come finds that the mark is not as it was. */
-    atomic_store_explicit(&slot->place, told->place, memory_order_release);
-    atomic_store_explicit(&slot->size, told->size, memory_order_release);
+    atomic_store_explicit(&slot->place, info->place, memory_order_release);
+    atomic_store_explicit(&slot->size, info->size, memory_order_release);
     atomic_store_explicit(
-        &slot->arena_offset, told->arena_offset, memory_order_release);
-    atomic_store_explicit(&slot->count, told->count, memory_order_release);
-    atomic_store_explicit(&slot->flags, told->flags, memory_order_release);
-    atomic_store_explicit(&slot->arena, told->arena, memory_order_release);
-    atomic_store_explicit(&slot->width, told->width, memory_order_release);
+        &slot->arena_offset, info->arena_offset, memory_order_release);
+    atomic_store_explicit(&slot->count, info->count, memory_order_release);
+    atomic_store_explicit(&slot->flags, info->flags, memory_order_release);
+    atomic_store_explicit(&slot->arena, info->arena, memory_order_release);
+    atomic_store_explicit(&slot->width, info->width, memory_order_release);
     atomic_store(&slot->mark, mark);
 }
 
@@ -9663,7 +9669,7 @@ HG_PRIVATE int na_sm_arena_fd(
 
 #endif
 
-/* ==== gen/sm/meet.h ==== */
+/* ==== gen/sm/socket.h ==== */
 /*
  * bell: the doorbell of a class: an eventfd that its peers write to.
  *
@@ -9686,7 +9692,7 @@ HG_PRIVATE int na_sm_arena_fd(
  * Locking: none.
  */
 /*
- * meet: how two processes find each other and agree: names, sockets,
+ * socket: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
  *
  * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
@@ -9792,7 +9798,7 @@ HG_PRIVATE bool na_sm_users_are_all(const char *map);
 struct na_sm_user {
     pid_t pid;
     uid_t uid;
-    bool kin;                      /* our own user, and nobody else */
+    bool same_user;                /* our own user, and nobody else */
     char identity[NA_SM_IDENTITY]; /* "uid:1000"; "": it may be any user */
 };
 
@@ -9853,8 +9859,8 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #endif
 
-/* ==== gen/sm/meet.c ==== */
-/* meet: see meet.h. */
+/* ==== gen/sm/socket.c ==== */
+/* socket: see socket.h. */
 
 #if HG_ENABLE_SM
 
@@ -9971,7 +9977,7 @@ HG_PRIVATE const char *na_sm_policy_refuses(
     one = na_sm_user_is_one(peer.uid);
     user_p->pid = peer.pid;
     user_p->uid = peer.uid;
-    user_p->kin = one && peer.uid == geteuid();
+    user_p->same_user = one && peer.uid == geteuid();
     if (one)
         (void) snprintf(user_p->identity, sizeof(user_p->identity),
             "uid:%" PRIu32, (uint32_t) peer.uid);
@@ -10419,9 +10425,9 @@ struct na_sm_addr {
     bool reached;            /* it was ready once */
     bool again;              /* dying, to be idle and not dead */
     enum na_sm_state state;
-    na_return_t fate; /* dying: what its lookups get */
-    int why;          /* the errno of a connect that failed; 0: it did not */
-    int fd;           /* -1: none */
+    na_return_t lookup_ret; /* dying: what its lookups get */
+    int why; /* the errno of a connect that failed; 0: it did not */
+    int fd;  /* -1: none */
     /* The peer, as long as the socket lives; its identity is constant once a
      * message may have come. */
     struct na_sm_user user;
@@ -10533,10 +10539,11 @@ static inline void na_sm_leave(const struct na_sm_class *self)
 }
 
 /* Leave, for a moment: another thread may have to get on. */
-HG_PRIVATE void na_sm_nap(const struct na_sm_class *self);
+HG_PRIVATE void na_sm_yield(const struct na_sm_class *self);
 
 /* The words of a pair: of what we send, and of what we receive. */
-static inline struct na_sm_control *na_sm_ours(const struct na_sm_addr *addr)
+static inline struct na_sm_control *na_sm_own_control(
+    const struct na_sm_addr *addr)
 {
     return &addr->shared->control[addr->dialled ? 0 : 1];
 }
@@ -10587,11 +10594,11 @@ HG_PRIVATE void na_sm_peer_close(
 /* The connection is gone, or is no good: the polling thread ends it once what
  * came by it is delivered. */
 HG_PRIVATE void na_sm_peer_lose(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
 /* The same, whatever its state; it is not dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
@@ -10623,14 +10630,14 @@ HG_PRIVATE na_return_t na_sm_watch(
 /* Connect the addresses that are to be dialled, and give up what takes too
  * long; the number of things done. Sets the class's tick to when this must be
  * called again, at the latest. */
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
+HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
+HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);
 
 /* The socket of an address that is not connected is: HELLO of a caller, or the
  * answer of a peer that is dialled. */
-HG_PRIVATE unsigned na_sm_door_hear(
+HG_PRIVATE unsigned na_sm_conn_read(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 #endif
@@ -10646,7 +10653,7 @@ HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
         na_progress_wake(&self->base);
 }
 
-HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
+HG_PRIVATE void na_sm_yield(const struct na_sm_class *self)
 {
     unsigned depth = hg_leave_all(na_sm_lock(self));
 
@@ -10838,12 +10845,12 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 }
 
 /* Have the polling thread end it. */
-static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
-    na_return_t fate, bool again)
+static void na_sm_peer_set_dying(struct na_sm_class *self,
+    struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
     assert(hg_is_inside(na_sm_lock(self)));
     assert(!hg_list_is_empty(&addr->link));
-    addr->fate = fate;
+    addr->lookup_ret = lookup_ret;
     addr->again = again;
     addr->state = NA_SM_DYING;
     if (!again)
@@ -10854,21 +10861,21 @@ static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
 }
 
 HG_PRIVATE void na_sm_peer_lose(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    na_sm_peer_doom(self, addr, fate,
+    na_sm_peer_set_dying(self, addr, lookup_ret,
         addr->dialled && (addr->state == NA_SM_CLOSING || !addr->reached));
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_SM_DEAD)
         return;
     na_sm_peer_hold(self, addr);
-    na_sm_peer_doom(self, addr, fate, false);
+    na_sm_peer_set_dying(self, addr, lookup_ret, false);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -10909,7 +10916,7 @@ HG_PRIVATE void na_sm_peer_part(
     unsigned i;
 
     while (addr->copies != 0)
-        na_sm_nap(self);
+        na_sm_yield(self);
     for (i = 0; i < NA_SM_FD_BELL; i++) {
         na_sm_page_unmap(addr->maps[i], na_sm_peer_maps[i].size);
         addr->maps[i] = NULL;
@@ -10949,14 +10956,14 @@ static na_return_t na_sm_peer_dead_code(
 {
     const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
 
-    if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
-        return addr->fate;
+    if (addr->lookup_ret == NA_PROTOCOL_ERROR || addr->lookup_ret == NA_FAULT)
+        return addr->lookup_ret;
     if (addr->reached) {
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
-        return addr->fate;
+    if (addr->lookup_ret != NA_HOSTUNREACH && addr->lookup_ret != NA_ACCESS)
+        return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
     HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
@@ -10964,7 +10971,7 @@ static na_return_t na_sm_peer_dead_code(
         addr->why == 0                  ? "what listens there gives no answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
-    return addr->fate;
+    return addr->lookup_ret;
 }
 
 HG_PRIVATE void na_sm_peer_end(
@@ -10985,7 +10992,7 @@ HG_PRIVATE void na_sm_peer_end(
         core->addr_parted(&addr->base);
     } else {
         ret = na_sm_peer_dead_code(self, addr);
-        na_sm_peer_complete(&addr->lookups, addr->fate);
+        na_sm_peer_complete(&addr->lookups, addr->lookup_ret);
         na_sm_peer_complete(&addr->sends, ret);
         if (addr->again) {
             atomic_store(&addr->incarnation, 0);
@@ -11002,9 +11009,9 @@ HG_PRIVATE void na_sm_peer_end(
 
 /* ---- Connecting ---- */
 
-#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_DOOR_CALLERS 1024u  /* that have not said HELLO */
+#define NA_SM_CONN_HELLO_MS 5000u /* for a caller to say HELLO */
+#define NA_SM_CONN_BATCH 64u      /* callers taken in at a time */
+#define NA_SM_CONN_CALLERS 1024u  /* that have not said HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -11020,7 +11027,7 @@ HG_PRIVATE na_return_t na_sm_watch(
 }
 
 /* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
-static na_return_t na_sm_door_send(const struct na_sm_class *self,
+static na_return_t na_sm_conn_send(const struct na_sm_class *self,
     const struct na_sm_addr *addr, enum na_sm_packet_kind kind, int pair_fd)
 {
     struct na_sm_packet packet;
@@ -11034,7 +11041,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     packet.fds[NA_SM_FD_PAIR] = pair_fd;
     for (i = 0; i < NA_SM_ARENAS; i++)
         packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
-    packet.fds[NA_SM_FD_BELL] = addr->user.kin ? self->bell_fd : -1;
+    packet.fds[NA_SM_FD_BELL] = addr->user.same_user ? self->bell_fd : -1;
     if (kind == NA_SM_HELLO)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
@@ -11042,7 +11049,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
 }
 
 /* Whether the other end of a connection may be a peer, by its user. */
-static bool na_sm_door_allows(
+static bool na_sm_conn_allows(
     const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
     const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
@@ -11054,7 +11061,7 @@ static bool na_sm_door_allows(
 }
 
 /* Tell a caller why it is sent away. */
-static void na_sm_door_refuse(
+static void na_sm_conn_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
 {
     struct na_sm_packet packet;
@@ -11070,7 +11077,7 @@ static void na_sm_door_refuse(
 
 /* Map what the other side sent, and take its bell, if there is one and it may
  * be rung. An arena that cannot be mapped, or is none, costs speed only. */
-static na_return_t na_sm_door_map(
+static na_return_t na_sm_conn_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     bool arenas = na_sm_arena_is_mappable();
@@ -11090,14 +11097,14 @@ static na_return_t na_sm_door_map(
     addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
     addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    if (addr->user.kin)
+    if (addr->user.same_user)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
 
 /* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
-static na_return_t na_sm_door_hello(
+static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     int fd = -1;
@@ -11106,7 +11113,7 @@ static na_return_t na_sm_door_hello(
 
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
+    ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
@@ -11114,7 +11121,7 @@ static na_return_t na_sm_door_hello(
 
 /* An address that was dialled before is that of the same user still: others
  * may have been told whose it is. */
-static na_return_t na_sm_door_recognise(
+static na_return_t na_sm_conn_check_user(
     struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
     if (addr->reached && strcmp(addr->user.identity, peer->identity) != 0) {
@@ -11130,7 +11137,7 @@ static na_return_t na_sm_door_recognise(
 /* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
  * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
  * be. */
-static na_return_t na_sm_door_call(
+static na_return_t na_sm_conn_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_user peer;
@@ -11143,19 +11150,19 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_sm_door_allows(self, addr->fd, &peer))
+    if (!na_sm_conn_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    ret = na_sm_door_recognise(addr, &peer);
+    ret = na_sm_conn_check_user(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS)
         ret = na_sm_peer_take_slot(self, addr);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
+    return ret == NA_SUCCESS ? na_sm_conn_hello(self, addr) : ret;
 }
 
 /* The lookups of an address that is ready. */
-static void na_sm_door_found(struct na_sm_addr *addr)
+static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
 {
     while (!hg_list_is_empty(&addr->lookups)) {
         struct na_op *op =
@@ -11169,7 +11176,7 @@ static void na_sm_door_found(struct na_sm_addr *addr)
 }
 
 /* What a refusal means here. */
-static na_return_t na_sm_door_reason(
+static na_return_t na_sm_conn_refusal_code(
     const struct na_sm_addr *addr, uint32_t reason)
 {
     if (reason == NA_NOMEM || reason == NA_IO_ERROR)
@@ -11186,7 +11193,8 @@ static na_return_t na_sm_door_reason(
 /* ---- Callers ---- */
 
 /* A caller goes, which nobody knows of. */
-static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
+static void na_sm_conn_drop_caller(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
     self->callers--;
     na_sm_peer_part(self, addr);
@@ -11198,13 +11206,13 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 
 /* A caller that has said HELLO gets its name, and its memory is mapped. Others
  * find one that does not listen by that name. */
-static na_return_t na_sm_door_admit(struct na_sm_class *self,
+static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
     na_return_t ret = na_sm_peer_take_slot(self, addr);
 
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_map(addr, hello);
+        ret = na_sm_conn_map(addr, hello);
     if (ret != NA_SUCCESS)
         return ret;
     if (strncmp(hello->name, "sm://", 5) != 0)
@@ -11214,12 +11222,12 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         ret = na_sm_peer_enter(self, addr);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_sm_door_send(self, addr, NA_SM_WELCOME, -1);
+    return na_sm_conn_send(self, addr, NA_SM_WELCOME, -1);
 }
 
 /* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
  * na_sm_is_own_name did not know as ours. */
-static na_return_t na_sm_door_judge(struct na_sm_class *self,
+static na_return_t na_sm_conn_handle(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     const unsigned pair = 1u << NA_SM_FD_PAIR;
@@ -11227,7 +11235,7 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
     int bell = packet->fds[NA_SM_FD_BELL];
 
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
-        return na_sm_door_reason(addr, packet->reason);
+        return na_sm_conn_refusal_code(addr, packet->reason);
     if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
         (packet->what & (pages | pair)) !=
             (addr->dialled ? pages : pages | pair) ||
@@ -11235,12 +11243,12 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
         return NA_PROTOCOL_ERROR;
     if (packet->incarnation == self->base.incarnation)
         return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
-    return addr->dialled ? na_sm_door_map(addr, packet)
-                         : na_sm_door_admit(self, addr, packet);
+    return addr->dialled ? na_sm_conn_map(addr, packet)
+                         : na_sm_conn_accept_hello(self, addr, packet);
 }
 
 /* A peer, or a caller, has not said what it must. */
-static void na_sm_door_tell_malformed(
+static void na_sm_conn_log_malformed(
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
@@ -11254,7 +11262,7 @@ static void na_sm_door_tell_malformed(
             (long) addr->user.pid);
 }
 
-HG_PRIVATE unsigned na_sm_door_hear(
+HG_PRIVATE unsigned na_sm_conn_read(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
@@ -11267,95 +11275,95 @@ HG_PRIVATE unsigned na_sm_door_hear(
         ret = hg_log_no_fd("sm", "the memory of a peer");
     }
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_judge(self, addr, &packet);
+        ret = na_sm_conn_handle(self, addr, &packet);
     na_sm_packet_close(&packet);
     if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_tell_malformed(addr, &packet);
+        na_sm_conn_log_malformed(addr, &packet);
     if (ret == NA_SUCCESS) {
         self->callers -= !addr->dialled;
         na_sm_peer_open(self, addr);
-        na_sm_door_found(addr);
+        na_sm_conn_end_lookups(addr);
     } else if (addr->dialled) {
         na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
     } else {
         if (ret != NA_DISCONNECT)
-            na_sm_door_refuse(self, addr->fd, ret);
-        na_sm_door_drop(self, addr);
+            na_sm_conn_refuse(self, addr->fd, ret);
+        na_sm_conn_drop_caller(self, addr);
     }
     return 1;
 }
 
 /* The next caller; -1, and errno: none. */
-static int na_sm_door_next(const struct na_sm_class *self)
+static int na_sm_conn_next_caller(const struct na_sm_class *self)
 {
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* Take in a caller, or tell it why not. */
-static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
     na_return_t ret = NA_AGAIN;
     struct na_sm_user peer;
 
-    if (!na_sm_door_allows(self, fd, &peer))
+    if (!na_sm_conn_allows(self, fd, &peer))
         ret = NA_PERMISSION;
-    else if (self->callers < NA_SM_DOOR_CALLERS)
+    else if (self->callers < NA_SM_CONN_CALLERS)
         addr = na_sm_peer_new(self, NULL, NA_FALSE, NULL);
     if (addr == NULL) {
-        na_sm_door_refuse(self, fd, ret);
+        na_sm_conn_refuse(self, fd, ret);
         (void) close(fd);
         return;
     }
     addr->fd = fd;
     addr->user = peer;
     addr->state = NA_SM_DIALLING;
-    addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);
     na_addr_unref(&addr->base);
     hg_list_push(&self->dialling, &addr->turn);
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS) {
-        (void) na_sm_door_hear(self, addr); /* it may have spoken already */
+        (void) na_sm_conn_read(self, addr); /* it may have spoken already */
         return;
     }
-    na_sm_door_refuse(self, fd, ret);
-    na_sm_door_drop(self, addr);
+    na_sm_conn_refuse(self, fd, ret);
+    na_sm_conn_drop_caller(self, addr);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
  * the listening socket readable for ever: the spare one serves to say so.
  * False: there was no caller, which the system does not find out first. */
-static bool na_sm_door_turn_away(struct na_sm_class *self)
+static bool na_sm_conn_refuse_next(struct na_sm_class *self)
 {
     int error = errno;
     int fd;
 
     if (self->spare_fd >= 0)
         (void) close(self->spare_fd);
-    fd = na_sm_door_next(self);
+    fd = na_sm_conn_next_caller(self);
     if (fd >= 0) {
         errno = error;
-        na_sm_door_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
+        na_sm_conn_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
 }
 
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
+HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self)
 {
     unsigned n;
 
-    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        int fd = na_sm_door_next(self);
+    for (n = 0; n < NA_SM_CONN_BATCH; n++) {
+        int fd = na_sm_conn_next_caller(self);
 
         if (fd >= 0) {
-            na_sm_door_let_in(self, fd);
+            na_sm_conn_add_caller(self, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            if (!na_sm_door_turn_away(self))
+            if (!na_sm_conn_refuse_next(self))
                 break;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             break;
@@ -11366,27 +11374,27 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
 
 /* ---- Time ---- */
 
-static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
+static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 /* Dial, or give up, one of those to be dialled, or a caller: when to do so
  * again; NA_SM_NEVER: it has ended. */
-static uint64_t na_sm_door_try(
+static uint64_t na_sm_conn_try(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
     na_return_t ret = NA_SUCCESS;
 
     if (now >= addr->deadline && !addr->dialled) {
         self->base.core->count(&self->base, "sm_refused", 1);
-        na_sm_door_drop(self, addr);
+        na_sm_conn_drop_caller(self, addr);
         return NA_SM_NEVER;
     }
     if (now >= addr->deadline) {
         ret = NA_HOSTUNREACH;
     } else if (now >= addr->retry) {
-        ret = na_sm_door_call(self, addr);
+        ret = na_sm_conn_dial(self, addr);
         addr->retry = NA_SM_NEVER;
         if (ret == NA_BUSY) {
             na_sm_peer_part(self, addr);
@@ -11395,12 +11403,12 @@ static uint64_t na_sm_door_try(
         }
     }
     if (ret == NA_SUCCESS)
-        return na_sm_door_sooner(addr->deadline, addr->retry);
+        return na_sm_conn_earlier(addr->deadline, addr->retry);
     na_sm_peer_lose(self, addr, ret);
     return NA_SM_NEVER;
 }
 
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now)
 {
     uint64_t due, tick = NA_SM_NEVER;
     struct na_link *link, *next;
@@ -11411,14 +11419,14 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        due = na_sm_door_try(self, addr, now);
+        due = na_sm_conn_try(self, addr, now);
         n += due == NA_SM_NEVER;
-        tick = na_sm_door_sooner(tick, due);
+        tick = na_sm_conn_earlier(tick, due);
     }
     if (!hg_list_is_empty(&self->closing))
-        tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);
+        tick = na_sm_conn_earlier(tick, now + NA_SM_RETRY);
     if (self->pairs > 0)
-        tick = na_sm_door_sooner(tick, self->scan_at);
+        tick = na_sm_conn_earlier(tick, self->scan_at);
     self->tick = tick;
     na_class_core_of(&self->base)->due = tick;
     return n;
@@ -11521,7 +11529,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
 }
 
 /* Something was published for the peer. */
-static void na_sm_flow_tell(struct na_sm_addr *addr)
+static void na_sm_flow_notify(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
@@ -11552,7 +11560,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
         at += segments[i].size;
     }
     na_sm_out_commit(&addr->out, record);
-    na_sm_flow_tell(addr);
+    na_sm_flow_notify(addr);
     return NA_SUCCESS;
 }
 
@@ -11702,7 +11710,7 @@ static void na_sm_flow_close(
     (void) na_sm_flow_flush(self, addr);
     if (addr->state != NA_SM_CLOSING)
         return;
-    atomic_store(&na_sm_ours(addr)->over, 1);
+    atomic_store(&na_sm_own_control(addr)->over, 1);
     copied = na_sm_peer_copies(addr, 0);
     if (!copied &&
         (now >= addr->deadline ||
@@ -11753,7 +11761,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
 
 /* The peer has closed the connection: what it did not read goes by the next
  * one. */
-static void na_sm_flow_hear_bye(
+static void na_sm_flow_handle_bye(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (addr->state == NA_SM_READY)
@@ -11764,7 +11772,7 @@ static void na_sm_flow_hear_bye(
 /* ---- In ---- */
 
 /* Hand a record on. NA_AGAIN: the core has no room for it. */
-static na_return_t na_sm_flow_hear(struct na_sm_class *self,
+static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_record *record,
     const unsigned char *payload)
 {
@@ -11794,7 +11802,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
-    case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;
+    case NA_SM_BYE: na_sm_flow_handle_bye(self, addr); return NA_SUCCESS;
     default: return NA_PROTOCOL_ERROR;
     }
 }
@@ -11813,7 +11821,7 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_AGAIN)
             break;
         if (ret == NA_SUCCESS)
-            ret = na_sm_flow_hear(self, addr, &record, payload);
+            ret = na_sm_flow_dispatch(self, addr, &record, payload);
         if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
             /* A dead peer cannot be held back. */
             self->base.core->count(&self->base, "msg_dropped", 1);
@@ -11826,7 +11834,7 @@ static unsigned na_sm_flow_deliver(
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_tell(addr); /* there is room again in its ring */
+            na_sm_flow_notify(addr); /* there is room again in its ring */
         n++;
     }
     if (ret == NA_PROTOCOL_ERROR)
@@ -11843,7 +11851,7 @@ HG_PRIVATE unsigned na_sm_flow_visit(
         self->more = true;
     /* There is room: the emulation offers its frames after each poll. */
     if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
-        atomic_load(&na_sm_ours(addr)->starved) == 0)
+        atomic_load(&na_sm_own_control(addr)->starved) == 0)
         n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
@@ -11894,7 +11902,7 @@ static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
         return false;
     return (!addr->held && na_sm_in_has(&addr->in)) ||
         (addr->full && addr->state == NA_SM_READY &&
-            atomic_load(&na_sm_ours(addr)->starved) == 0);
+            atomic_load(&na_sm_own_control(addr)->starved) == 0);
 }
 
 HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self)
@@ -12062,15 +12070,15 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 
-#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
+#define NA_SM_MEM_POLL_NS 50000 /* between two looks at hazard words */
 
 /* A piece of memory while a hazard word names it. */
 struct na_sm_touch {
     struct na_sm_class *self;
     struct na_sm_addr *addr;
-    struct na_sm_told told; /* about the memory */
-    bool leaves;            /* the lock is left during a copy */
-    unsigned depth;         /* how often it was entered, meanwhile */
+    struct na_sm_slot_info info; /* about the memory */
+    bool leaves;                 /* the lock is left during a copy */
+    unsigned depth;              /* how often it was entered, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -12124,21 +12132,21 @@ static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
 static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
 {
     const struct na_mem_handle *base = &mem->base;
-    struct na_sm_told told;
+    struct na_sm_slot_info info;
 
-    memset(&told, 0, sizeof(told));
-    told.place =
+    memset(&info, 0, sizeof(info));
+    info.place =
         (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
                                               : (const void *) base->segments);
-    told.size = base->size;
-    told.count = (uint32_t) base->segment_count;
-    told.flags = (uint8_t) base->flags;
-    told.width = sizeof(void *);
-    told.arena = (uint8_t) na_sm_arena_find(
-        self->arenas, base->segments, base->segment_count, &told.arena_offset);
+    info.size = base->size;
+    info.count = (uint32_t) base->segment_count;
+    info.flags = (uint8_t) base->flags;
+    info.width = sizeof(void *);
+    info.arena = (uint8_t) na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &info.arena_offset);
     mem->slot = na_sm_mem_take_slot(self);
     if (mem->slot < NA_SM_SLOTS)
-        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
+        na_sm_slot_fill(&self->public_page->slots[mem->slot], &info,
             na_sm_slot_mark(base->key, self->base.incarnation));
 }
 
@@ -12186,7 +12194,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
+static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
 {
     const struct na_sm_addr *addr;
 
@@ -12205,12 +12213,12 @@ static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
-    struct timespec nap = {0, NA_SM_MEM_NAP_NS};
+    struct timespec nap = {0, NA_SM_MEM_POLL_NS};
 
     while (na_sm_mem_retract(mem)) {
         (void) nanosleep(&nap, NULL);
         if (hg_clock_now() >= late) {
-            na_sm_mem_tell_late(na_sm_of(mem->na_class), mem->key);
+            na_sm_mem_log_late(na_sm_of(mem->na_class), mem->key);
             late = HG_CLOCK_NEVER;
         }
     }
@@ -12318,8 +12326,8 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return NA_OPNOTSUPPORT;
     if (!put) {
         local[local_count].iov_base = &word;
-        remote[remote_count].iov_base =
-            (void *) (uintptr_t) atomic_load(&addr->peer_public->witness);
+        remote[remote_count].iov_base = (void *) (uintptr_t) atomic_load(
+            &addr->peer_public->incarnation_at);
         local[local_count++].iov_len = sizeof(word);
         remote[remote_count++].iov_len = sizeof(word);
     }
@@ -12361,26 +12369,26 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 /* ---- Descriptions ---- */
 
 /* Check segments that were fetched, and compute where they start. */
-static bool na_sm_rma_check(const struct na_sm_told *told,
+static bool na_sm_rma_check(const struct na_sm_slot_info *info,
     const struct na_segment *segments, na_offset_t *starts)
 {
     na_size_t total = 0;
     uint32_t i;
 
-    for (i = 0; i < told->count; i++) {
-        if (segments[i].size > told->size - total)
+    for (i = 0; i < info->count; i++) {
+        if (segments[i].size > info->size - total)
             return false;
         starts[i] = total;
         total += segments[i].size;
     }
-    return total == told->size;
+    return total == info->size;
 }
 
 /* Fetch the segments of a peer's memory. */
 static na_return_t na_sm_rma_fetch(
     struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
-    uint32_t count = touch->told.count;
+    uint32_t count = touch->info.count;
     na_size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
@@ -12393,13 +12401,13 @@ static na_return_t na_sm_rma_fetch(
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
         local[0].iov_base = segments;
-        remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
+        remote[0].iov_base = (void *) (uintptr_t) touch->info.place;
         local[0].iov_len = remote[0].iov_len = (size_t) size;
         ret = na_sm_rma_call(touch, false, local, 1, remote, 1, &size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
-    if (ret == NA_SUCCESS && !na_sm_rma_check(&touch->told, segments, starts)) {
+    if (ret == NA_SUCCESS && !na_sm_rma_check(&touch->info, segments, starts)) {
         touch->self->base.core->count(&touch->self->base, "rma_malformed", 1);
         ret = NA_PROTOCOL_ERROR;
     }
@@ -12407,7 +12415,7 @@ static na_return_t na_sm_rma_fetch(
     if (ret == NA_SUCCESS && mem->base.segments == NULL) {
         mem->base.segments = segments;
         mem->base.segment_count = count;
-        mem->described = touch->told.size;
+        mem->described = touch->info.size;
         na_mem_core_of(&mem->base)->starts = starts;
         return NA_SUCCESS;
     }
@@ -12459,9 +12467,9 @@ static na_return_t na_sm_rma_move(
     size_t remote_count = 1;
     na_return_t ret;
 
-    if (touch->told.count == 1) {
+    if (touch->info.count == 1) {
         remote[0].iov_base =
-            (void *) (uintptr_t) (touch->told.place + op->remote_offset);
+            (void *) (uintptr_t) (touch->info.place + op->remote_offset);
         remote[0].iov_len = (size_t) size;
     } else {
         na_size_t all = size;
@@ -12486,11 +12494,11 @@ static na_return_t na_sm_rma_move(
  * is not in one, or that is not mapped. */
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
-    const struct na_sm_told *told = &touch->told;
+    const struct na_sm_slot_info *info = &touch->info;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
-    uint64_t offset = told->arena_offset + op->remote_offset;
+    uint64_t offset = info->arena_offset + op->remote_offset;
     bool put = op->type == NA_CB_PUT;
-    unsigned arena = told->arena;
+    unsigned arena = info->arena;
     struct na_cursor cursor;
     unsigned char *remote;
     na_size_t left = size;
@@ -12498,7 +12506,7 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     if (arena >= NA_SM_ARENAS ||
         touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
         touch->self->rma_mode == NA_SM_RMA_VM ||
-        told->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
+        info->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
         size > NA_SM_ARENA_SIZE - offset ||
         (put && arena == NA_SM_ARENA_READ_ONLY) ||
         !na_sm_arena_open(
@@ -12538,14 +12546,14 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     na_return_t ret = NA_SUCCESS;
 
     if (touch->addr->vm == NA_SM_VM_DENIED ||
-        touch->told.width != sizeof(void *))
+        touch->info.width != sizeof(void *))
         return NA_OPNOTSUPPORT;
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
-    if (ret == NA_SUCCESS && touch->told.count != 1) {
+    if (ret == NA_SUCCESS && touch->info.count != 1) {
         if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
-        if (ret == NA_SUCCESS && touch->told.size != mem->described)
+        if (ret == NA_SUCCESS && touch->info.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
     }
     while (ret == NA_SUCCESS && op->size > end)
@@ -12563,17 +12571,17 @@ static na_return_t na_sm_rma_find(
         op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
     struct na_sm_class *self = touch->self;
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    struct na_sm_told *told = &touch->told;
+    struct na_sm_slot_info *info = &touch->info;
     na_return_t ret = NA_NOENTRY;
 
     if (HG_UNLIKELY(atomic_load(&na_sm_theirs(touch->addr)->over) != 0))
         return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
-            &touch->addr->peer_public->slots[mem->slot], mem->mark, told)) {
-        if ((told->flags & needed) == 0)
+            &touch->addr->peer_public->slots[mem->slot], mem->mark, info)) {
+        if ((info->flags & needed) == 0)
             ret = NA_PERMISSION;
-        else if (op->remote_offset > told->size ||
-            op->size > told->size - op->remote_offset)
+        else if (op->remote_offset > info->size ||
+            op->size > info->size - op->remote_offset)
             ret = NA_OVERFLOW;
         else
             return NA_SUCCESS;
@@ -12605,7 +12613,7 @@ static na_return_t na_sm_rma_piece(
     touch.addr = addr;
     touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
     addr->copies |= 1u << word;
-    atomic_store(&na_sm_ours(addr)->hazard[word], mem->base.key);
+    atomic_store(&na_sm_own_control(addr)->hazard[word], mem->base.key);
     ret = na_sm_rma_find(&touch, op);
     if (ret == NA_SUCCESS && op->size > 0) {
         ret = na_sm_rma_map(&touch, op);
@@ -12613,7 +12621,7 @@ static na_return_t na_sm_rma_piece(
             ret = na_sm_rma_work(&touch, op);
     }
     atomic_store_explicit(
-        &na_sm_ours(addr)->hazard[word], 0, memory_order_release);
+        &na_sm_own_control(addr)->hazard[word], 0, memory_order_release);
     addr->copies &= ~(1u << word);
     return ret;
 }
@@ -12648,7 +12656,7 @@ static na_return_t na_sm_rma_hand_over(
 
 /* Go on with an operation after a piece of it. An error: it could not be handed
  * over, and is not completed. */
-static na_return_t na_sm_rma_settle(
+static na_return_t na_sm_rma_go_on(
     struct na_sm_class *self, struct na_op *op, na_return_t ret)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
@@ -12677,7 +12685,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         ret = NA_OPNOTSUPPORT;
     else if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op, !inside);
-    ret = na_sm_rma_settle(self, op, ret);
+    ret = na_sm_rma_go_on(self, op, ret);
     if (!hg_list_is_empty(&self->transfers))
         na_sm_wake(self);
     na_sm_leave(self);
@@ -12722,7 +12730,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
         ret = NA_AGAIN;
     if (self->moving_canceled && (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT))
         ret = NA_CANCELED;
-    ret = na_sm_rma_settle(self, op, ret);
+    ret = na_sm_rma_go_on(self, op, ret);
     if (ret != NA_SUCCESS)
         na_op_complete(op, ret);
     return 1;
@@ -12756,7 +12764,7 @@ HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
     na_sm_enter(self);
     while (self->moving != NULL && self->moving->local == mem) {
         self->moving_canceled = true;
-        na_sm_nap(self);
+        na_sm_yield(self);
     }
     na_sm_rma_cancel(&self->transfers, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
@@ -12772,7 +12780,7 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 
     na_sm_enter(self);
     while (self->moving != NULL && self->moving->context == context)
-        na_sm_nap(self);
+        na_sm_yield(self);
     na_sm_leave(self);
 }
 
@@ -12937,8 +12945,8 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (ret != NA_SUCCESS)
         return ret;
     self->public_page = (struct na_sm_public *) pages;
-    atomic_store(
-        &self->public_page->witness, (uintptr_t) &self->base.incarnation);
+    atomic_store(&self->public_page->incarnation_at,
+        (uintptr_t) &self->base.incarnation);
     ret = na_sm_page_create(
         "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
     if (ret != NA_SUCCESS)
@@ -13242,14 +13250,14 @@ static na_return_t na_sm_mem_alloc(
 
 /* A peer's socket is readable: an answer, its end, or a byte that was sent to
  * wake this process. Nothing else comes. */
-static unsigned na_sm_hear_peer(
+static unsigned na_sm_handle_socket(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
 
     if (addr->state == NA_SM_DIALLING)
-        return na_sm_door_hear(self, addr);
+        return na_sm_conn_read(self, addr);
     if (addr->fd < 0 || addr->state >= NA_SM_DYING)
         return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
@@ -13262,12 +13270,12 @@ static unsigned na_sm_hear_peer(
     return 1;
 }
 
-static unsigned na_sm_hear(struct na_sm_class *self, void *what)
+static unsigned na_sm_handle_event(struct na_sm_class *self, void *what)
 {
     if (what == NULL) /* the bell has done its part */
         return 0;
-    return what == self ? na_sm_door_accept(self)
-                        : na_sm_hear_peer(self, (struct na_sm_addr *) what);
+    return what == self ? na_sm_conn_accept(self)
+                        : na_sm_handle_socket(self, (struct na_sm_addr *) what);
 }
 
 /* Ask the sockets, and do what time demands. */
@@ -13286,7 +13294,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     if (count > 0 && self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
-        n += na_sm_hear(self, events[i].data.ptr);
+        n += na_sm_handle_event(self, events[i].data.ptr);
     if (count == NA_SM_EVENTS)
         self->look = true; /* there are more */
     if (now >= self->scan_at) {
@@ -13294,7 +13302,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
         self->scan_at = now + NA_SM_SCAN_NS;
     }
     n += na_sm_flow_close_all(self, now);
-    n += na_sm_door_tick(self, now);
+    n += na_sm_conn_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
@@ -13689,7 +13697,7 @@ static void na_plugins_advise(
 }
 
 /* Nobody speaks that: say what is spoken here. */
-static void na_plugins_tell_none(const struct na_uri *uri)
+static void na_plugins_log_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
     char advice[128];
@@ -13716,7 +13724,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
             found = plugin;
     }
     if (found == NULL)
-        na_plugins_tell_none(uri);
+        na_plugins_log_none(uri);
     return found;
 }
 
@@ -14173,7 +14181,7 @@ static struct na_class *na_mux_part(
 
 /* Whether sm reaches the peer at an address, and by which name. Asked quietly:
  * most peers are on another node. */
-static bool na_mux_is_near(const struct na_class *sm, bool is_sm,
+static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
     const char *address, char name[NA_MAX_ADDR_LEN])
 {
     if (is_sm)
@@ -14205,7 +14213,7 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
 
     while (sm != NULL && na_uri_next(&at, address)) {
         part = na_mux_part(na_class, address);
-        if (na_mux_is_near(sm, part == sm, address, name))
+        if (na_mux_is_local(sm, part == sm, address, name))
             return sm;
     }
     for (at = list; na_uri_next(&at, name);) {
@@ -14293,7 +14301,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     hg_enter(core->lock);
     part = na_mux_choose(&core->pub, name, wanted);
     if (part != NULL) {
-        na_op_aim(op, part);
+        na_op_set_part(op, part);
         op->pub.name = wanted;
         ret = na_class_ops(part)->addr_lookup(&op->pub);
     }
@@ -14480,7 +14488,7 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    na_op_aim(op, addr->na_class);
+    na_op_set_part(op, addr->na_class);
     ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
@@ -18214,7 +18222,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
 /* The peer of the call owns a bound handle that was not passed on: its address
  * need not be looked up. */
-static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
+static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
@@ -18251,7 +18259,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
-    hg_bulk_meet(bulk, proc->addr);
+    hg_bulk_set_owner_peer(bulk, proc->addr);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }
@@ -18297,7 +18305,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  */
 
 /* Where transfers run: a context's part. */
-struct hg_transfer_home {
+struct hg_transfer_list {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
@@ -18306,14 +18314,14 @@ struct hg_transfer_home {
     struct na_link transfers; /* each until hg_transfer_fini */
 };
 
-HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_bulk_layer *layer);
+HG_PRIVATE void hg_transfer_list_init(
+    struct hg_transfer_list *home, struct hg_bulk_layer *layer);
 
 /* How many transfers there are. */
-HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home);
+HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home);
 
 /* The context ends, and transfers with it that do not end. */
-HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home);
+HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
 
 /* What a transfer is to do. */
 struct hg_transfer_args {
@@ -18331,7 +18339,7 @@ struct hg_transfer_args {
 struct hg_transfer {
     struct na_completion done;
     struct na_link link; /* of its home */
-    struct hg_transfer_home *home;
+    struct hg_transfer_list *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
     uint64_t began;        /* in ticks */
@@ -18344,7 +18352,7 @@ struct hg_transfer {
 /* Whether such a transfer may be made. HG_INVALID_ARG, HG_FAULT (a layer has
  * ended), HG_OVERFLOW, HG_PERMISSION, all logged; what a peer's handle is the
  * cause of is a warning, counted as "bulk_refused". */
-HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function);
 
 /* Start what was checked; the lock is held once. `callback` runs once, from the
@@ -18354,7 +18362,7 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
  * error: HG_NOENTRY (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR
  * (no way to the owner), all logged. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
-    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
 /* Drop its references; its home does not know it any more. The lock is
@@ -18364,7 +18372,7 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 /* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
  * result that won. */
 HG_PRIVATE void hg_transfer_cancel(
-    struct hg_transfer_home *home, struct hg_transfer *transfer);
+    struct hg_transfer_list *home, struct hg_transfer *transfer);
 
 /* Where the origin's memory is. */
 HG_PRIVATE const char *hg_transfer_peer_name(
@@ -18375,14 +18383,14 @@ HG_PRIVATE const char *hg_transfer_peer_name(
 
 /* ---- The home ---- */
 
-HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_bulk_layer *layer)
+HG_PRIVATE void hg_transfer_list_init(
+    struct hg_transfer_list *home, struct hg_bulk_layer *layer)
 {
     hg_list_init(&home->transfers);
     home->layer = layer;
 }
 
-HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home)
+HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home)
 {
     unsigned count;
 
@@ -18392,7 +18400,7 @@ HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home)
     return count;
 }
 
-HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home)
+HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home)
 {
     hg_enter(home->layer->lock);
     home->left = true;
@@ -18412,7 +18420,7 @@ HG_PRIVATE const char *hg_transfer_peer_name(
                                                           : "a peer";
 }
 
-HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
@@ -18483,7 +18491,7 @@ static void hg_transfer_run(struct na_completion *done)
  * return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
     transfer->done.run = hg_transfer_run;
@@ -18516,7 +18524,7 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
 {
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
     assert(hg_is_inside(home->layer->lock) && home->count > 0);
@@ -18561,10 +18569,10 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
 }
 
 /* Move a peer's memory, or start that: op_id is set then. */
-static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
+static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     na_cb_type_t type = args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET;
     hg_return_t ret = HG_SUCCESS;
 
@@ -18600,7 +18608,7 @@ static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
         return HG_SUCCESS;
     hg_bulk_hold(args->local);
     if (args->origin->remote)
-        ret = hg_transfer_reach(transfer);
+        ret = hg_transfer_move_remote(transfer);
     else
         hg_transfer_copy(args);
     hg_bulk_release(args->local);
@@ -18637,7 +18645,7 @@ static hg_return_t hg_transfer_find_owner(
 }
 
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
-    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p)
 {
     hg_return_t ret;
@@ -18673,7 +18681,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
 }
 
 HG_PRIVATE void hg_transfer_cancel(
-    struct hg_transfer_home *home, struct hg_transfer *transfer)
+    struct hg_transfer_list *home, struct hg_transfer *transfer)
 {
     hg_enter(home->layer->lock);
     transfer->canceled = true;
@@ -18747,7 +18755,7 @@ struct hg_class {
     _Atomic unsigned contexts_made; /* also those being created */
     void *data;
     void (*free_data)(void *data);
-    bool haunted; /* by a context that could not be freed: nor can this */
+    bool leaked; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
     struct hg_limit limits[HG_LIMIT_KINDS];
     uint32_t in_flight; /* calls of ours */
@@ -18954,7 +18962,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     hg_list_remove(&hg_class->link);
     hg_unlock(&hg_class_lock);
     na_live_remove(NA_LIVE_CLASS, hg_class);
-    if (hg_class->haunted)
+    if (hg_class->leaked)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
@@ -19039,8 +19047,8 @@ struct hg_call_part {
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
-    struct na_completion told; /* the answer has left: the callback is queued */
-    hg_return_t told_ret;
+    struct na_completion left; /* the answer has left: the callback is queued */
+    hg_return_t left_ret;
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
@@ -19049,7 +19057,7 @@ struct hg_call_part {
 /* What the module cancel keeps of a call to us; under the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
-    bool told;                   /* `notice` is queued */
+    bool queued;                 /* `notice` is queued */
     struct na_completion notice; /* that nobody waits any more */
     /* NULL: nobody wants to hear. Written under the lock. */
     _Atomic(hg_cancel_cb_t) callback;
@@ -19102,15 +19110,15 @@ struct hg_handle {
                         Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
-    bool one_way;  /* nobody waits for an answer */
-    bool owed;     /* target: ... but to hear that its input was fetched */
-    bool large;    /* something is, or was, in in_large or out_large */
-    bool refused;  /* target: not to be executed */
-    bool mistyped; /* target: refused, as its origin has other types */
-    bool shut_out; /* target: ... from the start; class's lock */
-    bool held;     /* target: a large output waits; class's lock */
-    bool canceled; /* the fetch was canceled; class's lock */
-    bool indexed;  /* target: entered in by_call; class's lock */
+    bool one_way;       /* nobody waits for an answer */
+    bool ack_fetch;     /* target: ... but to hear that its input was fetched */
+    bool large;         /* something is, or was, in in_large or out_large */
+    bool refused;       /* target: not to be executed */
+    bool mistyped;      /* target: refused, as its origin has other types */
+    bool refused_early; /* target: ... from the start; class's lock */
+    bool held;          /* target: a large output waits; class's lock */
+    bool canceled;      /* the fetch was canceled; class's lock */
+    bool indexed;       /* target: entered in by_call; class's lock */
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
@@ -19166,7 +19174,7 @@ struct hg_context {
     void (*free_data)(void *data);
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
-    struct hg_transfer_home transfers;
+    struct hg_transfer_list transfers;
     struct hg_monitor *lock; /* the NA class's */
     /* Handles without a reference that somebody outside gave back. Who is
      * inside next puts them into the pool: hg_handle_collect. */
@@ -19179,10 +19187,10 @@ struct hg_context {
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_deadline deadline;
-    unsigned waits;           /* threads in hg_wait_until */
-    unsigned room_waits;      /* those of them in HG_Wait_room */
-    _Atomic bool room_news;   /* a call has ended, for these */
-    bool ending;              /* it is being destroyed: none may begin */
+    unsigned waits;             /* threads in hg_wait_until */
+    unsigned quota_waits;       /* those of them in HG_Wait_room */
+    _Atomic bool quota_changed; /* a call has ended, for these */
+    bool ending;                /* it is being destroyed: none may begin */
     _Atomic bool raised;      /* a flag was, since somebody set this to false */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
@@ -19238,7 +19246,7 @@ HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
 /* Whether the application is to hear that the call is canceled. */
-static inline bool hg_handle_hears_cancel(const struct hg_handle *handle)
+static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
     return atomic_load_explicit(
                &handle->cancel.callback, memory_order_acquire) != NULL;
@@ -19251,7 +19259,7 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
     /* First the callback: who takes it away has a reference then. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
-        !hg_handle_hears_cancel(handle) &&
+        !hg_handle_wants_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
         HG_HANDLE_GIVEN + 1;
 }
@@ -19328,7 +19336,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
 
 /* Tell who asks that the message has left, or could not. */
-HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
+HG_PRIVATE void hg_handle_notify_left(
+    struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without an
  * output. Where there is no memory to send it, the connection ends. Failures
@@ -19600,7 +19609,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
-    if (HG_LIKELY(before == 1 && !hg_handle_hears_cancel(handle))) {
+    if (HG_LIKELY(before == 1 && !hg_handle_wants_cancel(handle))) {
         atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
         return true;
     }
@@ -19628,7 +19637,7 @@ static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
         hg_handle_large_bytes(handle) == 0;
 }
 
-static void hg_handle_lighten(struct hg_handle *handle)
+static void hg_handle_free_data(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
@@ -19715,7 +19724,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
         return;
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
-        hg_handle_lighten(handle);
+        hg_handle_free_data(handle);
     if (!light || hg_is_inside(context->lock)) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
@@ -19964,7 +19973,7 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_left_t left = handle->left;
 
@@ -20071,7 +20080,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 }
 
 /* Whether what it sends stays in this context. */
-static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
+static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
 {
     const struct hg_context *context = handle->context;
 
@@ -20094,7 +20103,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
     struct hg_header *header = message->header;
 
     assert(message->size == HG_HEADER_MIN + header->payload_size);
-    if (hg_handle_is_home(handle)) {
+    if (hg_handle_is_local(handle)) {
         header->payload = message->data + HG_HEADER_MIN;
         return;
     }
@@ -20126,7 +20135,7 @@ static hg_return_t hg_handle_send_self(
     if (handle->left == NULL)
         return hg_handle_hand_to_self(handle, message);
     hg_handle_ref(handle);
-    hg_handle_tell_left(handle, HG_SUCCESS);
+    hg_handle_notify_left(handle, HG_SUCCESS);
     (void) hg_handle_hand_to_self(handle, message);
     hg_handle_unref(handle);
     return HG_SUCCESS;
@@ -20523,7 +20532,7 @@ HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
 /* ---- Moments ---- */
 
 /* Tell the hook, if there is one. */
-static hg_return_t hg_watch_tell(struct hg_handle *handle,
+static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     hg_hook_point_t point, hg_return_t ret, uint64_t elapsed_ns)
 {
     const struct hg_context *context = handle->context;
@@ -20570,7 +20579,7 @@ static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 HG_PRIVATE hg_return_t hg_watch_forward(struct hg_handle *handle)
 {
     handle->watch.began = hg_clock_now();
-    return hg_watch_tell(handle, HG_HOOK_FORWARD, HG_SUCCESS, 0);
+    return hg_watch_run_hook(handle, HG_HOOK_FORWARD, HG_SUCCESS, 0);
 }
 
 HG_PRIVATE void hg_watch_arrive(struct hg_handle *handle)
@@ -20584,14 +20593,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 
     assert(!handle->target);
     hg_watch_count(handle, ns);
-    (void) hg_watch_tell(handle, HG_HOOK_COMPLETE, handle->ret, ns);
+    (void) hg_watch_run_hook(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
     assert(handle->target);
     handle->watch.executed = hg_clock_now();
-    return hg_watch_tell(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
+    return hg_watch_run_hook(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }
 
 HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
@@ -20606,7 +20615,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
     handle->watch.counted = true;
     if (handle->one_way && ret == HG_CANCELED)
         ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
-    (void) hg_watch_tell(handle, HG_HOOK_RESPOND, ret,
+    (void) hg_watch_run_hook(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
 }
 
@@ -20934,7 +20943,7 @@ static void hg_overflow_let_go(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-static void hg_overflow_run_let_go(struct na_completion *done)
+static void hg_overflow_run_release(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
     struct hg_monitor *lock = handle->context->lock;
@@ -20947,7 +20956,7 @@ static void hg_overflow_run_let_go(struct na_completion *done)
 HG_PRIVATE void hg_overflow_release(struct hg_handle *handle)
 {
     if (hg_overflow_take_held(handle))
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_let_go);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_release);
 }
 
 HG_PRIVATE void hg_overflow_release_all(struct hg_context *context)
@@ -21057,7 +21066,7 @@ static hg_return_t hg_overflow_next(
 }
 
 /* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
-static hg_return_t hg_overflow_judge(
+static hg_return_t hg_overflow_check_crc(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
     if (large->crc == large->got_crc)
@@ -21093,7 +21102,7 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         hg_enter(lock);
         large->got += size;
         if (large->got == large->size)
-            ret = hg_overflow_judge(handle, large);
+            ret = hg_overflow_check_crc(handle, large);
         else if ((ret = hg_overflow_next(handle, large)) == HG_SUCCESS)
             return NA_SUCCESS;
     }
@@ -21377,8 +21386,8 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     hg_limit_give(
         hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
     handle->weight = 0;
-    if (HG_UNLIKELY(context->room_waits > 0))
-        na_queue_raise(context->queue, &context->room_news);
+    if (HG_UNLIKELY(context->quota_waits > 0))
+        na_queue_raise(context->queue, &context->quota_changed);
 }
 
 /* A warning only: the application may go on trying. */
@@ -21532,7 +21541,7 @@ static void hg_forward_run(struct na_completion *done)
 }
 
 /* What this side has to say of how it ended a call. */
-static const char *hg_forward_words(hg_return_t ret)
+static const char *hg_forward_reason(hg_return_t ret)
 {
     switch (ret) {
     case HG_TIMEOUT: return "its time was over";
@@ -21544,7 +21553,7 @@ static const char *hg_forward_words(hg_return_t ret)
 }
 
 /* Tell the result of a call that was taken out, and that is a result. */
-static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
+static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
@@ -21561,14 +21570,15 @@ static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    hg_forward_tell(handle, hg_handle_result(ret));
+    hg_forward_deliver(handle, hg_handle_result(ret));
 }
 
 /* ---- Starting ---- */
 
 /* Take the call with that number out, unless it ended, and perhaps another one
  * began: its message has left, or never will. */
-static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
+static bool hg_forward_take_numbered(
+    struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
@@ -21583,7 +21593,7 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 static void hg_forward_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    if (ret == HG_SUCCESS && hg_forward_settle(handle, sequence))
+    if (ret == HG_SUCCESS && hg_forward_take_numbered(handle, sequence))
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
@@ -21642,9 +21652,9 @@ static hg_return_t hg_forward_prepare(
 static void hg_forward_unsent(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    if (!hg_forward_settle(handle, sequence))
+    if (!hg_forward_take_numbered(handle, sequence))
         return;
-    handle->text = hg_forward_words(ret);
+    handle->text = hg_forward_reason(ret);
     hg_forward_finish(handle, ret);
 }
 
@@ -21819,8 +21829,8 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
         hg_forward_revoke(handle);
-        handle->text = hg_forward_words(ret);
-        hg_forward_tell(handle, ret);
+        handle->text = hg_forward_reason(ret);
+        hg_forward_deliver(handle, ret);
     }
     return taken || fetching;
 }
@@ -21875,7 +21885,7 @@ HG_PRIVATE void hg_forward_end_all(
         hg_list_push(&context->origins, link);
         hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
-        handle->text = hg_forward_words(ret);
+        handle->text = hg_forward_reason(ret);
         hg_forward_finish(handle, ret);
     }
 }
@@ -21895,7 +21905,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     hg_deadline_remove(&context->deadline, &handle->timer);
     if (handle->canceled) {
         ret = handle->why;
-        text = hg_forward_words(ret);
+        text = hg_forward_reason(ret);
     }
     hg_leave(context->lock);
     hg_forward_revoke(handle); /* the target need not hold it any longer */
@@ -21907,7 +21917,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_end(handle, &handle->out_large); /* it may have come */
         handle->text = text;
     }
-    hg_forward_tell(handle, ret);
+    hg_forward_deliver(handle, ret);
 }
 
 /* Step from the internal lane: the sink may not start a transfer. */
@@ -22167,10 +22177,10 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
     assert(handle->target);
-    if (handle->cancel.told || !hg_handle_try_ref(handle))
+    if (handle->cancel.queued || !hg_handle_try_ref(handle))
         return;
     handle->cancel.used = true;
-    handle->cancel.told = true;
+    handle->cancel.queued = true;
     handle->cancel.notice.run = run;
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
@@ -22181,11 +22191,11 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_monitor *lock = handle->context->lock;
 
-    assert(handle->cancel.told && handle->canceled);
+    assert(handle->cancel.queued && handle->canceled);
     hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_enter(lock);
-    handle->cancel.told = false;
+    handle->cancel.queued = false;
     hg_handle_unref(handle);
 }
 
@@ -22206,12 +22216,12 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = none;
     void *arg = part->arg;
 
-    assert(part->told);
+    assert(part->queued);
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = none;
     }
-    part->told = false;
+    part->queued = false;
     hg_leave(lock);
     if (callback != NULL)
         callback(handle, arg);
@@ -22241,7 +22251,7 @@ static void hg_cancel_mark(struct hg_handle *handle)
     if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
         handle->canceled = true;
         hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-    } else if (hg_handle_hears_cancel(handle)) {
+    } else if (hg_handle_wants_cancel(handle)) {
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     }
 }
@@ -22313,7 +22323,7 @@ HG_PRIVATE void hg_cancel_peer(
         if (handle->addr != addr || !hg_cancel_is_there(handle))
             continue;
         if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
-            !handle->shut_out)
+            !handle->refused_early)
             left--;
         left -= handle->out_large.counted;
         if (!handle->one_way)
@@ -22329,7 +22339,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (hg_handle_hears_cancel(handle) && atomic_load(&handle->unwanted))
+    if (hg_handle_wants_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
 }
@@ -22402,7 +22412,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
  * when the answer has left, or could not, with a reference of the handle that
  * it gives back; it finds `callback` and `arg` in handle->call. On an error it
  * is not called, and the call is still unanswered, but with HG_EXIST. */
-HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
 /* See HG_Handler_start_response. */
@@ -22519,14 +22529,14 @@ static void hg_serve_send_code(
 {
     struct hg_header header;
 
-    if (handle->one_way && !handle->owed)
+    if (handle->one_way && !handle->ack_fetch)
         return;
     if (hg_serve_is_unwanted(handle)) {
         if (!handle->one_way) /* else it may be yet to be executed */
             hg_handle_discount(handle);
         return;
     }
-    handle->owed = false;
+    handle->ack_fetch = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     if (!handle->one_way || handle->refused)
         header.code = hg_handle_result(code);
@@ -22544,7 +22554,7 @@ static void hg_serve_send_code(
 
 /* What this side has to say of a call that it did not execute; NULL: no more
  * than the code says. */
-static const char *hg_serve_words(
+static const char *hg_serve_reason(
     const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
 {
     const struct hg_options *options = &handle->context->hg_class->options;
@@ -22587,7 +22597,7 @@ static const char *hg_serve_words(
 
 /* The same of one whose handler failed with that code, which it may have from
  * anywhere: only where it is that of decoding the input we know why. */
-static const char *hg_serve_words_failed(
+static const char *hg_serve_reason_failed(
     struct hg_handle *handle, hg_return_t ret)
 {
     if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
@@ -22676,7 +22686,7 @@ static void hg_serve_execute(struct hg_handle *handle)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(
-            handle, ret, hg_serve_words_failed(handle, ret));
+            handle, ret, hg_serve_reason_failed(handle, ret));
         if (!context->callbacks)
             (void) hg_handle_take_back(handle, false);
     }
@@ -22745,7 +22755,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     } else {
         (void) hg_serve_enter(handle);
         (void) hg_serve_respond_error(handle, handle->ret,
-            hg_serve_words(handle, handle->ret, words, sizeof(words)));
+            hg_serve_reason(handle, handle->ret, words, sizeof(words)));
         (void) hg_serve_free(handle);
         hg_handle_unref(handle);
     }
@@ -22787,7 +22797,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
         ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
-            handle, ret, hg_serve_words_failed(handle, ret));
+            handle, ret, hg_serve_reason_failed(handle, ret));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }
@@ -22851,7 +22861,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     handle->counted_as = HG_LIMIT_CALLS;
     handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_limit_take(limits, handle->addr, HG_LIMIT_CALLS, 1);
-    handle->shut_out = handle->refused;
+    handle->refused_early = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
         hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
@@ -22864,7 +22874,7 @@ static void hg_serve_identify(
     hg_serve_find(handle, header->rpc_id);
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way &&
+    handle->ack_fetch = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->sequence = header->sequence;
     handle->began = hg_clock_ticks();
@@ -23026,7 +23036,7 @@ static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_discount(handle);
-    hg_handle_tell_left(handle, ret);
+    hg_handle_notify_left(handle, ret);
     return HG_SUCCESS;
 }
 
@@ -23076,7 +23086,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
     hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
@@ -23259,7 +23269,7 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
-        HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
+        HG_CONTAINER_OF(link, struct hg_handle, link)->refused_early)
         link = link->next;
     hg_leave(context->lock);
     return link != &context->targets;
@@ -23395,8 +23405,8 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_cancel_peer(context, addr);
-    if (context->room_waits > 0)
-        na_queue_raise(context->queue, &context->room_news);
+    if (context->quota_waits > 0)
+        na_queue_raise(context->queue, &context->quota_changed);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -23685,7 +23695,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         return HG_NOMEM;
     }
     context->lock = hg_class->lock;
-    hg_transfer_home_init(&context->transfers, hg_class->layer);
+    hg_transfer_list_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
@@ -23732,7 +23742,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_handle_collect(context);
     quiet = context->live == 0 && context->sending == 0;
     hg_leave(context->lock);
-    return quiet && hg_transfer_home_count(&context->transfers) == 0 &&
+    return quiet && hg_transfer_list_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
 
@@ -23750,7 +23760,7 @@ static bool hg_context_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        hg_transfer_home_count(&context->transfers) == 0 &&
+        hg_transfer_list_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0 &&
         !na_queue_has(context->queue, NA_LANES_ALL);
     hg_leave(context->lock);
@@ -23839,7 +23849,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        hg_transfer_home_count(&context->transfers));
+        hg_transfer_list_count(&context->transfers));
     hg_leave(context->lock);
 }
 
@@ -23867,20 +23877,20 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     (void) hg_context_drain(context, drain_ms);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        hg_transfer_home_leave(&context->transfers);
+        hg_transfer_list_leave(&context->transfers);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            hg_transfer_home_count(&context->transfers), left);
+            hg_transfer_list_count(&context->transfers), left);
     }
     hg_context_close_na(context, quiet);
     hg_context_leave_class(context);
     if (quiet)
         hg_context_delete(context);
     else
-        hg_class->haunted = true;
+        hg_class->leaked = true;
 }
 
 /* ==== gen/hg/inspect.h ==== */
@@ -23926,7 +23936,7 @@ struct hg_inspect_text {
 
 /* Append. False: it does not fit, or there is no memory; nothing was added. */
 HG_PRINTF_LIKE(2, 3)
-static bool hg_inspect_say(
+static bool hg_inspect_print(
     struct hg_inspect_text *text, const char *format, ...)
 {
     char line[HG_INSPECT_LINE_MAX];
@@ -23978,12 +23988,12 @@ static const char *hg_inspect_state(struct hg_handle *handle)
     }
 }
 
-static void hg_inspect_say_age(struct hg_inspect_text *text,
+static void hg_inspect_print_age(struct hg_inspect_text *text,
     const struct hg_context *context, uint64_t began)
 {
     uint64_t ms = hg_clock_age(&context->hg_class->born, began) / HG_CLOCK_MS;
 
-    (void) hg_inspect_say(
+    (void) hg_inspect_print(
         text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
 }
 
@@ -23999,7 +24009,7 @@ static unsigned hg_inspect_count_calls(const struct na_link *list)
 }
 
 /* The lock is held, so a handle in the list keeps its address. */
-static void hg_inspect_say_calls(
+static void hg_inspect_print_calls(
     struct hg_inspect_text *text, const struct na_link *list)
 {
     const struct na_link *link;
@@ -24011,19 +24021,19 @@ static void hg_inspect_say_calls(
 
         if (state == NULL)
             continue;
-        (void) hg_inspect_say(text, "    %s ", handle->target ? "in" : "out");
+        (void) hg_inspect_print(text, "    %s ", handle->target ? "in" : "out");
         if (handle->rpc.name != NULL)
-            (void) hg_inspect_say(text, "\"%s\"", handle->rpc.name);
+            (void) hg_inspect_print(text, "\"%s\"", handle->rpc.name);
         else
-            (void) hg_inspect_say(text, "%016" PRIx64, handle->rpc.id);
-        (void) hg_inspect_say(text, " %s %s: %s",
+            (void) hg_inspect_print(text, "%016" PRIx64, handle->rpc.id);
+        (void) hg_inspect_print(text, " %s %s: %s",
             handle->target ? "from" : "to", hg_handle_peer(handle), state);
-        hg_inspect_say_age(text, handle->context, handle->began);
+        hg_inspect_print_age(text, handle->context, handle->began);
     }
 }
 
 /* The bulk class's lock is held. */
-static void hg_inspect_say_transfers(
+static void hg_inspect_print_transfers(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     const struct na_link *list = &context->transfers.transfers;
@@ -24033,23 +24043,23 @@ static void hg_inspect_say_transfers(
         const struct hg_transfer *transfer =
             HG_CONTAINER_OF(link, struct hg_transfer, link);
 
-        (void) hg_inspect_say(text, "    bulk %s %s: %" PRIu64 " bytes%s",
+        (void) hg_inspect_print(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
             transfer->done.run != NULL ? ", ended, its callback is to be run"
                                        : "");
-        hg_inspect_say_age(text, context, transfer->began);
+        hg_inspect_print_age(text, context, transfer->began);
     }
 }
 
 /* The lock is held. */
-static void hg_inspect_say_context(
+static void hg_inspect_print_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     struct hg_monitor *bulk_lock = context->transfers.layer->lock;
     bool looked = hg_enter_try(bulk_lock);
 
-    (void) hg_inspect_say(text,
+    (void) hg_inspect_print(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
         context->id,
         hg_inspect_count_calls(&context->origins) +
@@ -24060,35 +24070,35 @@ static void hg_inspect_say_context(
                                                     : "",
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
-    hg_inspect_say_calls(text, &context->origins);
-    hg_inspect_say_calls(text, &context->targets);
+    hg_inspect_print_calls(text, &context->origins);
+    hg_inspect_print_calls(text, &context->targets);
     if (looked) {
-        hg_inspect_say_transfers(text, context);
+        hg_inspect_print_transfers(text, context);
         hg_leave(bulk_lock);
     } else {
         text->ret = HG_AGAIN;
     }
 }
 
-static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
+static void hg_inspect_print_class(struct hg_class *hg_class, void *arg)
 {
     struct hg_inspect_text *text = (struct hg_inspect_text *) arg;
     const struct na_class *na_class = hg_class->na_class;
     const struct na_link *link;
 
-    (void) hg_inspect_say(text, "class %s+%s, %s\n",
+    (void) hg_inspect_print(text, "class %s+%s, %s\n",
         NA_Get_class_name(na_class), NA_Get_class_protocol(na_class),
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
             ? na_class->self_addr->name
             : "does not listen");
     if (!hg_enter_try(hg_class->lock)) {
         text->ret = HG_AGAIN;
-        (void) hg_inspect_say(text, "  its lock is not free\n");
+        (void) hg_inspect_print(text, "  its lock is not free\n");
         return;
     }
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
-        hg_inspect_say_context(
+        hg_inspect_print_context(
             text, HG_CONTAINER_OF(link, struct hg_context, sibling));
     hg_leave(hg_class->lock);
 }
@@ -24104,10 +24114,10 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         ret = hg_check_class(hg_class, "HG_Dump");
         if (ret != HG_SUCCESS)
             return ret;
-        hg_inspect_say_class(hg_class, &text);
-    } else if (!hg_class_each(false, hg_inspect_say_class, &text)) {
+        hg_inspect_print_class(hg_class, &text);
+    } else if (!hg_class_each(false, hg_inspect_print_class, &text)) {
         text.ret = HG_AGAIN;
-        (void) hg_inspect_say(&text, "the list of classes is not free\n");
+        (void) hg_inspect_print(&text, "the list of classes is not free\n");
     }
     if (text.size > 0)
         (void) fwrite(text.buf.data, 1, text.size, stream);
@@ -24139,7 +24149,7 @@ static hg_return_t hg_inspect_version(struct hg_handle *handle,
 
     (void) question;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
-    (void) hg_inspect_say(out,
+    (void) hg_inspect_print(out,
         "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
         version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
         HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
@@ -24160,7 +24170,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
         if (rpc->callback == NULL)
             continue;
         if (seen >= question->number &&
-            !hg_inspect_say(out, "%016" PRIx64 " %.*s\n", rpc->id,
+            !hg_inspect_print(out, "%016" PRIx64 " %.*s\n", rpc->id,
                 HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
             *number_p = seen; /* the next question begins here */
             return HG_SUCCESS;
@@ -24171,7 +24181,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
 }
 
 /* Counters of the class, and those of its transport. */
-static void hg_inspect_say_counters(
+static void hg_inspect_print_counters(
     struct hg_inspect_text *out, struct hg_class *hg_class)
 {
     /* The members of struct hg_counters behind `size`. */
@@ -24195,27 +24205,27 @@ static void hg_inspect_say_counters(
     hg_context_sum(hg_class, &counters);
     memcpy(values, &counters.requests_sent, sizeof(values));
     for (i = 0; i < COUNT; i++)
-        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", names[i], values[i]);
+        (void) hg_inspect_print(out, "%s %" PRIu64 "\n", names[i], values[i]);
     for (i = 0;
          (name = na_class_counter_at(hg_class->na_class, i, &value)) != NULL;
          i++)
-        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", name, value);
+        (void) hg_inspect_print(out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* How long calls of a function took. */
-static void hg_inspect_say_times(
+static void hg_inspect_print_times(
     struct hg_inspect_text *out, const struct hg_histogram *times)
 {
     unsigned i;
 
-    (void) hg_inspect_say(out,
+    (void) hg_inspect_print(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
         times->count, times->sum_ns, times->min_ns, times->max_ns,
         HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
     for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
         if (times->bucket[i] > 0)
-            (void) hg_inspect_say(
+            (void) hg_inspect_print(
                 out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
     }
 }
@@ -24230,7 +24240,7 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
 
     (void) number_p;
     if (question->text == NULL) {
-        hg_inspect_say_counters(out, hg_class);
+        hg_inspect_print_counters(out, hg_class);
         return HG_SUCCESS;
     }
     if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
@@ -24244,7 +24254,7 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
             handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
         return HG_OPNOTSUPPORT;
     }
-    hg_inspect_say_times(out, &times);
+    hg_inspect_print_times(out, &times);
     return HG_SUCCESS;
 }
 
@@ -24282,7 +24292,7 @@ static hg_return_t hg_inspect_answer(
     if (function->fill == NULL)
         return hg_serve_respond(handle, HG_SUCCESS, &answer);
     answer.number = 0;
-    (void) hg_inspect_say(&out, "%s", ""); /* a text, if an empty one */
+    (void) hg_inspect_print(&out, "%s", ""); /* a text, if an empty one */
     ret = function->fill(handle, question, &out, &answer.number);
     if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
         ret = HG_NOMEM;
@@ -24466,7 +24476,7 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  *     hg_call_ended gives the handle back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    with a callback: a reference; hg_serve_respond_told
+ *     HG_Respond    with a callback: a reference; hg_serve_respond_notify
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
@@ -24957,10 +24967,10 @@ hg_return_t HG_Forward2(
     return ret;
 }
 
-static void hg_call_told(struct na_completion *told)
+static void hg_call_run_left(struct na_completion *done)
 {
     struct hg_handle *handle =
-        HG_CONTAINER_OF(told, struct hg_handle, call.told);
+        HG_CONTAINER_OF(done, struct hg_handle, call.left);
     struct hg_call_part *call = &handle->call;
     struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
@@ -24970,7 +24980,7 @@ static void hg_call_told(struct na_completion *told)
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
-    info.ret = call->told_ret;
+    info.ret = call->left_ret;
     info.info.respond.handle = handle;
     (void) call->callback(&info);
     hg_handle_unref(handle);
@@ -24982,9 +24992,9 @@ static void hg_call_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
     (void) sequence;
-    handle->call.told_ret = ret;
-    handle->call.told.run = hg_call_told;
-    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);
+    handle->call.left_ret = ret;
+    handle->call.left.run = hg_call_run_left;
+    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.left);
 }
 
 hg_return_t HG_Respond(
@@ -24999,7 +25009,7 @@ hg_return_t HG_Respond(
             hg_handle_function(handle));
         return HG_OPNOTSUPPORT;
     }
-    return hg_serve_respond_told(
+    return hg_serve_respond_notify(
         handle, out_struct, hg_call_left, callback, arg);
 }
 
@@ -25206,7 +25216,7 @@ static struct hg_class *hg_endpoint_open(
         return hg_class;
     hg_bulk_layer_destroy(layer);
 let_go:
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     if (info->na_class == NULL)
         (void) NA_Finalize(na_class);
     return NULL;
@@ -25335,7 +25345,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     own_na = hg_class->own_na;
     hg_class_destroy(hg_class);
     hg_bulk_layer_destroy(layer);
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
 }
 
@@ -26099,12 +26109,12 @@ static _Atomic(struct hg_context *) hg_layer_context;
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hg_layer_forked; /* set while there is one thread */
-static _Atomic bool hg_layer_fork_told;
+static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
 
 /* There is none. */
-static HG_NOINLINE void hg_layer_tell_none(
+static HG_NOINLINE void hg_layer_log_none(
     const char *subsys, const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
@@ -26118,7 +26128,7 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
         atomic_load_explicit(&hg_layer_context, memory_order_acquire);
 
     if (HG_UNLIKELY(context == NULL))
-        hg_layer_tell_none("rpc", function);
+        hg_layer_log_none("rpc", function);
     return context;
 }
 
@@ -26134,7 +26144,7 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
     struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
-        hg_layer_tell_none("bulk", function);
+        hg_layer_log_none("bulk", function);
     return bulk;
 }
 
@@ -26147,11 +26157,11 @@ HG_PRIVATE void hg_layer_fork(void)
     hg_bulk_set_current(NULL);
 }
 
-static HG_NOINLINE void hg_layer_tell_forked(const char *function)
+static HG_NOINLINE void hg_layer_log_forked(const char *function)
 {
     if (function != NULL)
         hg_log_keep_text("%s: the layer is of the parent process", function);
-    if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
+    if (function != NULL && !atomic_exchange(&hg_layer_fork_logged, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
             function);
@@ -26160,7 +26170,7 @@ static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 HG_PRIVATE bool hg_layer_is_forked(const char *function)
 {
     if (HG_UNLIKELY(hg_layer_forked))
-        hg_layer_tell_forked(function);
+        hg_layer_log_forked(function);
     return hg_layer_forked;
 }
 
@@ -26275,7 +26285,7 @@ HG_PRIVATE HG_HOT void hg_wait_raise(
 /* A call is queued that this thread is too deep to run: who waits for it, if
  * nobody else runs it, waits for ever. So the log tells: of the first wait like
  * that, and when there are twice as many. */
-static void hg_wait_tell_depth(void)
+static void hg_wait_log_depth(void)
 {
     static _Atomic uint64_t waits;
     uint64_t count =
@@ -26319,7 +26329,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline)
 {
     const _Atomic bool *flag = done != NULL ? done : &context->raised;
-    bool told = false;
+    bool logged = false;
     hg_return_t ret;
 
     if (done == NULL)
@@ -26335,10 +26345,10 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
 
         ret = hg_context_progress(context, lanes, flag, deadline);
         any = hg_wait_run(context, done, lanes);
-        if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
+        if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !logged &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
-            hg_wait_tell_depth();
-            told = true;
+            hg_wait_log_depth();
+            logged = true;
         }
         if (atomic_load_explicit(flag, memory_order_acquire) ||
             (done == NULL && any)) {
@@ -26891,7 +26901,7 @@ static unsigned hg_bulk_request_waits; /* for transfers that had ended */
 
 /* One of so many of these makes progress, or a thread that only moves data
  * which needs no action of the peer would make none. */
-#define HG_BULK_REQUEST_TURN 16u
+#define HG_BULK_REQUEST_SLICE 16u
 
 /* Of the callback model: each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27300,7 +27310,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         if (!found->done)
             ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
                 hg_wait_deadline(timeout));
-        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_SLICE == 0 &&
             !hg_context_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
         found->waited = false;
@@ -27426,7 +27436,7 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     hg_op_id_t *op_id, const char *function)
 {
     struct hg_bulk_request *call;
-    struct hg_transfer_home *home;
+    struct hg_transfer_list *home;
     hg_return_t ret = hg_check_context(context, function);
 
     if (ret == HG_SUCCESS)
@@ -27734,7 +27744,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 
 /* HG_Drain: a turn of one context; how long no call may arrive at the end, and
  * how long it waits for that. */
-#define HG_EXTRAS_TURN_MS 1
+#define HG_EXTRAS_SLICE_MS 1
 #define HG_EXTRAS_QUIET_MS 10
 #define HG_EXTRAS_REST_MS 100
 
@@ -27902,7 +27912,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 /* ---- An orderly end ---- */
 
 /* Make progress in each context once. The lock is held. */
-static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
+static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
 {
     const struct na_link *link;
 
@@ -27910,7 +27920,7 @@ static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
          link = link->next) {
         struct hg_context *context =
             HG_CONTAINER_OF(link, struct hg_context, sibling);
-        uint64_t until = hg_clock_after_ms(HG_EXTRAS_TURN_MS);
+        uint64_t until = hg_clock_after_ms(HG_EXTRAS_SLICE_MS);
 
         if (until > deadline)
             until = deadline;
@@ -27944,7 +27954,7 @@ static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
     hg_context_sum(hg_class, &before);
     while (!hg_clock_is_past(quiet) && !hg_clock_is_past(end) &&
         !hg_clock_is_past(deadline)) {
-        hg_extras_turn(hg_class, deadline);
+        hg_extras_progress(hg_class, deadline);
         hg_context_sum(hg_class, &now);
         if (now.turned_away != before.turned_away)
             quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
@@ -27962,7 +27972,7 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
         if (hg_clock_is_past(deadline))
             ret = HG_TIMEOUT;
         else
-            hg_extras_turn(hg_class, deadline);
+            hg_extras_progress(hg_class, deadline);
     }
     if (ret == HG_SUCCESS && deadline != 0)
         hg_extras_refuse_rest(hg_class, deadline);
@@ -27987,16 +27997,16 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
         hg_class, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
 }
 
-/* ==== gen/hg/room_wait.c ==== */
+/* ==== gen/hg/quota_wait.c ==== */
 /*
- * room_wait: waiting until a call need not be refused (HG_Wait_room).
+ * quota_wait: waiting until a call need not be refused (HG_Wait_room).
  *
  * A call may be made while it fits the limits of the class (limit.h) and the
- * window of the peer. A thread that waits makes progress in each context of the
- * class in turn, as the end of any call may be news, and looks again when a
- * call of that context has ended, or after HG_ROOM_WAIT_MS. With no call to the
- * peer in flight nothing will tell that its window has grown: after that time
- * the peer is assumed to take a call.
+ * window of the peer. A waiting thread makes progress in each context of the
+ * class in turn. It checks the limits again when a call of that context has
+ * ended, or after HG_QUOTA_WAIT_MS. With no call to the peer in flight, no
+ * response shows that its window has grown: after that time the peer is assumed
+ * to accept a call.
  *
  * Nothing above includes this module: it has no header.
  *
@@ -28005,11 +28015,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
  * HG_BUSY. It may be gone when the thread comes back to it.
  */
 
-#define HG_ROOM_WAIT_MS 10
+#define HG_QUOTA_WAIT_MS 10
 
 /* The context with that number if it makes calls: one of the callback model, or
  * the request model's `layer`. NULL: there is none. */
-static struct hg_context *hg_room_wait_context(
+static struct hg_context *hg_quota_wait_context(
     struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
     struct hg_context *context =
@@ -28023,7 +28033,7 @@ static struct hg_context *hg_room_wait_context(
 
 /* Whether a small call is within the limits, as far as they are known. After
  * `hope` a peer without a call in flight is assumed to take one. */
-static bool hg_room_wait_is_over(
+static bool hg_quota_wait_is_over(
     const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
     uint64_t *window = &na_addr_core_of(addr)->window;
@@ -28039,23 +28049,24 @@ static bool hg_room_wait_is_over(
 
 /* Make progress until a call of the context ends, or `until`. In the callback
  * model the application runs what the queue has. */
-static hg_return_t hg_room_wait_once(struct hg_context *context, uint64_t until)
+static hg_return_t hg_quota_wait_once(
+    struct hg_context *context, uint64_t until)
 {
     hg_return_t ret;
 
-    context->room_waits++;
-    atomic_store(&context->room_news, false);
-    ret = hg_wait_until(context, &context->room_news,
+    context->quota_waits++;
+    atomic_store(&context->quota_changed, false);
+    ret = hg_wait_until(context, &context->quota_changed,
         context->callbacks ? 0 : NA_LANES_DONE, until);
-    context->room_waits--;
+    context->quota_waits--;
     return ret;
 }
 
-static hg_return_t hg_room_wait(struct na_class_core *core,
+static hg_return_t hg_quota_wait(struct na_class_core *core,
     const struct na_addr *addr, const struct hg_context *layer,
     uint64_t deadline)
 {
-    uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+    uint64_t hope = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
     uint64_t until = 0; /* first, take in answers that have arrived */
     bool found;
 
@@ -28065,7 +28076,7 @@ static hg_return_t hg_room_wait(struct na_class_core *core,
         found = false;
         for (number = 0; number < NA_CORE_CONTEXTS; number++) {
             struct hg_context *context =
-                hg_room_wait_context(core, number, layer);
+                hg_quota_wait_context(core, number, layer);
             hg_return_t ret = HG_SUCCESS;
 
             if (context == NULL)
@@ -28073,17 +28084,17 @@ static hg_return_t hg_room_wait(struct na_class_core *core,
             found = true;
             if (until != 0 ||
                 (context->hg_class->in_flight > 0 && !hg_context_is_driver()))
-                ret = hg_room_wait_once(context, until);
+                ret = hg_quota_wait_once(context, until);
             if (na_addr_is_dead(addr))
                 return HG_DISCONNECT;
-            if (hg_room_wait_is_over(context->hg_class, addr, hope))
+            if (hg_quota_wait_is_over(context->hg_class, addr, hope))
                 return HG_SUCCESS;
             if (ret == HG_INTR || ret == HG_BUSY)
                 return ret;
         }
         if (hg_clock_now() >= deadline)
             return found ? HG_TIMEOUT : HG_INVALID_ARG;
-        until = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+        until = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
         if (until > deadline)
             until = deadline;
     } while (found);
@@ -28103,7 +28114,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
         return ret;
     core = na_class_core_of(na_addr_class(addr));
     hg_enter(core->lock);
-    ret = hg_room_wait(
+    ret = hg_quota_wait(
         core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     hg_leave(core->lock);
     if (ret == HG_INVALID_ARG)
@@ -28128,7 +28139,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 
 /* How long a turn lasts at most: timers of the context wait as long, and so
  * does the end of a transfer whose call nobody wants any more. */
-#define HG_STUB_TURN_MS 5
+#define HG_STUB_SLICE_MS 5
 
 /* Longer than any text of HG_Get_last_error_text. */
 #define HG_STUB_TEXT_MAX 600
@@ -28352,7 +28363,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
             if (why != HG_SUCCESS)
                 hg_bulk_withdraw(local);
         }
-        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_TURN_MS));
+        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_SLICE_MS));
     }
     return why;
 }
@@ -28361,7 +28372,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
-    struct hg_transfer_home *home = &call->context->transfers;
+    struct hg_transfer_list *home = &call->context->transfers;
     uint64_t deadline =
         timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
     struct hg_stub_transfer moved;
@@ -28565,7 +28576,7 @@ static hg_return_t hg_init_enter(
     na_live_hold(na_class);
     if (hg_init_lock(function))
         return HG_SUCCESS;
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return HG_FAULT;
 }
 
@@ -28574,7 +28585,7 @@ static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 {
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
+        na_live_release(na_class);
     return ret;
 }
 
@@ -28602,7 +28613,7 @@ static void hg_init_end_bulk(void)
     hg_bulk_set_current(NULL);
     hg_bulk_layer_destroy(bulk);
     if (!hg_init_state.own_bulk)
-        na_live_let_go(na_class);
+        na_live_release(na_class);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
 }
@@ -28739,7 +28750,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         hg_init_end_bulk();
     hg_init_state.context = NULL;
     hg_layer_unlock();
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return HG_SUCCESS;
 }
 

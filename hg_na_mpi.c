@@ -428,7 +428,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_MPI_HEADER 40u /* bytes in front of every packet */
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
-#define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
+#define NA_MPI_PAYLOAD (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 /* The most bytes of a message, and of data in a frame. */
@@ -568,7 +568,7 @@ struct na_mpi_addr {
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
     bool from_peer; /* only peers have given this address */
-    bool said_bye;  /* closing: BYE was sent */
+    bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
     struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
     int rank;
@@ -1032,7 +1032,7 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     int done = 0;
     int error;
 
-    assert(size <= NA_MPI_ROOM && out->packet != NULL);
+    assert(size <= NA_MPI_PAYLOAD && out->packet != NULL);
     assert(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
     header->version = NA_MPI_VERSION;
     header->number = (uint16_t) self->number;
@@ -1075,7 +1075,7 @@ static na_return_t na_mpi_control(
 }
 
 /* Say HELLO; in dynamic mode with our name, if we listen. */
-static void na_mpi_say_hello(
+static void na_mpi_send_hello(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     const char *name = self->base.self_addr->name;
@@ -1145,7 +1145,7 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
     assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > NA_MPI_ROOM - head_size);
+        assert(body->packet == NULL && body->size > NA_MPI_PAYLOAD - head_size);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -1157,17 +1157,17 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
 /* Say BYE or GONE once the messages that were accepted have been taken. No body
  * is sent after that. */
-static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    if (addr->said_bye || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
+    if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
         return;
     assert(self->closing || addr->state == NA_MPI_CLOSING);
-    addr->said_bye = true;
+    addr->bye_sent = true;
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
 /* Tell the peer of a connection that ends now, whatever was offered. */
-static void na_mpi_say_reset(
+static void na_mpi_send_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (na_mpi_is_connected(addr))
@@ -1186,7 +1186,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     if (lane >= NA_MPI_LANES || header->tag < (uint32_t) NA_MPI_BODY_TAG ||
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
-    if (addr->said_bye)
+    if (addr->bye_sent)
         return NULL; /* it ends the receive when it reads that */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
@@ -1204,7 +1204,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)
-        na_mpi_say_bye(self, addr);
+        na_mpi_send_bye(self, addr);
     return NULL;
 }
 
@@ -1253,7 +1253,7 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     na_size_t i;
 
     *body_p = NULL;
-    if (msg->size <= NA_MPI_ROOM)
+    if (msg->size <= NA_MPI_PAYLOAD)
         return NA_SUCCESS;
     bytes = (unsigned char *) self->base.core->alloc((size_t) msg->size);
     if (bytes != NULL)
@@ -1350,13 +1350,13 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);
     struct na_mpi_addr *addr = na_mpi_addr_of(base);
-    bool copied = head_size + size <= NA_MPI_ROOM;
+    bool copied = head_size + size <= NA_MPI_PAYLOAD;
     struct na_mpi_out *body = NULL;
     struct na_mpi_out *packet = NULL;
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_MSG_MAX);
+    assert(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)
@@ -1956,14 +1956,14 @@ static void na_mpi_dial(
     assert(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
     addr->state = NA_MPI_DIALLING;
-    addr->said_bye = false;
+    addr->bye_sent = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     addr->why = NULL;
     if (addr->channel != NULL)
-        na_mpi_say_hello(self, addr, lane);
+        na_mpi_send_hello(self, addr, lane);
     else
         na_mpi_connect_start(self, addr);
 }
@@ -2031,7 +2031,7 @@ static void na_mpi_flush(
     if (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_MPI_CLOSING;
         na_mpi_set_deadline(self, addr, self->base.info->death_ms);
-        na_mpi_say_bye(self, addr);
+        na_mpi_send_bye(self, addr);
     }
 }
 
@@ -2044,7 +2044,7 @@ static void na_mpi_connected(struct na_mpi_class *self,
     na_plug_list_remove(&addr->timed);
     atomic_store(&addr->incarnation, incarnation);
     addr->state = NA_MPI_READY;
-    addr->said_bye = false;
+    addr->bye_sent = false;
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
@@ -2096,7 +2096,7 @@ static bool na_mpi_lose(
 
 /* Take the class's reference. Whether there was one; the caller gives it up.
  * The lock is held. */
-static bool na_mpi_disown(struct na_mpi_addr *addr)
+static bool na_mpi_take_ref(struct na_mpi_addr *addr)
 {
     bool had = !na_plug_list_empty(&addr->link);
 
@@ -2104,10 +2104,10 @@ static bool na_mpi_disown(struct na_mpi_addr *addr)
     return had;
 }
 
-/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_disown. Without the
+/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_take_ref. Without the
  * lock. */
 static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
-    struct na_mpi_end *end, bool disowned)
+    struct na_mpi_end *end, bool ref_taken)
 {
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
@@ -2116,7 +2116,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
     self->base.core->addr_dead(&addr->base, NA_DISCONNECT);
-    if (disowned)
+    if (ref_taken)
         self->base.core->addr_unref(&addr->base);
 }
 
@@ -2125,27 +2125,27 @@ static void na_mpi_kill(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
     bool was_there;
-    bool disowned = false;
+    bool ref_taken = false;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
     was_there = na_mpi_lose(self, addr, &end);
     if (was_there)
-        disowned = na_mpi_disown(addr);
+        ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     if (was_there)
-        na_mpi_lost(self, addr, &end, disowned);
+        na_mpi_lost(self, addr, &end, ref_taken);
 }
 
 /* A dial was not answered. Without the lock. */
-static void na_mpi_unreached(
+static void na_mpi_unreachable(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     const struct na_core *core = self->base.core;
     struct na_mpi_end end;
     char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
-    bool disowned;
+    bool ref_taken;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
@@ -2159,7 +2159,7 @@ static void na_mpi_unreached(
     na_plug_list_move(&end.sends, &addr->sends);
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
-    disowned = na_mpi_disown(addr);
+    ref_taken = na_mpi_take_ref(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
     else if (addr->why != NULL)
@@ -2174,15 +2174,15 @@ static void na_mpi_unreached(
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
     core->addr_unreached(&addr->base, NA_HOSTUNREACH);
-    if (disowned)
+    if (ref_taken)
         core->addr_unref(&addr->base);
 }
 
 /* The connection was closed in order, as we wanted. Without the lock. */
-static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
-    bool disowned = false;
+    bool ref_taken = false;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
@@ -2202,12 +2202,12 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         !na_plug_list_empty(&addr->sends))
         na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     else
-        disowned = na_mpi_disown(addr);
+        ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
-    if (disowned)
+    if (ref_taken)
         self->base.core->addr_unref(&addr->base);
 }
 
@@ -2259,20 +2259,20 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* ==== gen/mpi/turn.c ==== */
+/* ==== gen/mpi/permit.c ==== */
 /*
- * Turns: one process at a time connects to a port of Open MPI.
+ * Permits: one process at a time connects to a port of Open MPI.
  *
- * In Open MPI 4.1 the two ends of a connection find each other at a name server
- * (of mpirun, or ompi-server), and know of each other only the name of the
- * port. Each end publishes a record there, NAME:connect or NAME:accept, and
- * waits for that of the other end. A record goes to the first that asks. So of
- * two processes that connect to a port at once, one can get the record of the
- * acceptor while the acceptor gets that of the other. All three then wait for
- * minutes.
+ * In Open MPI 4.1 the two ends of a connection find each other through a name
+ * server (of mpirun, or ompi-server). They only know the name of the port. Each
+ * end publishes a record there, NAME:connect or NAME:accept, and waits for the
+ * record of the other end. A lookup removes the record. If two processes
+ * connect to a port at once, one of them can get the acceptor's record while
+ * the acceptor gets the record of the other. All three then wait for minutes.
  *
- * Here each connection has a port of its own, PORT/N, and a process connects
- * to it only after it took the acceptor's record, which one alone can get:
+ * Therefore each connection has its own port, PORT/N. A process connects to it
+ * only after it has taken the acceptor's record. That record is the permit:
+ * only one process can take it.
  *
  *     acceptor                   name server     connector
  *       publish PORT = N -------->
@@ -2280,62 +2280,64 @@ static na_return_t na_mpi_parse(const struct na_mpi_class *self,
  *         PORT/N:accept --------->
  *                                  <------------ look up PORT: N
  *                                  <------------ look up PORT/N:accept, which
- *                                                removes it: the turn is ours
+ *                                                removes it: permit taken
  *                                  <------------ publish it again, with a mark
  *                                  <------------ MPI_Comm_connect(PORT/N)
  *
- * In Open MPI one connection of a process waits for another that is being made.
- * So processes that connect to each other, or in a circle, would wait for ever.
- * A process that has a port and connects publishes the port that it wants, as
- * PORT:to, before it takes a turn there. One that finds itself in a circle
- * withdraws, and tries again a little later.
+ * In Open MPI a process makes one connection at a time. Processes that connect
+ * to each other, or in a circle, would wait for ever. Therefore a process that
+ * has a port publishes the port it connects to, as PORT:to, before it takes the
+ * permit. A process that is part of a circle withdraws and tries again later.
  *
- * If the process that took a turn dies before it connects, the next one ends
- * the turn after NA_MPI_TURN_MS. Records stay at the name server when their
- * process has ended.
+ * If the process that took a permit dies before it connects, the next process
+ * revokes the permit after NA_MPI_PERMIT_MS. Records stay at the name server
+ * after their process has ended.
  *
- * These functions block until the name server has answered, and need no lock.
+ * These functions block until the name server has answered. They need no lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
 
 #define NA_MPI_CIRCLE_MAX 32u /* longer chains count as circles */
-#define NA_MPI_TURN_LEN (MPI_MAX_PORT_NAME + 16) /* PORT/N */
-#define NA_MPI_RECORD_LEN (NA_MPI_TURN_LEN + 16) /* PORT/N:connect */
+#define NA_MPI_PERMIT_LEN (MPI_MAX_PORT_NAME + 16) /* PORT/N */
+#define NA_MPI_RECORD_LEN (NA_MPI_PERMIT_LEN + 16) /* PORT/N:connect */
 
 /* ---- Errors that return ---- */
 
-/* An error of a function that has no communicator ends the process, unless
- * errors return. Which communicator it belongs to depends on the version of
- * MPI. */
-struct na_mpi_calm {
+/* An error of a function without a communicator aborts the process, unless the
+ * error handler of MPI_COMM_SELF or MPI_COMM_WORLD returns errors. Which of the
+ * two is used depends on the version of MPI. */
+struct na_mpi_errhandler {
     pthread_mutex_t lock;
     unsigned depth; /* changes that were not undone */
     MPI_Errhandler before[2];
 };
 
-static struct na_mpi_calm na_mpi_calm = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct na_mpi_errhandler na_mpi_errhandler = {
+    .lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void na_mpi_calm_change(bool begin)
+static void na_mpi_errhandler_change(bool begin)
 {
     const MPI_Comm comms[2] = {MPI_COMM_SELF, MPI_COMM_WORLD};
     unsigned i;
 
-    (void) pthread_mutex_lock(&na_mpi_calm.lock);
-    assert(begin || na_mpi_calm.depth > 0);
-    if (begin ? na_mpi_calm.depth++ == 0 : --na_mpi_calm.depth == 0) {
+    (void) pthread_mutex_lock(&na_mpi_errhandler.lock);
+    assert(begin || na_mpi_errhandler.depth > 0);
+    if (begin ? na_mpi_errhandler.depth++ == 0
+              : --na_mpi_errhandler.depth == 0) {
         for (i = 0; i < 2; i++) {
             if (begin) {
                 (void) MPI_Comm_get_errhandler(
-                    comms[i], &na_mpi_calm.before[i]);
+                    comms[i], &na_mpi_errhandler.before[i]);
                 (void) MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
             } else {
-                (void) MPI_Comm_set_errhandler(comms[i], na_mpi_calm.before[i]);
-                (void) MPI_Errhandler_free(&na_mpi_calm.before[i]);
+                (void) MPI_Comm_set_errhandler(
+                    comms[i], na_mpi_errhandler.before[i]);
+                (void) MPI_Errhandler_free(&na_mpi_errhandler.before[i]);
             }
         }
     }
-    (void) pthread_mutex_unlock(&na_mpi_calm.lock);
+    (void) pthread_mutex_unlock(&na_mpi_errhandler.lock);
 }
 
 #ifdef OPEN_MPI
@@ -2349,9 +2351,9 @@ static bool na_mpi_record_get(
     int error;
 
     memset(value, 0, MPI_MAX_PORT_NAME + 1);
-    na_mpi_calm_change(true);
+    na_mpi_errhandler_change(true);
     error = MPI_Lookup_name(record, MPI_INFO_NULL, value);
-    na_mpi_calm_change(false);
+    na_mpi_errhandler_change(false);
     return error == MPI_SUCCESS && value[0] != '\0';
 }
 
@@ -2359,30 +2361,30 @@ static int na_mpi_record_put(const char *record, const char *value)
 {
     int error;
 
-    na_mpi_calm_change(true);
+    na_mpi_errhandler_change(true);
     error = MPI_Publish_name(record, MPI_INFO_NULL, value);
-    na_mpi_calm_change(false);
+    na_mpi_errhandler_change(false);
     return error;
 }
 
 /* Remove all that this process published by that name. */
 static void na_mpi_record_drop(const char *record)
 {
-    na_mpi_calm_change(true);
+    na_mpi_errhandler_change(true);
     (void) MPI_Unpublish_name(record, MPI_INFO_NULL, "");
-    na_mpi_calm_change(false);
+    na_mpi_errhandler_change(false);
 }
 
 /* ---- Turns ---- */
 
-static void na_mpi_turn_name(
-    char name[NA_MPI_TURN_LEN], const char *port, unsigned number)
+static void na_mpi_permit_name(
+    char name[NA_MPI_PERMIT_LEN], const char *port, unsigned number)
 {
-    (void) snprintf(name, NA_MPI_TURN_LEN, "%s/%u", port, number);
+    (void) snprintf(name, NA_MPI_PERMIT_LEN, "%s/%u", port, number);
 }
 
 /* The record of one end of a connection. */
-static void na_mpi_turn_record(
+static void na_mpi_permit_record(
     char record[NA_MPI_RECORD_LEN], const char *name, const char *end)
 {
     (void) snprintf(record, NA_MPI_RECORD_LEN, "%s:%s", name, end);
@@ -2390,54 +2392,56 @@ static void na_mpi_turn_record(
 
 /* The turn `number` of our port begins: its name, to accept by. An error of
  * MPI. */
-static int na_mpi_turn_offer(
-    const char *port, unsigned number, char name[NA_MPI_TURN_LEN])
+static int na_mpi_permit_offer(
+    const char *port, unsigned number, char name[NA_MPI_PERMIT_LEN])
 {
     char value[16];
 
-    na_mpi_turn_name(name, port, number);
+    na_mpi_permit_name(name, port, number);
     (void) snprintf(value, sizeof(value), "%u", number);
     na_mpi_record_drop(port);
     return na_mpi_record_put(port, value);
 }
 
 /* Our port `own` is not about to connect any more. */
-static void na_mpi_turn_withdraw(const char *own)
+static void na_mpi_permit_withdraw(const char *own)
 {
     char record[NA_MPI_RECORD_LEN];
 
-    na_mpi_turn_record(record, own, "to");
+    na_mpi_permit_record(record, own, "to");
     na_mpi_record_drop(record);
 }
 
-/* The process of the port `own` is about to connect to `port`, until
- * na_mpi_turn_withdraw. False: others would then wait in a circle; not now. */
-static bool na_mpi_turn_aim(const char *own, const char *port)
+/* Publish that the process of the port `own` connects to `port`, until
+ * na_mpi_permit_withdraw. False: processes would wait for each other in a
+ * circle, so it must not connect now. */
+static bool na_mpi_permit_announce(const char *own, const char *port)
 {
     char record[NA_MPI_RECORD_LEN];
     char value[MPI_MAX_PORT_NAME + 1];
     unsigned i;
 
-    na_mpi_turn_withdraw(own);
-    na_mpi_turn_record(record, own, "to");
+    na_mpi_permit_withdraw(own);
+    na_mpi_permit_record(record, own, "to");
     if (na_mpi_record_put(record, port) != MPI_SUCCESS)
         return false;
     for (i = 0; i < NA_MPI_CIRCLE_MAX; i++) {
-        na_mpi_turn_record(record, port, "to");
+        na_mpi_permit_record(record, port, "to");
         if (!na_mpi_record_get(record, value))
             return true;
         if (strcmp(value, own) == 0)
             break;
         port = value;
     }
-    na_mpi_turn_withdraw(own);
+    na_mpi_permit_withdraw(own);
     return false;
 }
 
-/* Try to get a turn at the port. NULL: we have it, and na_mpi_turn_end ends it.
- * Otherwise why not; `name` is the turn that is another process's, or "". */
-static const char *na_mpi_turn_take(
-    const char *port, char name[NA_MPI_TURN_LEN])
+/* Try to take the permit of the port. NULL: taken, and na_mpi_permit_end gives
+ * it back. Otherwise the reason; `name` is the port of the connection whose
+ * permit another process holds, or "". */
+static const char *na_mpi_permit_take(
+    const char *port, char name[NA_MPI_PERMIT_LEN])
 {
     char record[NA_MPI_RECORD_LEN];
     char value[MPI_MAX_PORT_NAME + 1];
@@ -2449,8 +2453,8 @@ static const char *na_mpi_turn_take(
         na_mpi_digits(value, UINT32_MAX, &number) == NULL)
         return "the name server does not know this port: its process has "
                "ended, or the jobs do not share an ompi-server";
-    na_mpi_turn_name(name, port, (unsigned) number);
-    na_mpi_turn_record(record, name, "accept");
+    na_mpi_permit_name(name, port, (unsigned) number);
+    na_mpi_permit_record(record, name, "accept");
     /* MPI ignores the mark, which tells this record from the acceptor's. */
     if (!na_mpi_record_get(record, value) || value[strlen(value) - 1] == ':')
         return "others are connecting to it, or it has died";
@@ -2462,77 +2466,78 @@ static const char *na_mpi_turn_take(
 }
 
 /* MPI_Comm_connect has returned. */
-static void na_mpi_turn_end(const char *name)
+static void na_mpi_permit_end(const char *name)
 {
     char record[NA_MPI_RECORD_LEN];
 
-    na_mpi_turn_record(record, name, "accept");
+    na_mpi_permit_record(record, name, "accept");
     na_mpi_record_drop(record);
 }
 
-/* End the MPI_Comm_accept of a turn that nobody else is going to end: it is our
- * own, or the process that took it seems to have died. MPI writes two lines to
- * stderr there. No effect once the two ends have found each other. */
-static void na_mpi_turn_break(const char *name)
+/* End an MPI_Comm_accept whose permit nobody will use: this process accepts, or
+ * the process that took the permit seems to have died. MPI in the acceptor then
+ * writes two lines to stderr. No effect once the two ends have found each
+ * other. */
+static void na_mpi_permit_revoke(const char *name)
 {
     char record[NA_MPI_RECORD_LEN];
 
-    na_mpi_turn_record(record, name, "connect");
+    na_mpi_permit_record(record, name, "connect");
     (void) na_mpi_record_put(record, "closed");
 }
 
-/* Our port has no more turns after `number`. False: MPI_Comm_accept will not
+/* Offer no permit after `number` at our port. False: MPI_Comm_accept will not
  * end. */
-static bool na_mpi_turn_close(const char *port, unsigned number)
+static bool na_mpi_permit_close(const char *port, unsigned number)
 {
-    char name[NA_MPI_TURN_LEN];
+    char name[NA_MPI_PERMIT_LEN];
 
     na_mpi_record_drop(port);
-    na_mpi_turn_name(name, port, number);
-    na_mpi_turn_break(name);
+    na_mpi_permit_name(name, port, number);
+    na_mpi_permit_revoke(name);
     return true;
 }
 
 #else /* an MPI whose ports serve any number of processes */
 
-static int na_mpi_turn_offer(
-    const char *port, unsigned number, char name[NA_MPI_TURN_LEN])
+static int na_mpi_permit_offer(
+    const char *port, unsigned number, char name[NA_MPI_PERMIT_LEN])
 {
     (void) number;
-    (void) snprintf(name, NA_MPI_TURN_LEN, "%s", port);
+    (void) snprintf(name, NA_MPI_PERMIT_LEN, "%s", port);
     return MPI_SUCCESS;
 }
 
-static void na_mpi_turn_withdraw(const char *own)
+static void na_mpi_permit_withdraw(const char *own)
 {
     (void) own;
 }
 
-static bool na_mpi_turn_aim(const char *own, const char *port)
+static bool na_mpi_permit_announce(const char *own, const char *port)
 {
     (void) own;
     (void) port;
     return true;
 }
 
-static const char *na_mpi_turn_take(
-    const char *port, char name[NA_MPI_TURN_LEN])
+static const char *na_mpi_permit_take(
+    const char *port, char name[NA_MPI_PERMIT_LEN])
 {
-    (void) na_mpi_turn_offer(port, 0, name);
+    (void) na_mpi_permit_offer(port, 0, name);
     return NULL;
 }
 
-static void na_mpi_turn_end(const char *name)
+static void na_mpi_permit_end(const char *name)
 {
     (void) name;
 }
 
-static void na_mpi_turn_break(const char *name)
+static void na_mpi_permit_revoke(const char *name)
 {
     (void) name;
 }
 
-static bool na_mpi_turn_close(const char *port, unsigned number)
+static bool na_mpi_permit_close(const char *port, unsigned number)
 {
     (void) port;
     (void) number;
@@ -2553,7 +2558,7 @@ static bool na_mpi_turn_close(const char *port, unsigned number)
  * nobody waits for it any more.
  * A connector sends its HELLO with the tag of the class that it wants: that
  * class finds it among the accepted connections. Connectors take turns: see
- * mpi/turn.c.
+ * mpi/permit.c.
  *
  * A connection is not disconnected, which would wait for the peer, but freed.
  *
@@ -2566,7 +2571,7 @@ static bool na_mpi_turn_close(const char *port, unsigned number)
 #define NA_MPI_ACCEPT_TRIES 10u
 #define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
 /* A turn that takes longer than this was taken by a process that died. */
-#define NA_MPI_TURN_MS ((uint64_t) 2000)
+#define NA_MPI_PERMIT_MS ((uint64_t) 2000)
 /* Pauses of a process that waits for its turn. */
 #define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
 #define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
@@ -2619,7 +2624,7 @@ struct na_mpi_port {
     const struct na_core *core;
     char name[MPI_MAX_PORT_NAME]; /* "": not open */
     MPI_Comm home;                /* between the classes of this process */
-    bool has_home;
+    bool has_local;
     struct na_link accepted;
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
     _Atomic unsigned turn;         /* number of the last one */
@@ -2658,7 +2663,7 @@ static void *na_mpi_accept(void *arg)
 {
     const struct na_core *core = na_mpi_port.core;
     const struct timespec pause = {0, 100000000};
-    char name[NA_MPI_TURN_LEN];
+    char name[NA_MPI_PERMIT_LEN];
     unsigned failures = 0;
     MPI_Comm alone;
     int error = na_mpi_alone(&alone);
@@ -2671,7 +2676,7 @@ static void *na_mpi_accept(void *arg)
 
         if (atomic_load(&na_mpi_port.ends))
             break;
-        if (na_mpi_turn_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
+        if (na_mpi_permit_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
             MPI_Comm_accept(name, MPI_INFO_NULL, 0, alone, &comm) ==
                 MPI_SUCCESS) {
             failures = 0;
@@ -2692,7 +2697,7 @@ static void *na_mpi_accept(void *arg)
 static void *na_mpi_port_close(void *arg)
 {
     (void) arg;
-    if (!na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn)))
+    if (!na_mpi_permit_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn)))
         atomic_store(&na_mpi_port.accepts, false); /* it is left behind */
     (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
     return NULL;
@@ -2728,9 +2733,9 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 
     if (na_mpi_port.name[0] != '\0')
         return NA_SUCCESS;
-    na_mpi_calm_change(true);
+    na_mpi_errhandler_change(true);
     error = MPI_Open_port(MPI_INFO_NULL, na_mpi_port.name);
-    na_mpi_calm_change(false);
+    na_mpi_errhandler_change(false);
     if (error != MPI_SUCCESS) {
         na_mpi_port.name[0] = '\0';
         (void) na_mpi_failed(self,
@@ -2750,7 +2755,8 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 }
 
 /* The communicator between the classes of this process. The lock is held. */
-static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
+static na_return_t na_mpi_local_comm(
+    struct na_mpi_class *self, MPI_Comm *comm_p)
 {
     int error = MPI_SUCCESS;
 
@@ -2761,13 +2767,13 @@ static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
     }
-    if (!na_mpi_port.has_home) {
+    if (!na_mpi_port.has_local) {
         na_plug_list_init(&na_mpi_port.accepted);
         error = na_mpi_alone(&na_mpi_port.home);
     }
     if (error != MPI_SUCCESS)
         return na_mpi_failed(self, "cannot copy", "MPI_COMM_SELF", error);
-    na_mpi_port.has_home = true;
+    na_mpi_port.has_local = true;
     *comm_p = na_mpi_port.home;
     return self->base.listen ? na_mpi_port_open(self) : NA_SUCCESS;
 }
@@ -2853,7 +2859,7 @@ static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
 }
 
 /* The name in a HELLO; false: it is none. */
-static bool na_mpi_told_name(
+static bool na_mpi_hello_name(
     const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
 {
     char port[NA_MAX_ADDR_LEN];
@@ -2901,8 +2907,8 @@ struct na_mpi_connect {
     MPI_Comm comm;
     int error;
     bool done;
-    bool listens; /* the process has a port, too */
-    bool aimed;   /* ... and PORT:to was published */
+    bool listens;   /* the process has a port, too */
+    bool announced; /* ... and PORT:to was published */
     char port[NA_MAX_ADDR_LEN];
 };
 
@@ -2939,18 +2945,18 @@ static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
 /* Another connect of this process can begin. Without the lock. */
 static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
 {
-    if (connect->aimed && na_mpi_connect_leads(connect))
-        na_mpi_turn_withdraw(na_mpi_port.name);
-    connect->aimed = false;
+    if (connect->announced && na_mpi_connect_leads(connect))
+        na_mpi_permit_withdraw(na_mpi_port.name);
+    connect->announced = false;
     na_mpi_lock();
     if (na_mpi_port.leader == connect)
         na_mpi_port.leader = NULL;
     na_mpi_unlock();
 }
 
-/* Try to get a turn, as na_mpi_turn_take. Without the lock. */
+/* Try to get a turn, as na_mpi_permit_take. Without the lock. */
 static const char *na_mpi_connect_try(
-    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+    struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const char *why = NULL;
 
@@ -2958,11 +2964,12 @@ static const char *na_mpi_connect_try(
     if (!na_mpi_connect_leads(connect))
         return "this process is connecting to another one";
     if (connect->listens)
-        connect->aimed = na_mpi_turn_aim(na_mpi_port.name, connect->port);
-    if (connect->listens && !connect->aimed)
+        connect->announced =
+            na_mpi_permit_announce(na_mpi_port.name, connect->port);
+    if (connect->listens && !connect->announced)
         why = "it is connecting to this process, perhaps by others";
     if (why == NULL)
-        why = na_mpi_turn_take(connect->port, name);
+        why = na_mpi_permit_take(connect->port, name);
     if (why != NULL)
         na_mpi_connect_withdraw(connect);
     return why;
@@ -2985,12 +2992,12 @@ static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
 /* Wait for a turn: `name` is what to connect to. False: nobody waits for the
  * connection any more. Without the lock. */
 static bool na_mpi_connect_wait(
-    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+    struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const struct na_core *core = connect->core;
     uint64_t begin = core->now_ns();
     uint64_t since = begin; /* when the turn in `last` was taken, or before */
-    char last[NA_MPI_TURN_LEN] = "";
+    char last[NA_MPI_PERMIT_LEN] = "";
     const char *why = NULL;
 
     while (na_mpi_connect_goes_on(connect, why)) {
@@ -3001,8 +3008,8 @@ static bool na_mpi_connect_wait(
                 memcpy(last, name, sizeof(last));
                 since = now;
             } else if (name[0] != '\0' &&
-                now - since >= NA_MPI_TURN_MS * NA_MPI_MS) {
-                na_mpi_turn_break(name);
+                now - since >= NA_MPI_PERMIT_MS * NA_MPI_MS) {
+                na_mpi_permit_revoke(name);
                 since = now;
             }
             na_mpi_connect_pause(core, now - begin);
@@ -3019,7 +3026,7 @@ static bool na_mpi_connect_wait(
 /* An error of MPI. Without the lock. */
 static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
 {
-    char name[NA_MPI_TURN_LEN];
+    char name[NA_MPI_PERMIT_LEN];
     MPI_Comm alone;
     int error = na_mpi_alone(&alone);
     bool ours;
@@ -3032,7 +3039,7 @@ static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
     if (atomic_load(&na_mpi_port.ends))
         return error;
     if (ours)
-        na_mpi_turn_end(name);
+        na_mpi_permit_end(name);
     na_mpi_connect_withdraw(connect);
     (void) MPI_Comm_free(&alone);
     return error;
@@ -3235,7 +3242,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         if (addr->channel != NULL) {
             addr->channel->peer = addr;
             connect->error = MPI_ERR_OTHER; /* its communicator was taken */
-            na_mpi_say_hello(self, addr, NA_MPI_MESSAGES);
+            na_mpi_send_hello(self, addr, NA_MPI_MESSAGES);
         } else {
             addr->error =
                 connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;
@@ -3247,7 +3254,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
     return n;
 }
 
-/* ==== gen/mpi/hear.c ==== */
+/* ==== gen/mpi/dispatch.c ==== */
 /*
  * Packets: checked, and handed to their receivers. The polling thread calls all
  * of this, without the lock.
@@ -3300,7 +3307,7 @@ static const char *na_mpi_hello(
     if (addr == NULL) {
         na_mpi_unlock();
         if (packet->head_size > 0 &&
-            !na_mpi_told_name(packet->head, packet->head_size, name))
+            !na_mpi_hello_name(packet->head, packet->head_size, name))
             return "not a name that a listener can have";
         if (packet->head_size == 0)
             (void) na_mpi_make_name(
@@ -3370,11 +3377,11 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
     closing = addr->state == NA_MPI_CLOSING;
     if (connected)
         na_mpi_unpull(addr, header);
-    if (connected && header->kind == NA_MPI_BYE && !addr->said_bye)
+    if (connected && header->kind == NA_MPI_BYE && !addr->bye_sent)
         (void) na_mpi_control(self, addr, NA_MPI_BYE);
     na_mpi_unlock();
     if (closing)
-        na_mpi_parted(self, addr);
+        na_mpi_closed(self, addr);
     else if (connected)
         na_mpi_kill(self, addr);
 }
@@ -3460,7 +3467,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 }
 
 /* A packet of a peer that has said HELLO. */
-static const char *na_mpi_said(struct na_mpi_class *self,
+static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
@@ -3505,7 +3512,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
 }
 
 /* Handle a packet, but HELLO. */
-static const char *na_mpi_hear_known(
+static const char *na_mpi_dispatch_known(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -3515,7 +3522,7 @@ static const char *na_mpi_hear_known(
     const char *why = NULL;
 
     if (addr != NULL && na_mpi_is_current(self, addr, header)) {
-        why = na_mpi_said(self, addr, packet);
+        why = na_mpi_dispatch_connected(self, addr, packet);
     } else {
         na_mpi_unlock();
         core->count(&self->base, "mpi_stale", 1);
@@ -3525,7 +3532,7 @@ static const char *na_mpi_hear_known(
     return why;
 }
 
-static const char *na_mpi_hear_packet(
+static const char *na_mpi_dispatch_packet(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -3533,7 +3540,7 @@ static const char *na_mpi_hear_packet(
 
     if (header->version == NA_MPI_VERSION && header->kind > NA_MPI_HELLO &&
         header->kind < NA_MPI_KIND_MAX)
-        return na_mpi_hear_known(self, packet);
+        return na_mpi_dispatch_known(self, packet);
     na_mpi_unlock();
     if (header->version != NA_MPI_VERSION)
         why = "it has another version of the protocol";
@@ -3548,7 +3555,7 @@ static const char *na_mpi_hear_packet(
 }
 
 /* Handle what a slot received. False: it is to be offered again. */
-static bool na_mpi_hear(struct na_mpi_class *self,
+static bool na_mpi_dispatch(struct na_mpi_class *self,
     struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {
     struct na_mpi_packet packet;
@@ -3561,7 +3568,7 @@ static bool na_mpi_hear(struct na_mpi_class *self,
     if (why == NULL) {
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
-        why = na_mpi_hear_packet(self, &packet);
+        why = na_mpi_dispatch_packet(self, &packet);
     } else {
         na_mpi_unlock();
     }
@@ -3612,7 +3619,7 @@ static struct na_mpi_addr *na_mpi_known(
 /* The address of the target, which is made if there is none, with a reference.
  * `name` is its address string. NULL: no
  * memory (logged). Without the lock. */
-static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
+static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
     struct na_mpi_addr *fresh = NULL;
@@ -3652,7 +3659,7 @@ static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
 
 /* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
  * NA_HOSTUNREACH (logged). */
-static na_return_t na_mpi_aim(const struct na_mpi_class *self,
+static na_return_t na_mpi_parse_target(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
     char name[NA_MAX_ADDR_LEN])
 {
@@ -3707,10 +3714,10 @@ static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    ret = na_mpi_aim(self, from_peer, mark + 3, &target, name);
+    ret = na_mpi_parse_target(self, from_peer, mark + 3, &target, name);
     if (ret != NA_SUCCESS)
         return ret;
-    addr = na_mpi_obtain(self, &target, name, from_peer);
+    addr = na_mpi_get_addr(self, &target, name, from_peer);
     if (addr == NULL)
         return NA_NOMEM;
     *addr_p = &addr->base;
@@ -3776,7 +3783,7 @@ static unsigned na_mpi_poll_packets(
 
         if (slot == NULL)
             break;
-        handled = na_mpi_hear(self, channel, slot);
+        handled = na_mpi_dispatch(self, channel, slot);
         na_mpi_lock();
         if (!handled) {
             slot->held = true;
@@ -3895,14 +3902,14 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
             break;
         state = addr->state;
         broken = addr->broken;
-        na_mpi_say_reset(self, addr);
+        na_mpi_send_reset(self, addr);
         na_mpi_unlock();
         if (state == NA_MPI_DIALLING)
-            na_mpi_unreached(self, addr);
+            na_mpi_unreachable(self, addr);
         else if (broken)
             na_mpi_kill(self, addr);
         else
-            na_mpi_parted(self, addr);
+            na_mpi_closed(self, addr);
         self->base.core->addr_unref(&addr->base);
         n++;
     }
@@ -4016,7 +4023,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
 
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
-    na_mpi_say_reset(self, addr);
+    na_mpi_send_reset(self, addr);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);
@@ -4179,8 +4186,8 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
             if (!na_mpi_is_connected(addr))
                 continue;
-            na_mpi_say_bye(self, addr);
-            busy = busy || !addr->said_bye;
+            na_mpi_send_bye(self, addr);
+            busy = busy || !addr->bye_sent;
         }
         busy = busy || !na_plug_list_empty(&self->sending) ||
             !na_plug_list_empty(&self->orphans);
@@ -4244,7 +4251,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye && addr->channel != NULL) /* no answer in time */
+        if (!addr->bye_sent && addr->channel != NULL) /* no answer in time */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
@@ -4281,7 +4288,7 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     if (ret == NA_SUCCESS)
         comm = na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD;
     if (ret == NA_SUCCESS && self->dynamic)
-        ret = na_mpi_home(self, &comm);
+        ret = na_mpi_local_comm(self, &comm);
     if (ret == NA_SUCCESS)
         ret = na_mpi_enter_comm(self, comm, host);
     if (ret == NA_SUCCESS)

@@ -686,8 +686,8 @@ struct na_ofi_class {
                                    who opens or closes one; outermost */
     uint64_t period;            /* of a turn, in ns */
     uint64_t turn;              /* how many there were */
-    uint64_t death_turns;       /* of silence that mean death */
-    uint64_t lookup_turns;
+    uint64_t death_ticks;       /* of silence that mean death */
+    uint64_t lookup_ticks;
 };
 
 struct na_ofi_context {
@@ -742,12 +742,12 @@ HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 
 /* Send HELLO or WELCOME with our introduction, or BYE, from the endpoint that
  * the peer knows best. The class's lock is held. */
-HG_PRIVATE ssize_t na_ofi_say(
+HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
  * the endpoint `home`; else why that cannot be. The class's lock is held. */
-HG_PRIVATE na_return_t na_ofi_want(
+HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
 /* Say BYE to a peer, after whatever was sent to it: the address is idle then,
@@ -762,7 +762,7 @@ HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
 /* A peer is gone, or cannot be reached: end what waits for it. No lock is held;
  * may be called again. */
 HG_PRIVATE void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate);
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
 
 /* Something was put on endpoint->due: have the clock tick fast, until nothing
  * is due any more. No lock is held. */
@@ -1340,7 +1340,7 @@ static bool na_ofi_answers(const struct fi_info *info,
 
 /* The first entry that answers a question, to be freed with fi_freeinfo, or
  * NULL. `domain`: NULL or "" for any. */
-static struct fi_info *na_ofi_offer(
+static struct fi_info *na_ofi_find_info(
     const struct na_ofi_question *question, const char *domain)
 {
     struct fi_info *list = na_ofi_query(question);
@@ -1369,7 +1369,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
         struct fi_info *info;
 
         question.provider = protocol->providers[i];
-        info = na_ofi_offer(&question, NULL);
+        info = na_ofi_find_info(&question, NULL);
         fi_freeinfo(info);
         if (info != NULL)
             return protocol->providers[i];
@@ -1536,7 +1536,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
                 na_ofi_round_of(at) != turn ||
                 !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
                 continue;
-            info = na_ofi_offer(question, domain);
+            info = na_ofi_find_info(question, domain);
         }
     }
     question->node = NULL;
@@ -1695,7 +1695,7 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     }
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_offer(question, NULL);
+    self->info = na_ofi_find_info(question, NULL);
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
@@ -1716,7 +1716,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
 
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_offer(question, domain);
+    self->info = na_ofi_find_info(question, domain);
     if (self->info == NULL) {
         here.text[0] = '\0';
         na_ofi_list_devices(self->base.protocol, na_ofi_append, &here);
@@ -1730,7 +1730,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     (void) snprintf(port, sizeof(port), "%u", number);
     question->node = domain[0] != '\0' ? domain : NULL;
     question->service = port;
-    first = na_ofi_offer(question, domain);
+    first = na_ofi_find_info(question, domain);
     if (first == NULL || first->src_addr == NULL ||
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
@@ -1806,7 +1806,7 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (ret != NA_SUCCESS || question->key_size == 0)
         return ret;
     question->key = key;
-    info = na_ofi_offer(question, NULL);
+    info = na_ofi_find_info(question, NULL);
     fi_freeinfo(info);
     if (info != NULL)
         return NA_SUCCESS;
@@ -3022,14 +3022,14 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want(self, addr, op->end->id);
+    ret = na_ofi_connect(self, addr, op->end->id);
     na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
 }
 
 /* Have all of it to be moved. */
-static void na_ofi_rma_aim(struct na_ofi_op *op)
+static void na_ofi_rma_reset(struct na_ofi_op *op)
 {
     op->left = op->base.size;
     op->local = na_ofi_place_local(op->base.local, op->base.local_offset);
@@ -3066,7 +3066,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
         atomic_fetch_add(&addr->suspects, 1);
     op->tries++;
     op->started = false;
-    na_ofi_rma_aim(op);
+    na_ofi_rma_reset(op);
     return NA_SUCCESS;
 }
 
@@ -3110,7 +3110,7 @@ static void na_ofi_part_give(
 }
 
 /* Whether it is a suspect's turn, which lasts until that ends. */
-static bool na_ofi_rma_has_turn(struct na_ofi_op *op)
+static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     struct na_ofi_op *holder = NULL;
@@ -3129,7 +3129,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
     if (op->ret != NA_SUCCESS || op->broken || op->left == 0 ||
         op->flight == NA_OFI_PIECES || op->end->renewing)
         return NULL;
-    if (op->tries > 0 ? !na_ofi_rma_has_turn(op) ||
+    if (op->tries > 0 ? !na_ofi_rma_is_alone(op) ||
                 atomic_load(&addr->flight) != op->flight
                       : atomic_load(&addr->suspects) > 0)
         return NULL;
@@ -3139,7 +3139,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 }
 
 /* Whoever did this starts its pieces. True: anew. */
-static bool na_ofi_rma_seize(struct na_ofi_op *op)
+static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
 
@@ -3231,14 +3231,14 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     op->over = 0;
     op->broken = false;
     op->ret = NA_SUCCESS;
-    anew = na_ofi_rma_seize(op);
+    anew = na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     na_plug_list_init(&op->due);
     op->asked = false;
     op->started = false;
     op->tries = 0;
     op->retry = 0;
-    na_ofi_rma_aim(op);
+    na_ofi_rma_reset(op);
     (void) na_ofi_rma_work(op, anew);
     return NA_SUCCESS;
 }
@@ -3262,7 +3262,7 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     }
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
-        bool anew = na_ofi_rma_seize(op);
+        bool anew = na_ofi_rma_begin_post(op);
 
         if (op->ret == NA_SUCCESS)
             op->ret = ret;
@@ -3295,14 +3295,14 @@ static void na_ofi_rma_done(
     na_ofi_part_give(part, op, ret);
     busy = op->busy;
     if (!busy)
-        anew = na_ofi_rma_seize(op);
+        anew = na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     if (!busy)
         (void) na_ofi_rma_work(op, anew);
 }
 
 /* How what is not to go on ends. */
-static na_return_t na_ofi_rma_fate(const struct na_ofi_op *op)
+static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
@@ -3325,10 +3325,10 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
         return NA_NOENTRY;
     }
     if (op->ret == NA_SUCCESS)
-        op->ret = na_ofi_rma_fate(op);
+        op->ret = na_ofi_rma_result(op);
     waited = op->waiting;
     if (waited)
-        (void) na_ofi_rma_seize(op);
+        (void) na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     if (waited)
         (void) na_ofi_rma_work(op, false);
@@ -3390,7 +3390,7 @@ static struct na_ofi_addr *na_ofi_rma_find_dead(
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
         struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-        if (op->flight == 0 || na_ofi_rma_fate(op) != NA_DISCONNECT ||
+        if (op->flight == 0 || na_ofi_rma_result(op) != NA_DISCONNECT ||
             (op->over != 0 && now - op->over < NA_OFI_RMA_STUCK) ||
             (found != NULL && found != addr))
             continue;
@@ -3426,7 +3426,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
         return false;
-    if (na_ofi_rma_fate(op) == NA_DISCONNECT)
+    if (na_ofi_rma_result(op) == NA_DISCONNECT)
         return true;
     if (op->ret == NA_SUCCESS)
         return false;
@@ -3437,7 +3437,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 
 /* From the clock, each turn: see to it that what is over ends. clock_lock is
  * held. */
-static void na_ofi_rma_turn(struct na_ofi_end *end)
+static void na_ofi_rma_tick(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
     uint64_t now = self->base.core->now_ns();
@@ -3487,14 +3487,14 @@ static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
             continue;
         found = true;
         if (op->ret == NA_SUCCESS)
-            op->ret = na_ofi_rma_fate(op);
+            op->ret = na_ofi_rma_result(op);
     }
     na_ofi_unlock(&end->lock);
     return found;
 }
 
 /* Have the peers count as dead that keep them from their end. */
-static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
+static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
     struct na_ofi_addr *addr;
@@ -3508,7 +3508,8 @@ static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
             struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
             if (na_ofi_rma_is_of(op, owner) &&
-                na_ofi_rma_fate(op) != NA_DISCONNECT && !op->base.addr->self) {
+                na_ofi_rma_result(op) != NA_DISCONNECT &&
+                !op->base.addr->self) {
                 addr = na_ofi_addr_of(op->base.addr);
                 core->addr_ref(&addr->base);
             }
@@ -3541,7 +3542,7 @@ static void na_ofi_rma_end_of(
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
-                na_ofi_rma_lose(end, owner);
+                na_ofi_rma_end_peers(end, owner);
             na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);
@@ -3858,7 +3859,7 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
 }
 
 /* Learn where a peer's endpoints are. Those known in this incarnation stay. */
-static na_return_t na_ofi_learn(struct na_ofi_class *self,
+static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
     unsigned i;
@@ -3953,7 +3954,7 @@ static void na_ofi_hurry(struct na_ofi_class *self)
 
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate)
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
 {
     const struct na_core *core = self->base.core;
     na_return_t ret;
@@ -3970,7 +3971,7 @@ static void na_ofi_lost(
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
-        (atomic_load(&addr->state) == NA_OFI_IDLE && fate != NA_DISCONNECT)) {
+        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT)) {
         na_ofi_unlock(&self->lock);
         return;
     }
@@ -3999,11 +4000,11 @@ static void na_ofi_lost(
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
-            fate == NA_PROTOCOL_ERROR
+            code == NA_PROTOCOL_ERROR
                 ? "it speaks another version of this transport's protocol"
                 : "no answer, or refused");
-    ret = reached ? NA_DISCONNECT : fate;
-    (void) na_ofi_complete_all(self, &lookups, fate, NULL);
+    ret = reached ? NA_DISCONNECT : code;
+    (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (failed)
@@ -4071,7 +4072,7 @@ static void na_ofi_addr_abandon(struct na_addr *base)
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
     if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
-        (void) na_ofi_say(self, addr, NA_OFI_BYE); /* it may live */
+        (void) na_ofi_send_control(self, addr, NA_OFI_BYE); /* it may live */
     na_ofi_unlock(&self->lock);
     if (!asked)
         na_ofi_lost(self, addr, NA_DISCONNECT);
@@ -4325,7 +4326,7 @@ static ssize_t na_ofi_flush_addr(
     if (addr->at == FI_ADDR_UNSPEC) {
         rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
     } else if (addr->hello) {
-        rc = na_ofi_say(
+        rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries++;
     }
@@ -4401,7 +4402,7 @@ static na_return_t na_ofi_send_later(struct na_ofi_class *self,
     na_return_t ret;
 
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want(self, addr, home);
+    ret = na_ofi_connect(self, addr, home);
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
@@ -4453,7 +4454,7 @@ static na_return_t na_ofi_msg_send(
  * up by several names. */
 #define NA_OFI_ALIKE 32u
 
-static ssize_t na_ofi_say(
+static ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
     struct na_ofi_end *end = self->ends[addr->home];
@@ -4480,7 +4481,7 @@ static ssize_t na_ofi_say(
 
 /* An endpoint was opened: introduce ourselves to all peers anew. The lock is
  * held. */
-static void na_ofi_tell_ends(struct na_ofi_class *self)
+static void na_ofi_introduce_all(struct na_ofi_class *self)
 {
     struct na_link *link;
 
@@ -4507,7 +4508,7 @@ static na_return_t na_ofi_ask(
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;
-    addr->deadline = self->turn + self->lookup_turns;
+    addr->deadline = self->turn + self->lookup_ticks;
     addr->hello = true;
     atomic_store(&addr->context, 0); /* the others may be gone */
     atomic_store(&addr->state, NA_OFI_ASKED);
@@ -4517,7 +4518,7 @@ static na_return_t na_ofi_ask(
     return NA_SUCCESS;
 }
 
-static na_return_t na_ofi_want(
+static na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
     na_return_t ret;
@@ -4548,7 +4549,7 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
          * that names another process's address there gets no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
-        addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
+        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
         if (addr->hello)
             na_ofi_push_due(self, addr);
     }
@@ -4562,7 +4563,7 @@ static uint64_t na_ofi_often(
 {
     uint64_t turns = intro->death_ms * NA_OFI_MS / self->period + 1;
 
-    return (turns < self->death_turns ? turns : self->death_turns) / 4;
+    return (turns < self->death_ticks ? turns : self->death_ticks) / 4;
 }
 
 /* Whether a peer sent this HELLO before. */
@@ -4613,11 +4614,11 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_learn(self, addr, intro);
+    ret = na_ofi_set_ends(self, addr, intro);
     if (ret == NA_SUCCESS)
         ret = na_ofi_slot_take(self, addr);
     if (ret == NA_SUCCESS) {
-        addr->deadline = self->turn + self->lookup_turns;
+        addr->deadline = self->turn + self->lookup_ticks;
         atomic_store(&addr->heard, self->turn);
         atomic_store(&addr->state, NA_OFI_ACCEPTED);
         self->base.core->addr_ref(&addr->base);
@@ -4632,7 +4633,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
 }
 
 /* A HELLO: of a stranger, or said again, which is a keep-alive of `addr`. */
-static const char *na_ofi_hear_hello(struct na_ofi_end *end,
+static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
     const struct na_ofi_intro *intro)
 {
@@ -4646,7 +4647,7 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
     if (peer == NULL || !na_ofi_is_of(peer, intro))
         peer = na_ofi_find_accepted(self, intro, name, &why);
     if (peer != NULL) {
-        (void) na_ofi_learn(self, peer, intro);
+        (void) na_ofi_set_ends(self, peer, intro);
         self->base.core->addr_ref(&peer->base);
     }
     na_ofi_unlock(&self->lock);
@@ -4661,7 +4662,7 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
 
 /* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
  * acceptor's list of endpoints after it opened another. */
-static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
+static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
     struct na_addr *result;
@@ -4690,7 +4691,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
     if (atomic_load(&addr->state) == NA_OFI_READY && !other)
-        (void) na_ofi_learn(self, addr, intro);
+        (void) na_ofi_set_ends(self, addr, intro);
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
@@ -4713,8 +4714,8 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->context, header->source);
     addr->home = end->id;
-    if (na_ofi_learn(self, addr, intro) == NA_SUCCESS)
-        (void) na_ofi_say(self, addr, NA_OFI_WELCOME);
+    if (na_ofi_set_ends(self, addr, intro) == NA_SUCCESS)
+        (void) na_ofi_send_control(self, addr, NA_OFI_WELCOME);
     na_ofi_unlock(&self->lock);
     self->base.core->addr_unref(&addr->base);
 }
@@ -4734,7 +4735,7 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         ready = false;
     }
     if (ready)
-        (void) na_ofi_say(self, addr, NA_OFI_BYE);
+        (void) na_ofi_send_control(self, addr, NA_OFI_BYE);
     if (ready && !addr->accepted) {
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
@@ -4779,7 +4780,7 @@ static na_return_t na_ofi_addr_terminate(struct na_op *op)
 }
 
 /* Poll all endpoints until their sends have ended, or until `end_at`. */
-static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
+static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
 {
     unsigned id;
 
@@ -4797,22 +4798,22 @@ static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
 /* Tell every peer that this class closes, after what was sent, and wait until
  * that has left, at most so long. No context is left, and the clock has
  * stopped. */
-static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
+static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
-    na_ofi_settle(self, end_at);
+    na_ofi_wait_sent(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
         if (atomic_load(&addr->theirs) != 0)
-            (void) na_ofi_say(self, addr, NA_OFI_BYE);
+            (void) na_ofi_send_control(self, addr, NA_OFI_BYE);
     }
     na_ofi_unlock(&self->lock);
-    na_ofi_settle(self, end_at);
+    na_ofi_wait_sent(self, end_at);
 }
 
 /* ==== gen/ofi/recv.c ==== */
@@ -5013,12 +5014,12 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (!na_ofi_get_intro(self, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
-        return na_ofi_hear_hello(end, addr, header, &intro);
-    return na_ofi_hear_welcome(self, addr, &intro);
+        return na_ofi_handle_hello(end, addr, header, &intro);
+    return na_ofi_handle_welcome(self, addr, &intro);
 }
 
 /* A message of another version of the protocol. */
-static void na_ofi_hear_foreign(struct na_ofi_end *end,
+static void na_ofi_handle_foreign(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
     const unsigned char *body, size_t size)
 {
@@ -5036,7 +5037,7 @@ static void na_ofi_hear_foreign(struct na_ofi_end *end,
     na_ofi_refuse(self, addr, size, "it has another version of the protocol");
 }
 
-static void na_ofi_hear(
+static void na_ofi_dispatch(
     struct na_ofi_end *end, const unsigned char *bytes, size_t size)
 {
     struct na_ofi_class *self = end->na_class;
@@ -5050,7 +5051,7 @@ static void na_ofi_hear(
     }
     addr = na_ofi_sender(self, &header);
     if (bytes[2] != NA_OFI_VERSION)
-        na_ofi_hear_foreign(
+        na_ofi_handle_foreign(
             end, addr, &header, bytes + NA_OFI_HEADER, size - NA_OFI_HEADER);
     else
         wrong = na_ofi_deliver(
@@ -5089,7 +5090,7 @@ static void na_ofi_received(
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
         if (request->work == NA_OFI_RECV)
-            na_ofi_hear(end, bytes, entry->len);
+            na_ofi_dispatch(end, bytes, entry->len);
         else
             na_ofi_refuse(end->na_class, NULL, entry->len,
                 "it came to an endpoint for puts and gets");
@@ -5204,12 +5205,12 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
  * millisecond, so that contexts may sleep meanwhile.
  */
 
-#define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
-#define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
+#define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
+#define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 
 /* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
-static na_return_t na_ofi_judge(
+static na_return_t na_ofi_check_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     uint64_t often = addr->often;
@@ -5218,7 +5219,7 @@ static na_return_t na_ofi_judge(
     case NA_OFI_ASKED:
         if (self->turn > addr->deadline)
             return addr->reached ? NA_DISCONNECT : NA_HOSTUNREACH;
-        often = self->lookup_turns / 4;
+        often = self->lookup_ticks / 4;
         break;
     case NA_OFI_ACCEPTED:
         if (self->turn > addr->deadline)
@@ -5226,7 +5227,7 @@ static na_return_t na_ofi_judge(
         break;
     case NA_OFI_READY:
         if (self->turn > addr->deadline ||
-            self->turn > atomic_load(&addr->heard) + self->death_turns)
+            self->turn > atomic_load(&addr->heard) + self->death_ticks)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;
@@ -5239,7 +5240,7 @@ static na_return_t na_ofi_judge(
 }
 
 /* One turn. The class's lock is held, and is not meanwhile. */
-static void na_ofi_turn(struct na_ofi_class *self)
+static void na_ofi_tick(struct na_ofi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
@@ -5248,14 +5249,14 @@ static void na_ofi_turn(struct na_ofi_class *self)
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
-        na_return_t fate = na_ofi_judge(self, addr);
+        na_return_t code = na_ofi_check_addr(self, addr);
 
         next = link->next;
-        if (fate == NA_SUCCESS)
+        if (code == NA_SUCCESS)
             continue;
         self->base.core->addr_ref(&addr->base);
         na_ofi_unlock(&self->lock);
-        na_ofi_lost(self, addr, fate);
+        na_ofi_lost(self, addr, code);
         self->base.core->addr_unref(&addr->base);
         na_ofi_lock(&self->lock);
         next = self->addrs.next; /* the list may be another one */
@@ -5290,7 +5291,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
         if (end == NULL)
             continue;
         if (turn)
-            na_ofi_rma_turn(end);
+            na_ofi_rma_tick(end);
         if ((atomic_exchange(&end->polled, false) && !all) ||
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
@@ -5357,7 +5358,7 @@ static void *na_ofi_clock(void *arg)
             break;
         turn = core->now_ns() >= next;
         if (turn) {
-            na_ofi_turn(self);
+            na_ofi_tick(self);
             next = core->now_ns() + self->period;
         }
         na_ofi_unlock(&self->lock);
@@ -5415,14 +5416,14 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
     self->period = (death < lookup ? death : lookup) / 8;
-    if (self->period > NA_OFI_TURN_MAX)
-        self->period = NA_OFI_TURN_MAX;
-    if (self->period < NA_OFI_TURN_MIN)
-        self->period = NA_OFI_TURN_MIN;
-    if (death < 10 * NA_OFI_TURN_MAX) /* a peer's clock may tick so slowly */
-        death = 10 * NA_OFI_TURN_MAX;
-    self->death_turns = death / self->period + 1;
-    self->lookup_turns = lookup / self->period + 1;
+    if (self->period > NA_OFI_TICK_MAX)
+        self->period = NA_OFI_TICK_MAX;
+    if (self->period < NA_OFI_TICK_MIN)
+        self->period = NA_OFI_TICK_MIN;
+    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick so slowly */
+        death = 10 * NA_OFI_TICK_MAX;
+    self->death_ticks = death / self->period + 1;
+    self->lookup_ticks = lookup / self->period + 1;
     if (pthread_mutex_init(&self->lock, NULL) != 0)
         return false;
     if (pthread_mutex_init(&self->clock_lock, NULL) != 0)
@@ -5653,7 +5654,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         return ret;
     addr = na_ofi_addr_of(base);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want(self, addr, na_ofi_end_of(op->context)->id);
+    ret = na_ofi_connect(self, addr, na_ofi_end_of(op->context)->id);
     if (ret == NA_AGAIN)
         na_plug_list_push(&addr->lookups, &op->link);
     na_ofi_unlock(&self->lock);
@@ -5692,7 +5693,7 @@ static na_return_t na_ofi_end_take(
         na_ofi_lock(&self->lock);
         self->ends[id] = end;
         atomic_fetch_add(&self->end_count, 1);
-        na_ofi_tell_ends(self);
+        na_ofi_introduce_all(self);
         na_ofi_unlock(&self->lock);
     }
     end->contexts++;
@@ -5736,7 +5737,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 
     na_ofi_clock_stop(self);
     if (self->ends[0] != NULL)
-        na_ofi_say_bye(self, linger_ms);
+        na_ofi_send_bye(self, linger_ms);
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         if (self->ends[id] != NULL)
             na_ofi_end_close(self->ends[id]);

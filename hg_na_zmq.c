@@ -515,10 +515,10 @@ struct na_zmq_addr {
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline; /* for the dial to end */
-    uint64_t round;    /* of polling, in which it began to die */
-    na_return_t fate;  /* what its lookups get */
-    const char *why;   /* a dial failed, for the log; or NULL */
+    uint64_t deadline;      /* for the dial to end */
+    uint64_t round;         /* of polling, in which it began to die */
+    na_return_t lookup_ret; /* what its lookups get */
+    const char *why;        /* a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -545,10 +545,10 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool contested;              /* several have said hello by it */
-    uint64_t accepted;           /* when; 0: it said HELLO, or is dialled */
-    struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
-    struct na_zmq_addr *owner;   /* proven, or NULL */
+    bool contested;                 /* several have said hello by it */
+    uint64_t accepted;              /* when; 0: it said HELLO, or is dialled */
+    struct na_zmq_addr *last_hello; /* who said hello by it last, or NULL */
+    struct na_zmq_addr *owner;      /* proven, or NULL */
 };
 
 /* Data that libzmq has borrowed; or, without release, a probe. */
@@ -591,9 +591,10 @@ struct na_zmq_class {
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
     uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
-    _Atomic bool relieved; /* a frame that was refused may go; without lock */
-    bool touched;          /* what its descriptor told may have been consumed */
-    bool crowded;          /* peers are turned away, and that was logged */
+    _Atomic bool
+        frame_retry; /* a frame that was refused may go; without lock */
+    bool touched;    /* what its descriptor told may have been consumed */
+    bool rejecting;  /* peers are turned away, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;
@@ -1020,27 +1021,27 @@ static const char *na_zmq_why(
 }
 
 /* The address will be buried when its messages are read. */
-static void na_zmq_die(
-    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+static void na_zmq_begin_end(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
     assert(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
-    addr->fate = fate;
+    addr->lookup_ret = lookup_ret;
     addr->round = self->round;
     na_plug_list_push(&self->dying, &addr->dying);
 }
 
 /* The connection is gone, or is no good. */
 static void na_zmq_lose(
-    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
-    if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
+    if (addr->state == NA_ZMQ_DIALLING && lookup_ret == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
-    na_zmq_die(self, addr, fate);
+    na_zmq_begin_end(self, addr, lookup_ret);
 }
 
 /* Whether libzmq has a message for us. Lets it process its commands. */
@@ -1061,8 +1062,8 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
-    if (addr->fd >= 0 && self->fds[addr->fd].claimer == addr)
-        self->fds[addr->fd].claimer = NULL;
+    if (addr->fd >= 0 && self->fds[addr->fd].last_hello == addr)
+        self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
         if (addr->dialled) /* libzmq tells nothing of its own closing */
@@ -1089,8 +1090,8 @@ static void na_zmq_lock(struct na_zmq_class *self)
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {
-    return !na_plug_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
-        !na_plug_list_empty(&self->dying) ||
+    return !na_plug_list_empty(&self->inbox) ||
+        atomic_load(&self->frame_retry) || !na_plug_list_empty(&self->dying) ||
         (self->touched && na_zmq_readable(self));
 }
 
@@ -1295,7 +1296,7 @@ static na_return_t na_zmq_msg_send(
  */
 
 /* libzmq is done with borrowed bytes. Any thread, with or without the lock. */
-static void na_zmq_returned(void *data, void *hint)
+static void na_zmq_loan_ended(void *data, void *hint)
 {
     struct na_zmq_loan *loan = (struct na_zmq_loan *) hint;
     struct na_zmq_addr *addr = loan->addr;
@@ -1309,7 +1310,7 @@ static void na_zmq_returned(void *data, void *hint)
         if (loan->release != NULL)
             loan->release(loan->arg);
         if (atomic_exchange(&addr->starved, false)) {
-            atomic_store(&na_zmq_of(addr->base.na_class)->relieved, true);
+            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
             core->wake(addr->base.na_class);
         }
     }
@@ -1327,7 +1328,8 @@ static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
 
     if (loan == NULL)
         return NULL;
-    if (zmq_msg_init_data(part, data, data_size, na_zmq_returned, loan) != 0) {
+    if (zmq_msg_init_data(part, data, data_size, na_zmq_loan_ended, loan) !=
+        0) {
         core->free(loan);
         return NULL;
     }
@@ -1523,8 +1525,8 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    if (record->claimer != NULL)
-        na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
+    if (record->last_hello != NULL)
+        na_zmq_lose(self, record->last_hello, NA_HOSTUNREACH);
     for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
@@ -1534,7 +1536,7 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
     }
     record->live = false;
     record->contested = false;
-    record->claimer = NULL;
+    record->last_hello = NULL;
     record->owner = NULL;
 }
 
@@ -1604,7 +1606,7 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 }
 
 /* Close an accepted connection whose peer has not said HELLO. */
-static void na_zmq_shut_out(struct na_zmq_class *self, size_t fd)
+static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
 {
     assert(self->fds[fd].live && self->fds[fd].accepted != 0);
     self->fds[fd].live = false;
@@ -1658,14 +1660,14 @@ static void na_zmq_accepted(
             self->fds[i].accepted < self->fds[oldest].accepted)
             oldest = i;
     }
-    na_zmq_shut_out(self, oldest);
+    na_zmq_reject(self, oldest);
     self->base.core->count(&self->base, "zmq_turned_away", 1);
-    if (!self->crowded)
+    if (!self->rejecting)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
             "peers are turned away at %s: descriptor %d of %" PRIu64
             " is taken",
             endpoint, fd, limit);
-    self->crowded = true;
+    self->rejecting = true;
 }
 
 static void na_zmq_monitored(
@@ -1725,7 +1727,7 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
 
 /* Close the connection of an address if it is one that our listener accepted:
  * libzmq closes only what it dialled. */
-static void na_zmq_shut_accepted(
+static void na_zmq_close_accepted(
     struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
     int fd = addr->fd;
@@ -1747,7 +1749,8 @@ static void na_zmq_shut_accepted(
  */
 
 /* Close a connection whose peer takes nothing. */
-static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
+static void na_zmq_close_stalled(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
@@ -1757,7 +1760,7 @@ static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->dialled)
         na_zmq_lose(self, addr, NA_DISCONNECT);
     else
-        na_zmq_shut_accepted(self, addr);
+        na_zmq_close_accepted(self, addr);
 }
 
 /* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc
@@ -1776,7 +1779,7 @@ static void na_zmq_probe(
         since = now;
     }
     if (since != 0 && now - since > self->death) {
-        na_zmq_kick(self, addr);
+        na_zmq_close_stalled(self, addr);
     } else if (since == 0 && addr->sent &&
         na_zmq_lend(addr, bytes, sizeof(bytes), 0, &part) != NULL) {
         atomic_store(&addr->heard, false);
@@ -1809,7 +1812,7 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
             if (record->accepted + self->hello_limit < check)
                 check = record->accepted + self->hello_limit;
         } else {
-            na_zmq_shut_out(self, fd);
+            na_zmq_reject(self, fd);
             self->base.core->count(&self->base, "zmq_silent", 1);
         }
     }
@@ -1986,7 +1989,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
     na_zmq_check_inproc(self);
 }
 
-/* ==== gen/zmq/hear.c ==== */
+/* ==== gen/zmq/dispatch.c ==== */
 /*
  * Handles received messages: in the polling thread, without the lock.
  *
@@ -2083,8 +2086,8 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->state = NA_ZMQ_ACCEPTED;
         if (record != NULL) {
             addr->fd_generation = record->generation;
-            record->contested = record->contested || record->claimer != NULL;
-            record->claimer = addr;
+            record->contested = record->contested || record->last_hello != NULL;
+            record->last_hello = addr;
             record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
@@ -2198,7 +2201,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
 
 /* The peer closes, or answers our closing. After both, the side that dialled
  * closes the connection. */
-static const char *na_zmq_farewell(
+static const char *na_zmq_bye(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
@@ -2278,8 +2281,8 @@ static const char *na_zmq_deliver(
         return na_zmq_welcome(self, in, p + NA_ZMQ_HEADER, size);
     case NA_ZMQ_CONFIRM:
         return na_zmq_confirm(self, in, p + NA_ZMQ_HEADER, size);
-    case NA_ZMQ_BYE: return na_zmq_farewell(self, in, false, size);
-    case NA_ZMQ_BYE_ACK: return na_zmq_farewell(self, in, true, size);
+    case NA_ZMQ_BYE: return na_zmq_bye(self, in, false, size);
+    case NA_ZMQ_BYE_ACK: return na_zmq_bye(self, in, true, size);
     default: break;
     }
     if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
@@ -2334,7 +2337,7 @@ static void na_zmq_refuse(
         host != NULL ? host : "unknown", why, names[kind]);
 }
 
-/* ==== gen/zmq/bury.c ==== */
+/* ==== gen/zmq/end.c ==== */
 /*
  * Burying the dead: what is left of a peer when its last message was heard.
  *
@@ -2344,7 +2347,7 @@ static void na_zmq_refuse(
 /* Whether the last message of a dying address is in the inbox. Events are read
  * after messages, so it came in a round after that of its death; where others
  * send without end, a bounded number of rounds must do. */
-static bool na_zmq_is_heard_out(
+static bool na_zmq_is_drained(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
     return self->drained > addr->round ||
@@ -2353,14 +2356,14 @@ static bool na_zmq_is_heard_out(
 
 /* A dying address whose messages have all been delivered, or NULL; the lock is
  * held. */
-static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
+static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 {
     struct na_link *link;
 
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_heard_out(self, addr))
+        if (na_zmq_is_drained(self, addr))
             return addr;
     }
     return NULL;
@@ -2368,7 +2371,7 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
 
 /* Log that a connection is lost or, with `why`, that an address cannot be
  * reached: an error if the application gave the address. */
-static void na_zmq_tell_why(struct na_zmq_class *self,
+static void na_zmq_log_end(struct na_zmq_class *self,
     const struct na_zmq_addr *addr, const char *why, bool from_peer)
 {
     const struct na_core *core = self->base.core;
@@ -2386,11 +2389,11 @@ static void na_zmq_tell_why(struct na_zmq_class *self,
 
 /* End a dead connection. An address that was closed in order, or could not be
  * connected, is idle afterwards, any other is dead. */
-static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
+static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    na_return_t fate = addr->fate;
-    na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
+    na_return_t lookup_ret = addr->lookup_ret;
+    na_return_t ret = addr->reached ? NA_DISCONNECT : lookup_ret;
     const char *why = NULL;
     bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
@@ -2407,7 +2410,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
-    if (!addr->reached && fate == NA_HOSTUNREACH)
+    if (!addr->reached && lookup_ret == NA_HOSTUNREACH)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_plug_list_move(&closers, &addr->closers);
@@ -2431,8 +2434,8 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_tell_why(self, addr, why, from_peer);
-    na_zmq_complete_all(self, &lookups, fate, NULL);
+    na_zmq_log_end(self, addr, why, from_peer);
+    na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed)
         core->addr_unreached(&addr->base, ret);
@@ -2457,7 +2460,7 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(&self->relieved, false); /* the core offers it after this */
+    atomic_store(&self->frame_retry, false); /* the core offers it after this */
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
@@ -2489,11 +2492,11 @@ static unsigned na_zmq_poll(struct na_context *context)
         na_zmq_lock(self);
         if (self->hello_round != 0)
             na_zmq_close_silent(self);
-        dead = na_zmq_next_dead(self);
+        dead = na_zmq_next_drained(self);
         na_zmq_unlock(self);
         if (dead == NULL)
             return n;
-        na_zmq_bury(self, dead);
+        na_zmq_end(self, dead);
         n++;
     }
 }
@@ -2512,7 +2515,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_heard_out(self, addr))
+        if (na_zmq_is_drained(self, addr))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);
@@ -2608,10 +2611,10 @@ static void na_zmq_addr_abandon(struct na_addr *base)
     if (addr->state != NA_ZMQ_DIALLING) {
         if (addr->state == NA_ZMQ_IDLE) {
             na_zmq_adopt(self, addr);
-            na_zmq_die(self, addr, NA_DISCONNECT);
+            na_zmq_begin_end(self, addr, NA_DISCONNECT);
         } else
             na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_shut_accepted(self, addr);
+        na_zmq_close_accepted(self, addr);
         addr->closing = false;
         addr->failed = false;
     }

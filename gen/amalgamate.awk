@@ -57,9 +57,9 @@ function is_guard(line) {
 }
 
 # Reads one file; pastes it when it belongs to the target.
-function take(kind, file,    path, room, pasted, n, line, name, got, at, jump) {
+function take(kind, file,    path, module, pasted, n, line, name, got, at, jump) {
     path = dir file
-    room = substr(file, 1, length(file) - 2)
+    module = substr(file, 1, length(file) - 2)
     pasted = kind == target || (kind == "plug" && apart(target))
     if (pasted) {
         if (!blank) print ""
@@ -71,9 +71,9 @@ function take(kind, file,    path, room, pasted, n, line, name, got, at, jump) {
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
         at = apart(kind) SUBSEP name    # names of their own
-        if (name != "" && at in owner && owner[at] != room)
+        if (name != "" && at in owner && owner[at] != module)
             stop(path ":" n ": " name " is defined in " owner[at] " too")
-        owner[at] = room
+        owner[at] = module
         if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include[ \t]*</)
             stop(path ":" n ": only the first part includes system headers")
         if ((is_guard(line) && kind != "plug") || line ~ /^\/\* SPDX-/ ||

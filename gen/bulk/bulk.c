@@ -752,7 +752,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
 /* The peer of the call owns a bound handle that was not passed on: its address
  * need not be looked up. */
-static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
+static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
@@ -789,7 +789,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
-    hg_bulk_meet(bulk, proc->addr);
+    hg_bulk_set_owner_peer(bulk, proc->addr);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }

@@ -33,7 +33,7 @@ static unsigned hg_bulk_request_waits; /* for transfers that had ended */
 
 /* One of so many of these makes progress, or a thread that only moves data
  * which needs no action of the peer would make none. */
-#define HG_BULK_REQUEST_TURN 16u
+#define HG_BULK_REQUEST_SLICE 16u
 
 /* Of the callback model: each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -442,7 +442,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         if (!found->done)
             ret = hg_wait_until(context, &found->done, NA_LANES_DONE,
                 hg_wait_deadline(timeout));
-        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 &&
+        else if (++hg_bulk_request_waits % HG_BULK_REQUEST_SLICE == 0 &&
             !hg_context_is_driver())
             (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
         found->waited = false;
@@ -568,7 +568,7 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     hg_op_id_t *op_id, const char *function)
 {
     struct hg_bulk_request *call;
-    struct hg_transfer_home *home;
+    struct hg_transfer_list *home;
     hg_return_t ret = hg_check_context(context, function);
 
     if (ret == HG_SUCCESS)

@@ -11,14 +11,14 @@
 
 /* ---- The home ---- */
 
-HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_bulk_layer *layer)
+HG_PRIVATE void hg_transfer_list_init(
+    struct hg_transfer_list *home, struct hg_bulk_layer *layer)
 {
     hg_list_init(&home->transfers);
     home->layer = layer;
 }
 
-HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home)
+HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home)
 {
     unsigned count;
 
@@ -28,7 +28,7 @@ HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home)
     return count;
 }
 
-HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home)
+HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home)
 {
     hg_enter(home->layer->lock);
     home->left = true;
@@ -48,7 +48,7 @@ HG_PRIVATE const char *hg_transfer_peer_name(
                                                           : "a peer";
 }
 
-HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function)
 {
     struct na_class *na_class = home->layer->na_class;
@@ -119,7 +119,7 @@ static void hg_transfer_run(struct na_completion *done)
  * return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
     transfer->done.run = hg_transfer_run;
@@ -152,7 +152,7 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
 {
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
     assert(hg_is_inside(home->layer->lock) && home->count > 0);
@@ -197,10 +197,10 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
 }
 
 /* Move a peer's memory, or start that: op_id is set then. */
-static hg_return_t hg_transfer_reach(struct hg_transfer *transfer)
+static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
-    struct hg_transfer_home *home = transfer->home;
+    struct hg_transfer_list *home = transfer->home;
     na_cb_type_t type = args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET;
     hg_return_t ret = HG_SUCCESS;
 
@@ -236,7 +236,7 @@ static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
         return HG_SUCCESS;
     hg_bulk_hold(args->local);
     if (args->origin->remote)
-        ret = hg_transfer_reach(transfer);
+        ret = hg_transfer_move_remote(transfer);
     else
         hg_transfer_copy(args);
     hg_bulk_release(args->local);
@@ -273,7 +273,7 @@ static hg_return_t hg_transfer_find_owner(
 }
 
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
-    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p)
 {
     hg_return_t ret;
@@ -309,7 +309,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
 }
 
 HG_PRIVATE void hg_transfer_cancel(
-    struct hg_transfer_home *home, struct hg_transfer *transfer)
+    struct hg_transfer_list *home, struct hg_transfer *transfer)
 {
     hg_enter(home->layer->lock);
     transfer->canceled = true;

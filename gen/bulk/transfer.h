@@ -26,7 +26,7 @@
 #include "bulk/bulk.h"
 
 /* Where transfers run: a context's part. */
-struct hg_transfer_home {
+struct hg_transfer_list {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
@@ -35,14 +35,14 @@ struct hg_transfer_home {
     struct na_link transfers; /* each until hg_transfer_fini */
 };
 
-HG_PRIVATE void hg_transfer_home_init(
-    struct hg_transfer_home *home, struct hg_bulk_layer *layer);
+HG_PRIVATE void hg_transfer_list_init(
+    struct hg_transfer_list *home, struct hg_bulk_layer *layer);
 
 /* How many transfers there are. */
-HG_PRIVATE unsigned hg_transfer_home_count(struct hg_transfer_home *home);
+HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home);
 
 /* The context ends, and transfers with it that do not end. */
-HG_PRIVATE void hg_transfer_home_leave(struct hg_transfer_home *home);
+HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
 
 /* What a transfer is to do. */
 struct hg_transfer_args {
@@ -60,7 +60,7 @@ struct hg_transfer_args {
 struct hg_transfer {
     struct na_completion done;
     struct na_link link; /* of its home */
-    struct hg_transfer_home *home;
+    struct hg_transfer_list *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
     uint64_t began;        /* in ticks */
@@ -73,7 +73,7 @@ struct hg_transfer {
 /* Whether such a transfer may be made. HG_INVALID_ARG, HG_FAULT (a layer has
  * ended), HG_OVERFLOW, HG_PERMISSION, all logged; what a peer's handle is the
  * cause of is a warning, counted as "bulk_refused". */
-HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
+HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function);
 
 /* Start what was checked; the lock is held once. `callback` runs once, from the
@@ -83,7 +83,7 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_home *home,
  * error: HG_NOENTRY (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR
  * (no way to the owner), all logged. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
-    struct hg_transfer_home *home, const struct hg_transfer_args *args,
+    struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
 /* Drop its references; its home does not know it any more. The lock is
@@ -93,7 +93,7 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 /* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
  * result that won. */
 HG_PRIVATE void hg_transfer_cancel(
-    struct hg_transfer_home *home, struct hg_transfer *transfer);
+    struct hg_transfer_list *home, struct hg_transfer *transfer);
 
 /* Where the origin's memory is. */
 HG_PRIVATE const char *hg_transfer_peer_name(

@@ -12,7 +12,7 @@
  *     hg_call_ended gives the handle back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    with a callback: a reference; hg_serve_respond_told
+ *     HG_Respond    with a callback: a reference; hg_serve_respond_notify
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
@@ -510,10 +510,10 @@ hg_return_t HG_Forward2(
     return ret;
 }
 
-static void hg_call_told(struct na_completion *told)
+static void hg_call_run_left(struct na_completion *done)
 {
     struct hg_handle *handle =
-        HG_CONTAINER_OF(told, struct hg_handle, call.told);
+        HG_CONTAINER_OF(done, struct hg_handle, call.left);
     struct hg_call_part *call = &handle->call;
     struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
@@ -523,7 +523,7 @@ static void hg_call_told(struct na_completion *told)
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
-    info.ret = call->told_ret;
+    info.ret = call->left_ret;
     info.info.respond.handle = handle;
     (void) call->callback(&info);
     hg_handle_unref(handle);
@@ -535,9 +535,9 @@ static void hg_call_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
     (void) sequence;
-    handle->call.told_ret = ret;
-    handle->call.told.run = hg_call_told;
-    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);
+    handle->call.left_ret = ret;
+    handle->call.left.run = hg_call_run_left;
+    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.left);
 }
 
 hg_return_t HG_Respond(
@@ -552,7 +552,7 @@ hg_return_t HG_Respond(
             hg_handle_function(handle));
         return HG_OPNOTSUPPORT;
     }
-    return hg_serve_respond_told(
+    return hg_serve_respond_notify(
         handle, out_struct, hg_call_left, callback, arg);
 }
 

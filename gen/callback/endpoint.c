@@ -208,7 +208,7 @@ static struct hg_class *hg_endpoint_open(
         return hg_class;
     hg_bulk_layer_destroy(layer);
 let_go:
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     if (info->na_class == NULL)
         (void) NA_Finalize(na_class);
     return NULL;
@@ -337,7 +337,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     own_na = hg_class->own_na;
     hg_class_destroy(hg_class);
     hg_bulk_layer_destroy(layer);
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
 }
 

@@ -219,7 +219,7 @@ static bool na_emul_has_frame(const struct na_emul_xfer *xfer)
 }
 
 /* Put a transfer that has a frame to send on the ready list. */
-static void na_emul_kick(struct na_emul_xfer *xfer)
+static void na_emul_make_ready(struct na_emul_xfer *xfer)
 {
     if (na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link))
         hg_list_push(&xfer->emul->ready, &xfer->link);
@@ -235,13 +235,13 @@ static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
     xfer->status = status;
     if (xfer->origin)
         hg_list_remove(&xfer->link);
-    na_emul_kick(xfer);
+    na_emul_make_ready(xfer);
     na_emul_check(xfer);
 }
 
 /* So many requests of an initiator, of `size` bytes in all, are not on their
  * way any more. */
-static void na_emul_settle(
+static void na_emul_uncount(
     struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
@@ -254,7 +254,7 @@ static void na_emul_settle(
     peer->requests -= requests;
     peer->outstanding -= size;
     while ((link = hg_list_pop(&peer->parked)) != NULL)
-        na_emul_kick(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+        na_emul_make_ready(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
 
 /* A target's transfer has nothing to answer any more. */
@@ -269,7 +269,7 @@ static void na_emul_answered(struct na_emul_xfer *xfer)
 static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (xfer->origin)
-        na_emul_settle(xfer, xfer->requests, xfer->sent - xfer->answered);
+        na_emul_uncount(xfer, xfer->requests, xfer->sent - xfer->answered);
     else
         na_emul_answered(xfer);
     hg_list_remove(&xfer->link);
@@ -405,7 +405,7 @@ static void na_emul_sent(
         na_emul_answered(xfer);
         na_emul_end(xfer, NA_SUCCESS);
     }
-    na_emul_kick(xfer);
+    na_emul_make_ready(xfer);
 }
 
 /* The transport did not take the frame, for `ret`. Without memory for the data
@@ -703,7 +703,7 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 /* ---- Operations ---- */
 
 /* Whether a request may be served, and from which memory. */
-static na_return_t na_emul_judge(const struct na_emul *emul,
+static na_return_t na_emul_check_request(const struct na_emul *emul,
     const struct na_emul_wire *wire, struct na_mem_core **mem_p)
 {
     struct na_mem_core *mem =
@@ -738,7 +738,7 @@ static void na_emul_copy(struct na_emul_xfer *xfer)
     wire.key = op->remote->key;
     wire.offset = op->remote_offset;
     wire.length = op->size;
-    ret = na_emul_judge(xfer->emul, &wire, &mem);
+    ret = na_emul_check_request(xfer->emul, &wire, &mem);
     if (ret != NA_SUCCESS) {
         xfer->emul->na_class->core->count(
             xfer->emul->na_class, "rma_refused", 1);
@@ -937,13 +937,13 @@ static const char *na_emul_requested(struct na_emul *emul,
     xfer->offset = wire->offset;
     xfer->length = wire->length;
     xfer->sums = (wire->flags & NA_EMUL_WIRE_SUM) != 0;
-    ret = na_emul_judge(emul, wire, &mem);
+    ret = na_emul_check_request(emul, wire, &mem);
     if (ret == NA_SUCCESS && wire->type == NA_EMUL_WIRE_GET) {
         xfer->sends = true;
         xfer->mem = mem;
         mem->refs++;
         na_cursor_init(&xfer->cursor, &mem->pub, wire->offset);
-        na_emul_kick(xfer);
+        na_emul_make_ready(xfer);
         return NULL;
     }
     if (ret == NA_SUCCESS)
@@ -1025,7 +1025,7 @@ static const char *na_emul_result(struct na_emul *emul,
     if (!xfer->ended && size > 0)
         ret = na_emul_store(xfer, wire, xfer->op->local,
             xfer->op->local_offset + (wire->offset - xfer->offset), data);
-    na_emul_settle(
+    na_emul_uncount(
         xfer, (wire->flags & NA_EMUL_WIRE_MORE) == 0 ? 1 : 0, wire->length);
     if (xfer->ended)
         na_emul_check(xfer);
@@ -1033,7 +1033,7 @@ static const char *na_emul_result(struct na_emul *emul,
         (xfer->requests == 0 && xfer->sent == xfer->length))
         na_emul_end(xfer, ret);
     else
-        na_emul_kick(xfer);
+        na_emul_make_ready(xfer);
     return ret == NA_CHECKSUM_ERROR && size > 0 ? "rma_damaged" : NULL;
 }
 
@@ -1074,7 +1074,7 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
         if (xfer != NULL && !xfer->ended && na_emul_is_asked(xfer, &wire))
             spot = na_emul_spot(xfer->op->local,
                 xfer->op->local_offset + (wire.offset - xfer->offset), size);
-    } else if (na_emul_judge(emul, &wire, &mem) == NA_SUCCESS) {
+    } else if (na_emul_check_request(emul, &wire, &mem) == NA_SUCCESS) {
         spot = na_emul_spot(&mem->pub, wire.offset, size);
         if (spot != NULL)
             xfer = na_emul_xfer_new(emul, source, false);

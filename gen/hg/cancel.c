@@ -16,10 +16,10 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
     assert(handle->target);
-    if (handle->cancel.told || !hg_handle_try_ref(handle))
+    if (handle->cancel.queued || !hg_handle_try_ref(handle))
         return;
     handle->cancel.used = true;
-    handle->cancel.told = true;
+    handle->cancel.queued = true;
     handle->cancel.notice.run = run;
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
@@ -30,11 +30,11 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_monitor *lock = handle->context->lock;
 
-    assert(handle->cancel.told && handle->canceled);
+    assert(handle->cancel.queued && handle->canceled);
     hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_enter(lock);
-    handle->cancel.told = false;
+    handle->cancel.queued = false;
     hg_handle_unref(handle);
 }
 
@@ -55,12 +55,12 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = none;
     void *arg = part->arg;
 
-    assert(part->told);
+    assert(part->queued);
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = none;
     }
-    part->told = false;
+    part->queued = false;
     hg_leave(lock);
     if (callback != NULL)
         callback(handle, arg);
@@ -90,7 +90,7 @@ static void hg_cancel_mark(struct hg_handle *handle)
     if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
         handle->canceled = true;
         hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-    } else if (hg_handle_hears_cancel(handle)) {
+    } else if (hg_handle_wants_cancel(handle)) {
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     }
 }
@@ -162,7 +162,7 @@ HG_PRIVATE void hg_cancel_peer(
         if (handle->addr != addr || !hg_cancel_is_there(handle))
             continue;
         if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
-            !handle->shut_out)
+            !handle->refused_early)
             left--;
         left -= handle->out_large.counted;
         if (!handle->one_way)
@@ -178,7 +178,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     hg_enter(context->lock);
     assert(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
-    if (hg_handle_hears_cancel(handle) && atomic_load(&handle->unwanted))
+    if (hg_handle_wants_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_leave(context->lock);
 }

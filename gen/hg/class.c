@@ -169,7 +169,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     hg_list_remove(&hg_class->link);
     hg_unlock(&hg_class_lock);
     na_live_remove(NA_LIVE_CLASS, hg_class);
-    if (hg_class->haunted)
+    if (hg_class->leaked)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);

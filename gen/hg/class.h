@@ -70,7 +70,7 @@ struct hg_class {
     _Atomic unsigned contexts_made; /* also those being created */
     void *data;
     void (*free_data)(void *data);
-    bool haunted; /* by a context that could not be freed: nor can this */
+    bool leaked; /* by a context that could not be freed: nor can this */
     struct hg_monitor *lock; /* the NA class's */
     struct hg_limit limits[HG_LIMIT_KINDS];
     uint32_t in_flight; /* calls of ours */

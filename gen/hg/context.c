@@ -64,8 +64,8 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_cancel_peer(context, addr);
-    if (context->room_waits > 0)
-        na_queue_raise(context->queue, &context->room_news);
+    if (context->quota_waits > 0)
+        na_queue_raise(context->queue, &context->quota_changed);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -354,7 +354,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         return HG_NOMEM;
     }
     context->lock = hg_class->lock;
-    hg_transfer_home_init(&context->transfers, hg_class->layer);
+    hg_transfer_list_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
@@ -401,7 +401,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_handle_collect(context);
     quiet = context->live == 0 && context->sending == 0;
     hg_leave(context->lock);
-    return quiet && hg_transfer_home_count(&context->transfers) == 0 &&
+    return quiet && hg_transfer_list_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0;
 }
 
@@ -419,7 +419,7 @@ static bool hg_context_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        hg_transfer_home_count(&context->transfers) == 0 &&
+        hg_transfer_list_count(&context->transfers) == 0 &&
         atomic_load(&context->lookups) == 0 &&
         !na_queue_has(context->queue, NA_LANES_ALL);
     hg_leave(context->lock);
@@ -508,7 +508,7 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        hg_transfer_home_count(&context->transfers));
+        hg_transfer_list_count(&context->transfers));
     hg_leave(context->lock);
 }
 
@@ -536,18 +536,18 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     (void) hg_context_drain(context, drain_ms);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        hg_transfer_home_leave(&context->transfers);
+        hg_transfer_list_leave(&context->transfers);
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            hg_transfer_home_count(&context->transfers), left);
+            hg_transfer_list_count(&context->transfers), left);
     }
     hg_context_close_na(context, quiet);
     hg_context_leave_class(context);
     if (quiet)
         hg_context_delete(context);
     else
-        hg_class->haunted = true;
+        hg_class->leaked = true;
 }

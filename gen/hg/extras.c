@@ -29,7 +29,7 @@
 
 /* HG_Drain: a turn of one context; how long no call may arrive at the end, and
  * how long it waits for that. */
-#define HG_EXTRAS_TURN_MS 1
+#define HG_EXTRAS_SLICE_MS 1
 #define HG_EXTRAS_QUIET_MS 10
 #define HG_EXTRAS_REST_MS 100
 
@@ -197,7 +197,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 /* ---- An orderly end ---- */
 
 /* Make progress in each context once. The lock is held. */
-static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
+static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
 {
     const struct na_link *link;
 
@@ -205,7 +205,7 @@ static void hg_extras_turn(struct hg_class *hg_class, uint64_t deadline)
          link = link->next) {
         struct hg_context *context =
             HG_CONTAINER_OF(link, struct hg_context, sibling);
-        uint64_t until = hg_clock_after_ms(HG_EXTRAS_TURN_MS);
+        uint64_t until = hg_clock_after_ms(HG_EXTRAS_SLICE_MS);
 
         if (until > deadline)
             until = deadline;
@@ -239,7 +239,7 @@ static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
     hg_context_sum(hg_class, &before);
     while (!hg_clock_is_past(quiet) && !hg_clock_is_past(end) &&
         !hg_clock_is_past(deadline)) {
-        hg_extras_turn(hg_class, deadline);
+        hg_extras_progress(hg_class, deadline);
         hg_context_sum(hg_class, &now);
         if (now.turned_away != before.turned_away)
             quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
@@ -257,7 +257,7 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
         if (hg_clock_is_past(deadline))
             ret = HG_TIMEOUT;
         else
-            hg_extras_turn(hg_class, deadline);
+            hg_extras_progress(hg_class, deadline);
     }
     if (ret == HG_SUCCESS && deadline != 0)
         hg_extras_refuse_rest(hg_class, deadline);

@@ -73,8 +73,8 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     hg_limit_give(
         hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, handle->weight);
     handle->weight = 0;
-    if (HG_UNLIKELY(context->room_waits > 0))
-        na_queue_raise(context->queue, &context->room_news);
+    if (HG_UNLIKELY(context->quota_waits > 0))
+        na_queue_raise(context->queue, &context->quota_changed);
 }
 
 /* A warning only: the application may go on trying. */
@@ -228,7 +228,7 @@ static void hg_forward_run(struct na_completion *done)
 }
 
 /* What this side has to say of how it ended a call. */
-static const char *hg_forward_words(hg_return_t ret)
+static const char *hg_forward_reason(hg_return_t ret)
 {
     switch (ret) {
     case HG_TIMEOUT: return "its time was over";
@@ -240,7 +240,7 @@ static const char *hg_forward_words(hg_return_t ret)
 }
 
 /* Tell the result of a call that was taken out, and that is a result. */
-static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
+static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
@@ -257,14 +257,15 @@ static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    hg_forward_tell(handle, hg_handle_result(ret));
+    hg_forward_deliver(handle, hg_handle_result(ret));
 }
 
 /* ---- Starting ---- */
 
 /* Take the call with that number out, unless it ended, and perhaps another one
  * began: its message has left, or never will. */
-static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
+static bool hg_forward_take_numbered(
+    struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
@@ -279,7 +280,7 @@ static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 static void hg_forward_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    if (ret == HG_SUCCESS && hg_forward_settle(handle, sequence))
+    if (ret == HG_SUCCESS && hg_forward_take_numbered(handle, sequence))
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
@@ -338,9 +339,9 @@ static hg_return_t hg_forward_prepare(
 static void hg_forward_unsent(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    if (!hg_forward_settle(handle, sequence))
+    if (!hg_forward_take_numbered(handle, sequence))
         return;
-    handle->text = hg_forward_words(ret);
+    handle->text = hg_forward_reason(ret);
     hg_forward_finish(handle, ret);
 }
 
@@ -515,8 +516,8 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
         hg_forward_revoke(handle);
-        handle->text = hg_forward_words(ret);
-        hg_forward_tell(handle, ret);
+        handle->text = hg_forward_reason(ret);
+        hg_forward_deliver(handle, ret);
     }
     return taken || fetching;
 }
@@ -571,7 +572,7 @@ HG_PRIVATE void hg_forward_end_all(
         hg_list_push(&context->origins, link);
         hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
-        handle->text = hg_forward_words(ret);
+        handle->text = hg_forward_reason(ret);
         hg_forward_finish(handle, ret);
     }
 }
@@ -591,7 +592,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     hg_deadline_remove(&context->deadline, &handle->timer);
     if (handle->canceled) {
         ret = handle->why;
-        text = hg_forward_words(ret);
+        text = hg_forward_reason(ret);
     }
     hg_leave(context->lock);
     hg_forward_revoke(handle); /* the target need not hold it any longer */
@@ -603,7 +604,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_end(handle, &handle->out_large); /* it may have come */
         handle->text = text;
     }
-    hg_forward_tell(handle, ret);
+    hg_forward_deliver(handle, ret);
 }
 
 /* Step from the internal lane: the sink may not start a transfer. */

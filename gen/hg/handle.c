@@ -200,7 +200,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
 
-    if (HG_LIKELY(before == 1 && !hg_handle_hears_cancel(handle))) {
+    if (HG_LIKELY(before == 1 && !hg_handle_wants_cancel(handle))) {
         atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
         return true;
     }
@@ -228,7 +228,7 @@ static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
         hg_handle_large_bytes(handle) == 0;
 }
 
-static void hg_handle_lighten(struct hg_handle *handle)
+static void hg_handle_free_data(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
@@ -315,7 +315,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
         return;
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
-        hg_handle_lighten(handle);
+        hg_handle_free_data(handle);
     if (!light || hg_is_inside(context->lock)) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
@@ -564,7 +564,7 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_left_t left = handle->left;
 
@@ -671,7 +671,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
 }
 
 /* Whether what it sends stays in this context. */
-static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
+static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
 {
     const struct hg_context *context = handle->context;
 
@@ -694,7 +694,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
     struct hg_header *header = message->header;
 
     assert(message->size == HG_HEADER_MIN + header->payload_size);
-    if (hg_handle_is_home(handle)) {
+    if (hg_handle_is_local(handle)) {
         header->payload = message->data + HG_HEADER_MIN;
         return;
     }
@@ -726,7 +726,7 @@ static hg_return_t hg_handle_send_self(
     if (handle->left == NULL)
         return hg_handle_hand_to_self(handle, message);
     hg_handle_ref(handle);
-    hg_handle_tell_left(handle, HG_SUCCESS);
+    hg_handle_notify_left(handle, HG_SUCCESS);
     (void) hg_handle_hand_to_self(handle, message);
     hg_handle_unref(handle);
     return HG_SUCCESS;

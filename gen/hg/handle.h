@@ -89,8 +89,8 @@ struct hg_call_part {
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
-    struct na_completion told; /* the answer has left: the callback is queued */
-    hg_return_t told_ret;
+    struct na_completion left; /* the answer has left: the callback is queued */
+    hg_return_t left_ret;
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
@@ -99,7 +99,7 @@ struct hg_call_part {
 /* What the module cancel keeps of a call to us; under the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
-    bool told;                   /* `notice` is queued */
+    bool queued;                 /* `notice` is queued */
     struct na_completion notice; /* that nobody waits any more */
     /* NULL: nobody wants to hear. Written under the lock. */
     _Atomic(hg_cancel_cb_t) callback;
@@ -152,15 +152,15 @@ struct hg_handle {
                         Another one for each call */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
-    bool one_way;  /* nobody waits for an answer */
-    bool owed;     /* target: ... but to hear that its input was fetched */
-    bool large;    /* something is, or was, in in_large or out_large */
-    bool refused;  /* target: not to be executed */
-    bool mistyped; /* target: refused, as its origin has other types */
-    bool shut_out; /* target: ... from the start; class's lock */
-    bool held;     /* target: a large output waits; class's lock */
-    bool canceled; /* the fetch was canceled; class's lock */
-    bool indexed;  /* target: entered in by_call; class's lock */
+    bool one_way;       /* nobody waits for an answer */
+    bool ack_fetch;     /* target: ... but to hear that its input was fetched */
+    bool large;         /* something is, or was, in in_large or out_large */
+    bool refused;       /* target: not to be executed */
+    bool mistyped;      /* target: refused, as its origin has other types */
+    bool refused_early; /* target: ... from the start; class's lock */
+    bool held;          /* target: a large output waits; class's lock */
+    bool canceled;      /* the fetch was canceled; class's lock */
+    bool indexed;       /* target: entered in by_call; class's lock */
     /* Target: the thread that runs its handler, as in a monitor; NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
@@ -216,7 +216,7 @@ struct hg_context {
     void (*free_data)(void *data);
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
-    struct hg_transfer_home transfers;
+    struct hg_transfer_list transfers;
     struct hg_monitor *lock; /* the NA class's */
     /* Handles without a reference that somebody outside gave back. Who is
      * inside next puts them into the pool: hg_handle_collect. */
@@ -229,10 +229,10 @@ struct hg_context {
     struct hg_map by_call;     /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_deadline deadline;
-    unsigned waits;           /* threads in hg_wait_until */
-    unsigned room_waits;      /* those of them in HG_Wait_room */
-    _Atomic bool room_news;   /* a call has ended, for these */
-    bool ending;              /* it is being destroyed: none may begin */
+    unsigned waits;             /* threads in hg_wait_until */
+    unsigned quota_waits;       /* those of them in HG_Wait_room */
+    _Atomic bool quota_changed; /* a call has ended, for these */
+    bool ending;                /* it is being destroyed: none may begin */
     _Atomic bool raised;      /* a flag was, since somebody set this to false */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
@@ -288,7 +288,7 @@ HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
 /* Whether the application is to hear that the call is canceled. */
-static inline bool hg_handle_hears_cancel(const struct hg_handle *handle)
+static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
     return atomic_load_explicit(
                &handle->cancel.callback, memory_order_acquire) != NULL;
@@ -301,7 +301,7 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
     /* First the callback: who takes it away has a reference then. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
-        !hg_handle_hears_cancel(handle) &&
+        !hg_handle_wants_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
         HG_HANDLE_GIVEN + 1;
 }
@@ -378,7 +378,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
 
 /* Tell who asks that the message has left, or could not. */
-HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
+HG_PRIVATE void hg_handle_notify_left(
+    struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without an
  * output. Where there is no memory to send it, the connection ends. Failures

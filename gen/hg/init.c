@@ -115,7 +115,7 @@ static hg_return_t hg_init_enter(
     na_live_hold(na_class);
     if (hg_init_lock(function))
         return HG_SUCCESS;
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return HG_FAULT;
 }
 
@@ -124,7 +124,7 @@ static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 {
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
-        na_live_let_go(na_class);
+        na_live_release(na_class);
     return ret;
 }
 
@@ -152,7 +152,7 @@ static void hg_init_end_bulk(void)
     hg_bulk_set_current(NULL);
     hg_bulk_layer_destroy(bulk);
     if (!hg_init_state.own_bulk)
-        na_live_let_go(na_class);
+        na_live_release(na_class);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
 }
@@ -289,7 +289,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         hg_init_end_bulk();
     hg_init_state.context = NULL;
     hg_layer_unlock();
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     return HG_SUCCESS;
 }
 

@@ -26,7 +26,7 @@ struct hg_inspect_text {
 
 /* Append. False: it does not fit, or there is no memory; nothing was added. */
 HG_PRINTF_LIKE(2, 3)
-static bool hg_inspect_say(
+static bool hg_inspect_print(
     struct hg_inspect_text *text, const char *format, ...)
 {
     char line[HG_INSPECT_LINE_MAX];
@@ -78,12 +78,12 @@ static const char *hg_inspect_state(struct hg_handle *handle)
     }
 }
 
-static void hg_inspect_say_age(struct hg_inspect_text *text,
+static void hg_inspect_print_age(struct hg_inspect_text *text,
     const struct hg_context *context, uint64_t began)
 {
     uint64_t ms = hg_clock_age(&context->hg_class->born, began) / HG_CLOCK_MS;
 
-    (void) hg_inspect_say(
+    (void) hg_inspect_print(
         text, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
 }
 
@@ -99,7 +99,7 @@ static unsigned hg_inspect_count_calls(const struct na_link *list)
 }
 
 /* The lock is held, so a handle in the list keeps its address. */
-static void hg_inspect_say_calls(
+static void hg_inspect_print_calls(
     struct hg_inspect_text *text, const struct na_link *list)
 {
     const struct na_link *link;
@@ -111,19 +111,19 @@ static void hg_inspect_say_calls(
 
         if (state == NULL)
             continue;
-        (void) hg_inspect_say(text, "    %s ", handle->target ? "in" : "out");
+        (void) hg_inspect_print(text, "    %s ", handle->target ? "in" : "out");
         if (handle->rpc.name != NULL)
-            (void) hg_inspect_say(text, "\"%s\"", handle->rpc.name);
+            (void) hg_inspect_print(text, "\"%s\"", handle->rpc.name);
         else
-            (void) hg_inspect_say(text, "%016" PRIx64, handle->rpc.id);
-        (void) hg_inspect_say(text, " %s %s: %s",
+            (void) hg_inspect_print(text, "%016" PRIx64, handle->rpc.id);
+        (void) hg_inspect_print(text, " %s %s: %s",
             handle->target ? "from" : "to", hg_handle_peer(handle), state);
-        hg_inspect_say_age(text, handle->context, handle->began);
+        hg_inspect_print_age(text, handle->context, handle->began);
     }
 }
 
 /* The bulk class's lock is held. */
-static void hg_inspect_say_transfers(
+static void hg_inspect_print_transfers(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     const struct na_link *list = &context->transfers.transfers;
@@ -133,23 +133,23 @@ static void hg_inspect_say_transfers(
         const struct hg_transfer *transfer =
             HG_CONTAINER_OF(link, struct hg_transfer, link);
 
-        (void) hg_inspect_say(text, "    bulk %s %s: %" PRIu64 " bytes%s",
+        (void) hg_inspect_print(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
             transfer->done.run != NULL ? ", ended, its callback is to be run"
                                        : "");
-        hg_inspect_say_age(text, context, transfer->began);
+        hg_inspect_print_age(text, context, transfer->began);
     }
 }
 
 /* The lock is held. */
-static void hg_inspect_say_context(
+static void hg_inspect_print_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     struct hg_monitor *bulk_lock = context->transfers.layer->lock;
     bool looked = hg_enter_try(bulk_lock);
 
-    (void) hg_inspect_say(text,
+    (void) hg_inspect_print(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
         context->id,
         hg_inspect_count_calls(&context->origins) +
@@ -160,35 +160,35 @@ static void hg_inspect_say_context(
                                                     : "",
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
-    hg_inspect_say_calls(text, &context->origins);
-    hg_inspect_say_calls(text, &context->targets);
+    hg_inspect_print_calls(text, &context->origins);
+    hg_inspect_print_calls(text, &context->targets);
     if (looked) {
-        hg_inspect_say_transfers(text, context);
+        hg_inspect_print_transfers(text, context);
         hg_leave(bulk_lock);
     } else {
         text->ret = HG_AGAIN;
     }
 }
 
-static void hg_inspect_say_class(struct hg_class *hg_class, void *arg)
+static void hg_inspect_print_class(struct hg_class *hg_class, void *arg)
 {
     struct hg_inspect_text *text = (struct hg_inspect_text *) arg;
     const struct na_class *na_class = hg_class->na_class;
     const struct na_link *link;
 
-    (void) hg_inspect_say(text, "class %s+%s, %s\n",
+    (void) hg_inspect_print(text, "class %s+%s, %s\n",
         NA_Get_class_name(na_class), NA_Get_class_protocol(na_class),
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
             ? na_class->self_addr->name
             : "does not listen");
     if (!hg_enter_try(hg_class->lock)) {
         text->ret = HG_AGAIN;
-        (void) hg_inspect_say(text, "  its lock is not free\n");
+        (void) hg_inspect_print(text, "  its lock is not free\n");
         return;
     }
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
          link = link->next)
-        hg_inspect_say_context(
+        hg_inspect_print_context(
             text, HG_CONTAINER_OF(link, struct hg_context, sibling));
     hg_leave(hg_class->lock);
 }
@@ -204,10 +204,10 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         ret = hg_check_class(hg_class, "HG_Dump");
         if (ret != HG_SUCCESS)
             return ret;
-        hg_inspect_say_class(hg_class, &text);
-    } else if (!hg_class_each(false, hg_inspect_say_class, &text)) {
+        hg_inspect_print_class(hg_class, &text);
+    } else if (!hg_class_each(false, hg_inspect_print_class, &text)) {
         text.ret = HG_AGAIN;
-        (void) hg_inspect_say(&text, "the list of classes is not free\n");
+        (void) hg_inspect_print(&text, "the list of classes is not free\n");
     }
     if (text.size > 0)
         (void) fwrite(text.buf.data, 1, text.size, stream);
@@ -239,7 +239,7 @@ static hg_return_t hg_inspect_version(struct hg_handle *handle,
 
     (void) question;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
-    (void) hg_inspect_say(out,
+    (void) hg_inspect_print(out,
         "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
         version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
         HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
@@ -260,7 +260,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
         if (rpc->callback == NULL)
             continue;
         if (seen >= question->number &&
-            !hg_inspect_say(out, "%016" PRIx64 " %.*s\n", rpc->id,
+            !hg_inspect_print(out, "%016" PRIx64 " %.*s\n", rpc->id,
                 HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
             *number_p = seen; /* the next question begins here */
             return HG_SUCCESS;
@@ -271,7 +271,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
 }
 
 /* Counters of the class, and those of its transport. */
-static void hg_inspect_say_counters(
+static void hg_inspect_print_counters(
     struct hg_inspect_text *out, struct hg_class *hg_class)
 {
     /* The members of struct hg_counters behind `size`. */
@@ -295,27 +295,27 @@ static void hg_inspect_say_counters(
     hg_context_sum(hg_class, &counters);
     memcpy(values, &counters.requests_sent, sizeof(values));
     for (i = 0; i < COUNT; i++)
-        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", names[i], values[i]);
+        (void) hg_inspect_print(out, "%s %" PRIu64 "\n", names[i], values[i]);
     for (i = 0;
          (name = na_class_counter_at(hg_class->na_class, i, &value)) != NULL;
          i++)
-        (void) hg_inspect_say(out, "%s %" PRIu64 "\n", name, value);
+        (void) hg_inspect_print(out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* How long calls of a function took. */
-static void hg_inspect_say_times(
+static void hg_inspect_print_times(
     struct hg_inspect_text *out, const struct hg_histogram *times)
 {
     unsigned i;
 
-    (void) hg_inspect_say(out,
+    (void) hg_inspect_print(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
         times->count, times->sum_ns, times->min_ns, times->max_ns,
         HG_Histogram_percentile(times, 50), HG_Histogram_percentile(times, 99));
     for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
         if (times->bucket[i] > 0)
-            (void) hg_inspect_say(
+            (void) hg_inspect_print(
                 out, "bucket_%u %" PRIu64 "\n", i, times->bucket[i]);
     }
 }
@@ -330,7 +330,7 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
 
     (void) number_p;
     if (question->text == NULL) {
-        hg_inspect_say_counters(out, hg_class);
+        hg_inspect_print_counters(out, hg_class);
         return HG_SUCCESS;
     }
     if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
@@ -344,7 +344,7 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
             handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
         return HG_OPNOTSUPPORT;
     }
-    hg_inspect_say_times(out, &times);
+    hg_inspect_print_times(out, &times);
     return HG_SUCCESS;
 }
 
@@ -382,7 +382,7 @@ static hg_return_t hg_inspect_answer(
     if (function->fill == NULL)
         return hg_serve_respond(handle, HG_SUCCESS, &answer);
     answer.number = 0;
-    (void) hg_inspect_say(&out, "%s", ""); /* a text, if an empty one */
+    (void) hg_inspect_print(&out, "%s", ""); /* a text, if an empty one */
     ret = function->fill(handle, question, &out, &answer.number);
     if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
         ret = HG_NOMEM;

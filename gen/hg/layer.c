@@ -11,12 +11,12 @@ static _Atomic(struct hg_context *) hg_layer_context;
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hg_layer_forked; /* set while there is one thread */
-static _Atomic bool hg_layer_fork_told;
+static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
 
 /* There is none. */
-static HG_NOINLINE void hg_layer_tell_none(
+static HG_NOINLINE void hg_layer_log_none(
     const char *subsys, const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
@@ -30,7 +30,7 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
         atomic_load_explicit(&hg_layer_context, memory_order_acquire);
 
     if (HG_UNLIKELY(context == NULL))
-        hg_layer_tell_none("rpc", function);
+        hg_layer_log_none("rpc", function);
     return context;
 }
 
@@ -46,7 +46,7 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
     struct hg_bulk_layer *bulk = hg_bulk_current();
 
     if (HG_UNLIKELY(bulk == NULL))
-        hg_layer_tell_none("bulk", function);
+        hg_layer_log_none("bulk", function);
     return bulk;
 }
 
@@ -59,11 +59,11 @@ HG_PRIVATE void hg_layer_fork(void)
     hg_bulk_set_current(NULL);
 }
 
-static HG_NOINLINE void hg_layer_tell_forked(const char *function)
+static HG_NOINLINE void hg_layer_log_forked(const char *function)
 {
     if (function != NULL)
         hg_log_keep_text("%s: the layer is of the parent process", function);
-    if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
+    if (function != NULL && !atomic_exchange(&hg_layer_fork_logged, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
             function);
@@ -72,7 +72,7 @@ static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 HG_PRIVATE bool hg_layer_is_forked(const char *function)
 {
     if (HG_UNLIKELY(hg_layer_forked))
-        hg_layer_tell_forked(function);
+        hg_layer_log_forked(function);
     return hg_layer_forked;
 }
 

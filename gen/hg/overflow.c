@@ -173,7 +173,7 @@ static void hg_overflow_let_go(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-static void hg_overflow_run_let_go(struct na_completion *done)
+static void hg_overflow_run_release(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
     struct hg_monitor *lock = handle->context->lock;
@@ -186,7 +186,7 @@ static void hg_overflow_run_let_go(struct na_completion *done)
 HG_PRIVATE void hg_overflow_release(struct hg_handle *handle)
 {
     if (hg_overflow_take_held(handle))
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_let_go);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_overflow_run_release);
 }
 
 HG_PRIVATE void hg_overflow_release_all(struct hg_context *context)
@@ -296,7 +296,7 @@ static hg_return_t hg_overflow_next(
 }
 
 /* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
-static hg_return_t hg_overflow_judge(
+static hg_return_t hg_overflow_check_crc(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
     if (large->crc == large->got_crc)
@@ -332,7 +332,7 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         hg_enter(lock);
         large->got += size;
         if (large->got == large->size)
-            ret = hg_overflow_judge(handle, large);
+            ret = hg_overflow_check_crc(handle, large);
         else if ((ret = hg_overflow_next(handle, large)) == HG_SUCCESS)
             return NA_SUCCESS;
     }

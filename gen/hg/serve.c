@@ -95,14 +95,14 @@ static void hg_serve_send_code(
 {
     struct hg_header header;
 
-    if (handle->one_way && !handle->owed)
+    if (handle->one_way && !handle->ack_fetch)
         return;
     if (hg_serve_is_unwanted(handle)) {
         if (!handle->one_way) /* else it may be yet to be executed */
             hg_handle_discount(handle);
         return;
     }
-    handle->owed = false;
+    handle->ack_fetch = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     if (!handle->one_way || handle->refused)
         header.code = hg_handle_result(code);
@@ -120,7 +120,7 @@ static void hg_serve_send_code(
 
 /* What this side has to say of a call that it did not execute; NULL: no more
  * than the code says. */
-static const char *hg_serve_words(
+static const char *hg_serve_reason(
     const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
 {
     const struct hg_options *options = &handle->context->hg_class->options;
@@ -163,7 +163,7 @@ static const char *hg_serve_words(
 
 /* The same of one whose handler failed with that code, which it may have from
  * anywhere: only where it is that of decoding the input we know why. */
-static const char *hg_serve_words_failed(
+static const char *hg_serve_reason_failed(
     struct hg_handle *handle, hg_return_t ret)
 {
     if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
@@ -252,7 +252,7 @@ static void hg_serve_execute(struct hg_handle *handle)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(
-            handle, ret, hg_serve_words_failed(handle, ret));
+            handle, ret, hg_serve_reason_failed(handle, ret));
         if (!context->callbacks)
             (void) hg_handle_take_back(handle, false);
     }
@@ -321,7 +321,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     } else {
         (void) hg_serve_enter(handle);
         (void) hg_serve_respond_error(handle, handle->ret,
-            hg_serve_words(handle, handle->ret, words, sizeof(words)));
+            hg_serve_reason(handle, handle->ret, words, sizeof(words)));
         (void) hg_serve_free(handle);
         hg_handle_unref(handle);
     }
@@ -363,7 +363,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
         ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
-            handle, ret, hg_serve_words_failed(handle, ret));
+            handle, ret, hg_serve_reason_failed(handle, ret));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }
@@ -427,7 +427,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     handle->counted_as = HG_LIMIT_CALLS;
     handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_limit_take(limits, handle->addr, HG_LIMIT_CALLS, 1);
-    handle->shut_out = handle->refused;
+    handle->refused_early = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
         hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
@@ -440,7 +440,7 @@ static void hg_serve_identify(
     hg_serve_find(handle, header->rpc_id);
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way &&
+    handle->ack_fetch = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->sequence = header->sequence;
     handle->began = hg_clock_ticks();
@@ -602,7 +602,7 @@ static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_discount(handle);
-    hg_handle_tell_left(handle, ret);
+    hg_handle_notify_left(handle, ret);
     return HG_SUCCESS;
 }
 
@@ -652,7 +652,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
     hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
@@ -835,7 +835,7 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
-        HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
+        HG_CONTAINER_OF(link, struct hg_handle, link)->refused_early)
         link = link->next;
     hg_leave(context->lock);
     return link != &context->targets;

@@ -55,7 +55,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
  * when the answer has left, or could not, with a reference of the handle that
  * it gives back; it finds `callback` and `arg` in handle->call. On an error it
  * is not called, and the call is still unanswered, but with HG_EXIST. */
-HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
 /* See HG_Handler_start_response. */

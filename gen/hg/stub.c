@@ -23,7 +23,7 @@
 
 /* How long a turn lasts at most: timers of the context wait as long, and so
  * does the end of a transfer whose call nobody wants any more. */
-#define HG_STUB_TURN_MS 5
+#define HG_STUB_SLICE_MS 5
 
 /* Longer than any text of HG_Get_last_error_text. */
 #define HG_STUB_TEXT_MAX 600
@@ -247,7 +247,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
             if (why != HG_SUCCESS)
                 hg_bulk_withdraw(local);
         }
-        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_TURN_MS));
+        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_SLICE_MS));
     }
     return why;
 }
@@ -256,7 +256,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
-    struct hg_transfer_home *home = &call->context->transfers;
+    struct hg_transfer_list *home = &call->context->transfers;
     uint64_t deadline =
         timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
     struct hg_stub_transfer moved;

@@ -41,7 +41,7 @@ HG_PRIVATE HG_HOT void hg_wait_raise(
 /* A call is queued that this thread is too deep to run: who waits for it, if
  * nobody else runs it, waits for ever. So the log tells: of the first wait like
  * that, and when there are twice as many. */
-static void hg_wait_tell_depth(void)
+static void hg_wait_log_depth(void)
 {
     static _Atomic uint64_t waits;
     uint64_t count =
@@ -85,7 +85,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline)
 {
     const _Atomic bool *flag = done != NULL ? done : &context->raised;
-    bool told = false;
+    bool logged = false;
     hg_return_t ret;
 
     if (done == NULL)
@@ -101,10 +101,10 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
 
         ret = hg_context_progress(context, lanes, flag, deadline);
         any = hg_wait_run(context, done, lanes);
-        if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !told &&
+        if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !logged &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
-            hg_wait_tell_depth();
-            told = true;
+            hg_wait_log_depth();
+            logged = true;
         }
         if (atomic_load_explicit(flag, memory_order_acquire) ||
             (done == NULL && any)) {

@@ -35,7 +35,7 @@ HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
 /* ---- Moments ---- */
 
 /* Tell the hook, if there is one. */
-static hg_return_t hg_watch_tell(struct hg_handle *handle,
+static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     hg_hook_point_t point, hg_return_t ret, uint64_t elapsed_ns)
 {
     const struct hg_context *context = handle->context;
@@ -82,7 +82,7 @@ static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 HG_PRIVATE hg_return_t hg_watch_forward(struct hg_handle *handle)
 {
     handle->watch.began = hg_clock_now();
-    return hg_watch_tell(handle, HG_HOOK_FORWARD, HG_SUCCESS, 0);
+    return hg_watch_run_hook(handle, HG_HOOK_FORWARD, HG_SUCCESS, 0);
 }
 
 HG_PRIVATE void hg_watch_arrive(struct hg_handle *handle)
@@ -96,14 +96,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 
     assert(!handle->target);
     hg_watch_count(handle, ns);
-    (void) hg_watch_tell(handle, HG_HOOK_COMPLETE, handle->ret, ns);
+    (void) hg_watch_run_hook(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
     assert(handle->target);
     handle->watch.executed = hg_clock_now();
-    return hg_watch_tell(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
+    return hg_watch_run_hook(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }
 
 HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
@@ -118,7 +118,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
     handle->watch.counted = true;
     if (handle->one_way && ret == HG_CANCELED)
         ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
-    (void) hg_watch_tell(handle, HG_HOOK_RESPOND, ret,
+    (void) hg_watch_run_hook(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
 }
 

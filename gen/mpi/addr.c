@@ -127,14 +127,14 @@ static void na_mpi_dial(
     assert(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
     addr->state = NA_MPI_DIALLING;
-    addr->said_bye = false;
+    addr->bye_sent = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
     assert(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     addr->why = NULL;
     if (addr->channel != NULL)
-        na_mpi_say_hello(self, addr, lane);
+        na_mpi_send_hello(self, addr, lane);
     else
         na_mpi_connect_start(self, addr);
 }
@@ -202,7 +202,7 @@ static void na_mpi_flush(
     if (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_MPI_CLOSING;
         na_mpi_set_deadline(self, addr, self->base.info->death_ms);
-        na_mpi_say_bye(self, addr);
+        na_mpi_send_bye(self, addr);
     }
 }
 
@@ -215,7 +215,7 @@ static void na_mpi_connected(struct na_mpi_class *self,
     na_plug_list_remove(&addr->timed);
     atomic_store(&addr->incarnation, incarnation);
     addr->state = NA_MPI_READY;
-    addr->said_bye = false;
+    addr->bye_sent = false;
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
@@ -267,7 +267,7 @@ static bool na_mpi_lose(
 
 /* Take the class's reference. Whether there was one; the caller gives it up.
  * The lock is held. */
-static bool na_mpi_disown(struct na_mpi_addr *addr)
+static bool na_mpi_take_ref(struct na_mpi_addr *addr)
 {
     bool had = !na_plug_list_empty(&addr->link);
 
@@ -275,10 +275,10 @@ static bool na_mpi_disown(struct na_mpi_addr *addr)
     return had;
 }
 
-/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_disown. Without the
+/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_take_ref. Without the
  * lock. */
 static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
-    struct na_mpi_end *end, bool disowned)
+    struct na_mpi_end *end, bool ref_taken)
 {
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
@@ -287,7 +287,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
     self->base.core->addr_dead(&addr->base, NA_DISCONNECT);
-    if (disowned)
+    if (ref_taken)
         self->base.core->addr_unref(&addr->base);
 }
 
@@ -296,27 +296,27 @@ static void na_mpi_kill(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
     bool was_there;
-    bool disowned = false;
+    bool ref_taken = false;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
     was_there = na_mpi_lose(self, addr, &end);
     if (was_there)
-        disowned = na_mpi_disown(addr);
+        ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     if (was_there)
-        na_mpi_lost(self, addr, &end, disowned);
+        na_mpi_lost(self, addr, &end, ref_taken);
 }
 
 /* A dial was not answered. Without the lock. */
-static void na_mpi_unreached(
+static void na_mpi_unreachable(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     const struct na_core *core = self->base.core;
     struct na_mpi_end end;
     char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
-    bool disowned;
+    bool ref_taken;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
@@ -330,7 +330,7 @@ static void na_mpi_unreached(
     na_plug_list_move(&end.sends, &addr->sends);
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
-    disowned = na_mpi_disown(addr);
+    ref_taken = na_mpi_take_ref(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
     else if (addr->why != NULL)
@@ -345,15 +345,15 @@ static void na_mpi_unreached(
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
     core->addr_unreached(&addr->base, NA_HOSTUNREACH);
-    if (disowned)
+    if (ref_taken)
         core->addr_unref(&addr->base);
 }
 
 /* The connection was closed in order, as we wanted. Without the lock. */
-static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
-    bool disowned = false;
+    bool ref_taken = false;
 
     na_mpi_end_init(&end);
     na_mpi_lock();
@@ -373,11 +373,11 @@ static void na_mpi_parted(struct na_mpi_class *self, struct na_mpi_addr *addr)
         !na_plug_list_empty(&addr->sends))
         na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     else
-        disowned = na_mpi_disown(addr);
+        ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     self->base.core->addr_parted(&addr->base);
-    if (disowned)
+    if (ref_taken)
         self->base.core->addr_unref(&addr->base);
 }

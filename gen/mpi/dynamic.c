@@ -10,7 +10,7 @@
  * nobody waits for it any more.
  * A connector sends its HELLO with the tag of the class that it wants: that
  * class finds it among the accepted connections. Connectors take turns: see
- * mpi/turn.c.
+ * mpi/permit.c.
  *
  * A connection is not disconnected, which would wait for the peer, but freed.
  *
@@ -24,7 +24,7 @@
 #define NA_MPI_ACCEPT_TRIES 10u
 #define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
 /* A turn that takes longer than this was taken by a process that died. */
-#define NA_MPI_TURN_MS ((uint64_t) 2000)
+#define NA_MPI_PERMIT_MS ((uint64_t) 2000)
 /* Pauses of a process that waits for its turn. */
 #define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
 #define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
@@ -77,7 +77,7 @@ struct na_mpi_port {
     const struct na_core *core;
     char name[MPI_MAX_PORT_NAME]; /* "": not open */
     MPI_Comm home;                /* between the classes of this process */
-    bool has_home;
+    bool has_local;
     struct na_link accepted;
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
     _Atomic unsigned turn;         /* number of the last one */
@@ -116,7 +116,7 @@ static void *na_mpi_accept(void *arg)
 {
     const struct na_core *core = na_mpi_port.core;
     const struct timespec pause = {0, 100000000};
-    char name[NA_MPI_TURN_LEN];
+    char name[NA_MPI_PERMIT_LEN];
     unsigned failures = 0;
     MPI_Comm alone;
     int error = na_mpi_alone(&alone);
@@ -129,7 +129,7 @@ static void *na_mpi_accept(void *arg)
 
         if (atomic_load(&na_mpi_port.ends))
             break;
-        if (na_mpi_turn_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
+        if (na_mpi_permit_offer(na_mpi_port.name, turn, name) == MPI_SUCCESS &&
             MPI_Comm_accept(name, MPI_INFO_NULL, 0, alone, &comm) ==
                 MPI_SUCCESS) {
             failures = 0;
@@ -150,7 +150,7 @@ static void *na_mpi_accept(void *arg)
 static void *na_mpi_port_close(void *arg)
 {
     (void) arg;
-    if (!na_mpi_turn_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn)))
+    if (!na_mpi_permit_close(na_mpi_port.name, atomic_load(&na_mpi_port.turn)))
         atomic_store(&na_mpi_port.accepts, false); /* it is left behind */
     (void) atomic_fetch_sub(&na_mpi_port.threads, 1);
     return NULL;
@@ -186,9 +186,9 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 
     if (na_mpi_port.name[0] != '\0')
         return NA_SUCCESS;
-    na_mpi_calm_change(true);
+    na_mpi_errhandler_change(true);
     error = MPI_Open_port(MPI_INFO_NULL, na_mpi_port.name);
-    na_mpi_calm_change(false);
+    na_mpi_errhandler_change(false);
     if (error != MPI_SUCCESS) {
         na_mpi_port.name[0] = '\0';
         (void) na_mpi_failed(self,
@@ -208,7 +208,8 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
 }
 
 /* The communicator between the classes of this process. The lock is held. */
-static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
+static na_return_t na_mpi_local_comm(
+    struct na_mpi_class *self, MPI_Comm *comm_p)
 {
     int error = MPI_SUCCESS;
 
@@ -219,13 +220,13 @@ static na_return_t na_mpi_home(struct na_mpi_class *self, MPI_Comm *comm_p)
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
     }
-    if (!na_mpi_port.has_home) {
+    if (!na_mpi_port.has_local) {
         na_plug_list_init(&na_mpi_port.accepted);
         error = na_mpi_alone(&na_mpi_port.home);
     }
     if (error != MPI_SUCCESS)
         return na_mpi_failed(self, "cannot copy", "MPI_COMM_SELF", error);
-    na_mpi_port.has_home = true;
+    na_mpi_port.has_local = true;
     *comm_p = na_mpi_port.home;
     return self->base.listen ? na_mpi_port_open(self) : NA_SUCCESS;
 }
@@ -311,7 +312,7 @@ static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
 }
 
 /* The name in a HELLO; false: it is none. */
-static bool na_mpi_told_name(
+static bool na_mpi_hello_name(
     const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
 {
     char port[NA_MAX_ADDR_LEN];
@@ -359,8 +360,8 @@ struct na_mpi_connect {
     MPI_Comm comm;
     int error;
     bool done;
-    bool listens; /* the process has a port, too */
-    bool aimed;   /* ... and PORT:to was published */
+    bool listens;   /* the process has a port, too */
+    bool announced; /* ... and PORT:to was published */
     char port[NA_MAX_ADDR_LEN];
 };
 
@@ -397,18 +398,18 @@ static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
 /* Another connect of this process can begin. Without the lock. */
 static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
 {
-    if (connect->aimed && na_mpi_connect_leads(connect))
-        na_mpi_turn_withdraw(na_mpi_port.name);
-    connect->aimed = false;
+    if (connect->announced && na_mpi_connect_leads(connect))
+        na_mpi_permit_withdraw(na_mpi_port.name);
+    connect->announced = false;
     na_mpi_lock();
     if (na_mpi_port.leader == connect)
         na_mpi_port.leader = NULL;
     na_mpi_unlock();
 }
 
-/* Try to get a turn, as na_mpi_turn_take. Without the lock. */
+/* Try to get a turn, as na_mpi_permit_take. Without the lock. */
 static const char *na_mpi_connect_try(
-    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+    struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const char *why = NULL;
 
@@ -416,11 +417,12 @@ static const char *na_mpi_connect_try(
     if (!na_mpi_connect_leads(connect))
         return "this process is connecting to another one";
     if (connect->listens)
-        connect->aimed = na_mpi_turn_aim(na_mpi_port.name, connect->port);
-    if (connect->listens && !connect->aimed)
+        connect->announced =
+            na_mpi_permit_announce(na_mpi_port.name, connect->port);
+    if (connect->listens && !connect->announced)
         why = "it is connecting to this process, perhaps by others";
     if (why == NULL)
-        why = na_mpi_turn_take(connect->port, name);
+        why = na_mpi_permit_take(connect->port, name);
     if (why != NULL)
         na_mpi_connect_withdraw(connect);
     return why;
@@ -443,12 +445,12 @@ static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
 /* Wait for a turn: `name` is what to connect to. False: nobody waits for the
  * connection any more. Without the lock. */
 static bool na_mpi_connect_wait(
-    struct na_mpi_connect *connect, char name[NA_MPI_TURN_LEN])
+    struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const struct na_core *core = connect->core;
     uint64_t begin = core->now_ns();
     uint64_t since = begin; /* when the turn in `last` was taken, or before */
-    char last[NA_MPI_TURN_LEN] = "";
+    char last[NA_MPI_PERMIT_LEN] = "";
     const char *why = NULL;
 
     while (na_mpi_connect_goes_on(connect, why)) {
@@ -459,8 +461,8 @@ static bool na_mpi_connect_wait(
                 memcpy(last, name, sizeof(last));
                 since = now;
             } else if (name[0] != '\0' &&
-                now - since >= NA_MPI_TURN_MS * NA_MPI_MS) {
-                na_mpi_turn_break(name);
+                now - since >= NA_MPI_PERMIT_MS * NA_MPI_MS) {
+                na_mpi_permit_revoke(name);
                 since = now;
             }
             na_mpi_connect_pause(core, now - begin);
@@ -477,7 +479,7 @@ static bool na_mpi_connect_wait(
 /* An error of MPI. Without the lock. */
 static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
 {
-    char name[NA_MPI_TURN_LEN];
+    char name[NA_MPI_PERMIT_LEN];
     MPI_Comm alone;
     int error = na_mpi_alone(&alone);
     bool ours;
@@ -490,7 +492,7 @@ static int na_mpi_connect_make(struct na_mpi_connect *connect, MPI_Comm *comm_p)
     if (atomic_load(&na_mpi_port.ends))
         return error;
     if (ours)
-        na_mpi_turn_end(name);
+        na_mpi_permit_end(name);
     na_mpi_connect_withdraw(connect);
     (void) MPI_Comm_free(&alone);
     return error;
@@ -693,7 +695,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         if (addr->channel != NULL) {
             addr->channel->peer = addr;
             connect->error = MPI_ERR_OTHER; /* its communicator was taken */
-            na_mpi_say_hello(self, addr, NA_MPI_MESSAGES);
+            na_mpi_send_hello(self, addr, NA_MPI_MESSAGES);
         } else {
             addr->error =
                 connect->error != MPI_SUCCESS ? connect->error : MPI_ERR_NO_MEM;

@@ -37,7 +37,7 @@ static struct na_mpi_addr *na_mpi_known(
 /* The address of the target, which is made if there is none, with a reference.
  * `name` is its address string. NULL: no
  * memory (logged). Without the lock. */
-static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
+static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
     struct na_mpi_addr *fresh = NULL;
@@ -77,7 +77,7 @@ static struct na_mpi_addr *na_mpi_obtain(struct na_mpi_class *self,
 
 /* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
  * NA_HOSTUNREACH (logged). */
-static na_return_t na_mpi_aim(const struct na_mpi_class *self,
+static na_return_t na_mpi_parse_target(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
     char name[NA_MAX_ADDR_LEN])
 {
@@ -132,10 +132,10 @@ static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    ret = na_mpi_aim(self, from_peer, mark + 3, &target, name);
+    ret = na_mpi_parse_target(self, from_peer, mark + 3, &target, name);
     if (ret != NA_SUCCESS)
         return ret;
-    addr = na_mpi_obtain(self, &target, name, from_peer);
+    addr = na_mpi_get_addr(self, &target, name, from_peer);
     if (addr == NULL)
         return NA_NOMEM;
     *addr_p = &addr->base;

@@ -66,7 +66,7 @@
 #define NA_MPI_HEADER 40u /* bytes in front of every packet */
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
-#define NA_MPI_ROOM (NA_MPI_PACKET - NA_MPI_HEADER)
+#define NA_MPI_PAYLOAD (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 /* The most bytes of a message, and of data in a frame. */
@@ -206,7 +206,7 @@ struct na_mpi_addr {
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
     bool from_peer; /* only peers have given this address */
-    bool said_bye;  /* closing: BYE was sent */
+    bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
     struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
     int rank;

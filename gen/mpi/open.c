@@ -134,8 +134,8 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
                 na_mpi_inbox_clear(self, &addr->inboxes[lane]);
             if (!na_mpi_is_connected(addr))
                 continue;
-            na_mpi_say_bye(self, addr);
-            busy = busy || !addr->said_bye;
+            na_mpi_send_bye(self, addr);
+            busy = busy || !addr->bye_sent;
         }
         busy = busy || !na_plug_list_empty(&self->sending) ||
             !na_plug_list_empty(&self->orphans);
@@ -199,7 +199,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->said_bye && addr->channel != NULL) /* no answer in time */
+        if (!addr->bye_sent && addr->channel != NULL) /* no answer in time */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;
@@ -236,7 +236,7 @@ static na_return_t na_mpi_open(struct na_class *na_class, const char *host)
     if (ret == NA_SUCCESS)
         comm = na_mpi_given != NULL ? *na_mpi_given : MPI_COMM_WORLD;
     if (ret == NA_SUCCESS && self->dynamic)
-        ret = na_mpi_home(self, &comm);
+        ret = na_mpi_local_comm(self, &comm);
     if (ret == NA_SUCCESS)
         ret = na_mpi_enter_comm(self, comm, host);
     if (ret == NA_SUCCESS)

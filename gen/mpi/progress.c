@@ -21,7 +21,7 @@ static unsigned na_mpi_poll_packets(
 
         if (slot == NULL)
             break;
-        handled = na_mpi_hear(self, channel, slot);
+        handled = na_mpi_dispatch(self, channel, slot);
         na_mpi_lock();
         if (!handled) {
             slot->held = true;
@@ -140,14 +140,14 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
             break;
         state = addr->state;
         broken = addr->broken;
-        na_mpi_say_reset(self, addr);
+        na_mpi_send_reset(self, addr);
         na_mpi_unlock();
         if (state == NA_MPI_DIALLING)
-            na_mpi_unreached(self, addr);
+            na_mpi_unreachable(self, addr);
         else if (broken)
             na_mpi_kill(self, addr);
         else
-            na_mpi_parted(self, addr);
+            na_mpi_closed(self, addr);
         self->base.core->addr_unref(&addr->base);
         n++;
     }
@@ -261,7 +261,7 @@ static void na_mpi_addr_abandon(struct na_addr *base)
 
     na_mpi_lock();
     dialling = addr->state == NA_MPI_DIALLING;
-    na_mpi_say_reset(self, addr);
+    na_mpi_send_reset(self, addr);
     na_mpi_unlock();
     if (!dialling)
         na_mpi_kill(self, addr);

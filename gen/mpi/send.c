@@ -62,7 +62,7 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     int done = 0;
     int error;
 
-    assert(size <= NA_MPI_ROOM && out->packet != NULL);
+    assert(size <= NA_MPI_PAYLOAD && out->packet != NULL);
     assert(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
     header->version = NA_MPI_VERSION;
     header->number = (uint16_t) self->number;
@@ -105,7 +105,7 @@ static na_return_t na_mpi_control(
 }
 
 /* Say HELLO; in dynamic mode with our name, if we listen. */
-static void na_mpi_say_hello(
+static void na_mpi_send_hello(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
     const char *name = self->base.self_addr->name;
@@ -175,7 +175,7 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
     assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > NA_MPI_ROOM - head_size);
+        assert(body->packet == NULL && body->size > NA_MPI_PAYLOAD - head_size);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -187,17 +187,17 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
 /* Say BYE or GONE once the messages that were accepted have been taken. No body
  * is sent after that. */
-static void na_mpi_say_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
+static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    if (addr->said_bye || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
+    if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
         return;
     assert(self->closing || addr->state == NA_MPI_CLOSING);
-    addr->said_bye = true;
+    addr->bye_sent = true;
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
 /* Tell the peer of a connection that ends now, whatever was offered. */
-static void na_mpi_say_reset(
+static void na_mpi_send_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (na_mpi_is_connected(addr))
@@ -216,7 +216,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     if (lane >= NA_MPI_LANES || header->tag < (uint32_t) NA_MPI_BODY_TAG ||
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
-    if (addr->said_bye)
+    if (addr->bye_sent)
         return NULL; /* it ends the receive when it reads that */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
@@ -234,7 +234,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)
-        na_mpi_say_bye(self, addr);
+        na_mpi_send_bye(self, addr);
     return NULL;
 }
 
@@ -283,7 +283,7 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     na_size_t i;
 
     *body_p = NULL;
-    if (msg->size <= NA_MPI_ROOM)
+    if (msg->size <= NA_MPI_PAYLOAD)
         return NA_SUCCESS;
     bytes = (unsigned char *) self->base.core->alloc((size_t) msg->size);
     if (bytes != NULL)
@@ -380,13 +380,13 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);
     struct na_mpi_addr *addr = na_mpi_addr_of(base);
-    bool copied = head_size + size <= NA_MPI_ROOM;
+    bool copied = head_size + size <= NA_MPI_PAYLOAD;
     struct na_mpi_out *body = NULL;
     struct na_mpi_out *packet = NULL;
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_ROOM && size <= NA_MPI_MSG_MAX);
+    assert(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)

@@ -87,7 +87,7 @@ static struct na_class *na_mux_part(
 
 /* Whether sm reaches the peer at an address, and by which name. Asked quietly:
  * most peers are on another node. */
-static bool na_mux_is_near(const struct na_class *sm, bool is_sm,
+static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
     const char *address, char name[NA_MAX_ADDR_LEN])
 {
     if (is_sm)
@@ -119,7 +119,7 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
 
     while (sm != NULL && na_uri_next(&at, address)) {
         part = na_mux_part(na_class, address);
-        if (na_mux_is_near(sm, part == sm, address, name))
+        if (na_mux_is_local(sm, part == sm, address, name))
             return sm;
     }
     for (at = list; na_uri_next(&at, name);) {

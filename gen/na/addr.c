@@ -60,7 +60,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 
 /* What users call an address, as far as there is room; its length. The
  * list_lock is held. */
-static size_t na_addr_spell(
+static size_t na_addr_user_name(
     const struct na_addr_core *addr, char *buf, size_t size)
 {
     const struct na_class_core *core = na_class_core_of(addr->pub.na_class);
@@ -83,7 +83,7 @@ HG_PRIVATE size_t na_addr_print(
     size_t length;
 
     hg_lock(&core->list_lock);
-    length = na_addr_spell(na_addr_core_of(addr), buf, size);
+    length = na_addr_user_name(na_addr_core_of(addr), buf, size);
     hg_unlock(&core->list_lock);
     return length;
 }

@@ -202,7 +202,7 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 
     na_context_enter(core);
     busy = core->progressing || na_queue_is_running(&core->queue) ||
-        !hg_list_is_empty(&core->queue.naps);
+        !hg_list_is_empty(&core->queue.sleepers);
     na_context_leave(core);
     return busy;
 }
@@ -320,7 +320,7 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
         if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
             break;
-        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
+        ret = na_queue_sleep(queue, NA_LANES_ALL, NULL, deadline);
     }
     hg_leave(queue->lock);
     if (actual_count != NULL)

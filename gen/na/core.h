@@ -139,7 +139,7 @@ struct na_context_core {
     uint64_t window;              /* how long to spin; see progress.h */
     unsigned idle;                /* turns that found nothing */
     bool yielded;                 /* another thread ran in the last yield */
-    uint64_t crowded_until;       /* the window is 0 until then */
+    uint64_t busy_until;          /* the window is 0 until then */
     bool no_fd;              /* the transport has no descriptor: a sleeper does
                                 not see what comes for up to a millisecond */
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -201,7 +201,7 @@ struct na_class_core {
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
     _Atomic bool forked; /* this process is a child of the class's */
-    _Atomic bool fork_told;
+    _Atomic bool fork_logged;
     _Atomic bool thread_stop; /* it is to end */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies of info's */

@@ -39,7 +39,7 @@ static void na_live_begin(void)
 static na_return_t na_live_refuse_forked(
     const struct na_class *na_class, const char *function)
 {
-    if (!atomic_exchange(&na_class_core_of(na_class)->fork_told, true))
+    if (!atomic_exchange(&na_class_core_of(na_class)->fork_logged, true))
         hg_log_error("cls",
             "%s: the class belongs to the process that forked this one: open "
             "another",

@@ -49,7 +49,7 @@ static inline void na_live_hold(struct na_class *na_class)
     atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
 }
 
-static inline void na_live_let_go(struct na_class *na_class)
+static inline void na_live_release(struct na_class *na_class)
 {
     unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 

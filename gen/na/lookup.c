@@ -59,7 +59,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     hg_enter(core->lock);
     part = na_mux_choose(&core->pub, name, wanted);
     if (part != NULL) {
-        na_op_aim(op, part);
+        na_op_set_part(op, part);
         op->pub.name = wanted;
         ret = na_class_ops(part)->addr_lookup(&op->pub);
     }
@@ -246,7 +246,7 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    na_op_aim(op, addr->na_class);
+    na_op_set_part(op, addr->na_class);
     ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);

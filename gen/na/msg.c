@@ -375,7 +375,7 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     na_return_t ret;
 
     na_op_set_addr(op, msg->addr);
-    na_op_aim(op, msg->addr->na_class);
+    na_op_set_part(op, msg->addr->na_class);
     ret = na_op_set_msg(op, msg);
     if (ret == NA_SUCCESS)
         ret = na_msg_give(op->pub.context, &op->pub.msg, &op->pub);

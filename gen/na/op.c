@@ -102,7 +102,8 @@ static void na_op_run(struct na_completion *done)
     na_op_put(op);
 }
 
-HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part)
+HG_PRIVATE void na_op_set_part(
+    struct na_op_core *op, const struct na_class *part)
 {
     struct na_context *context = na_context_for(&op->home->pub, part);
 
@@ -136,7 +137,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->callback = callback;
     op->arg = arg;
     op->home = core;
-    na_op_aim(op, context->na_class);
+    na_op_set_part(op, context->na_class);
     memset(&op->pub, 0, sizeof(op->pub));
     op->pub.type = type;
     op->pub.context = context;

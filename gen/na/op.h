@@ -28,7 +28,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
 /* The operation is for that part of the class. */
-HG_PRIVATE void na_op_aim(struct na_op_core *op, const struct na_class *part);
+HG_PRIVATE void na_op_set_part(
+    struct na_op_core *op, const struct na_class *part);
 
 /* Remember what to send. The array of segments is copied. NA_NOMEM. */
 HG_PRIVATE na_return_t na_op_set_msg(

@@ -167,7 +167,7 @@ static void na_plugins_advise(
 }
 
 /* Nobody speaks that: say what is spoken here. */
-static void na_plugins_tell_none(const struct na_uri *uri)
+static void na_plugins_log_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
     char advice[128];
@@ -194,7 +194,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
             found = plugin;
     }
     if (found == NULL)
-        na_plugins_tell_none(uri);
+        na_plugins_log_none(uri);
     return found;
 }
 

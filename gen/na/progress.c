@@ -24,14 +24,14 @@
 /* A yield that takes so much longer than the longest window is a loss: a thread
  * that computes had the processor. For so many times its length there is no
  * spinning, so that the sum of losses is small. */
-#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
+#define NA_PROGRESS_BUSY (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_LOSS 64u
 
 /* A sleep without a descriptor does not end when a message comes. The window is
  * longer than that, or two that call each other would take turns to sleep: each
  * would find the other asleep and fall asleep, too. */
-#define NA_PROGRESS_NAP HG_CLOCK_MS
-#define NA_PROGRESS_NAP_WINDOW (2u * HG_CLOCK_MS)
+#define NA_PROGRESS_NO_FD_NS HG_CLOCK_MS
+#define NA_PROGRESS_NO_FD_WINDOW (2u * HG_CLOCK_MS)
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
@@ -144,8 +144,8 @@ static uint64_t na_progress_limit(const struct na_context_core *context)
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t limit = (uint64_t) core->info.spin_us * 1000;
 
-    return context->no_fd && limit < NA_PROGRESS_NAP_WINDOW
-        ? NA_PROGRESS_NAP_WINDOW
+    return context->no_fd && limit < NA_PROGRESS_NO_FD_WINDOW
+        ? NA_PROGRESS_NO_FD_WINDOW
         : limit;
 }
 
@@ -156,7 +156,7 @@ static uint64_t na_progress_window(
     switch (na_class_core_of(context->pub.na_class)->info.wait_mode) {
     case NA_WAIT_BLOCK: return 0;
     case NA_WAIT_SPIN: return HG_CLOCK_NEVER;
-    default: return now < context->crowded_until ? 0 : context->window;
+    default: return now < context->busy_until ? 0 : context->window;
     }
 }
 
@@ -172,29 +172,29 @@ static void na_progress_yield(struct na_context_core *context)
     took = hg_clock_now() - before;
     hg_reenter(context->queue.lock);
     context->yielded = took > NA_PROGRESS_YIELDED;
-    if (took > na_progress_limit(context) + NA_PROGRESS_CROWDED)
-        context->crowded_until = before + NA_PROGRESS_LOSS * took;
+    if (took > na_progress_limit(context) + NA_PROGRESS_BUSY)
+        context->busy_until = before + NA_PROGRESS_LOSS * took;
 }
 
 /* What a thread in na_progress waits for. */
-struct na_progress_aim {
+struct na_progress_goal {
     unsigned lanes;
     unsigned pokes; /* so far */
     const _Atomic bool *done;
 };
 
 static HG_HOT bool na_progress_is_there(
-    const struct na_context_core *context, const struct na_progress_aim *aim)
+    const struct na_context_core *context, const struct na_progress_goal *goal)
 {
-    return na_queue_has(&context->queue, aim->lanes) ||
-        context->pokes != aim->pokes ||
-        (aim->done != NULL &&
-            atomic_load_explicit(aim->done, memory_order_acquire));
+    return na_queue_has(&context->queue, goal->lanes) ||
+        context->pokes != goal->pokes ||
+        (goal->done != NULL &&
+            atomic_load_explicit(goal->done, memory_order_acquire));
 }
 
 /* Sleep until something happens or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline)
+    const struct na_progress_goal *goal, uint64_t deadline)
 {
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
@@ -203,13 +203,13 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
     context->no_fd = count < 0;
     if (context->no_fd) {
-        uint64_t soon = hg_clock_now() + NA_PROGRESS_NAP;
+        uint64_t soon = hg_clock_now() + NA_PROGRESS_NO_FD_NS;
 
         deadline = soon < deadline ? soon : deadline;
     }
     hg_waker_arm(waker);
     if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
-        !na_progress_is_there(context, aim)) {
+        !na_progress_is_there(context, goal)) {
         if (na_progress_may_sleep(context, &deadline)) {
             na_context_leave(context);
             ret = hg_waker_sleep(
@@ -235,14 +235,14 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 
 /* Make progress and wait. No other thread does so on this context. */
 static na_return_t na_progress_run(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline)
+    const struct na_progress_goal *goal, uint64_t deadline)
 {
     uint64_t since = 0; /* the first idle turn */
     uint64_t now = 0;
 
     for (;;) {
         unsigned n = na_progress_turn(context);
-        bool done = na_progress_is_there(context, aim);
+        bool done = na_progress_is_there(context, goal);
         na_return_t ret;
         bool look;
 
@@ -277,7 +277,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
                 hg_pass(context->queue.lock);
             continue;
         }
-        ret = na_progress_sleep(context, aim, deadline);
+        ret = na_progress_sleep(context, goal, deadline);
         now = hg_clock_now();
         if (ret != NA_SUCCESS)
             return ret;
@@ -293,17 +293,18 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
 
 /* Sleep beside the thread that makes progress. False: *ret_p ends the wait;
  * true: the role is free. */
-static HG_NOINLINE bool na_progress_await_role(struct na_context_core *context,
-    const struct na_progress_aim *aim, uint64_t deadline, na_return_t *ret_p)
+static HG_NOINLINE bool na_progress_await_driver(
+    struct na_context_core *context, const struct na_progress_goal *goal,
+    uint64_t deadline, na_return_t *ret_p)
 {
     *ret_p = NA_SUCCESS;
     while (context->progressing && *ret_p == NA_SUCCESS) {
-        if (na_progress_is_there(context, aim))
+        if (na_progress_is_there(context, goal))
             return false;
-        *ret_p = na_queue_nap(
-            &context->queue, aim->lanes | NA_LANES_ROLE, aim->done, deadline);
+        *ret_p = na_queue_sleep(&context->queue, goal->lanes | NA_LANES_DRIVER,
+            goal->done, deadline);
     }
-    if (!na_progress_is_there(context, aim))
+    if (!na_progress_is_there(context, goal))
         return *ret_p == NA_SUCCESS;
     *ret_p = NA_SUCCESS;
     return false;
@@ -313,21 +314,22 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_progress_aim aim = {lanes, core->pokes, done};
+    struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
     assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
     if (HG_LIKELY(!core->progressing) ||
-        na_progress_await_role(core, &aim, deadline, &ret)) {
+        na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;
         if (HG_UNLIKELY(core->poll_armed))
             na_progress_disarm(core);
-        ret = na_progress_run(core, &aim, deadline);
+        ret = na_progress_run(core, &goal, deadline);
         core->progressing = false;
     }
     /* Another thread goes on. */
-    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.naps)) && !core->progressing)
-        na_queue_wake_one(&core->queue, NA_LANES_ROLE);
+    if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
+        !core->progressing)
+        na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
     return ret;
 }
 

@@ -11,14 +11,14 @@ HG_PRIVATE na_return_t na_queue_init(
 {
     memset(queue, 0, sizeof(*queue));
     queue->lock = lock;
-    hg_list_init(&queue->naps);
+    hg_list_init(&queue->sleepers);
     return hg_waker_init(&queue->waker) ? NA_SUCCESS
                                         : hg_log_no_fd("ctx", "a sleeper");
 }
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(hg_list_is_empty(&queue->naps));
+    assert(hg_list_is_empty(&queue->sleepers));
     hg_waker_fini(&queue->waker);
 }
 
@@ -33,7 +33,7 @@ HG_PRIVATE HG_HOT void na_queue_push(
     else
         queue->last[lane]->next = entry;
     queue->last[lane] = entry;
-    if (HG_UNLIKELY(!hg_list_is_empty(&queue->naps)))
+    if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
     /* Once the lock is free the entry may be gone. The queue stays: who
@@ -94,7 +94,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
 
 /* A thread that sleeps, and has a waker of its own: it can be woken alone, and
  * unlike a wait for a condition variable, a signal ends its sleep. */
-struct na_nap {
+struct na_sleeper {
     struct na_link link; /* guard: the class's lock */
     struct hg_waker waker;
     unsigned lanes;
@@ -102,37 +102,38 @@ struct na_nap {
     bool woken;
 };
 
-static struct na_nap *na_nap_of(struct na_link *link)
+static struct na_sleeper *na_sleeper_of(struct na_link *link)
 {
-    return HG_CONTAINER_OF(link, struct na_nap, link);
+    return HG_CONTAINER_OF(link, struct na_sleeper, link);
 }
 
-static void na_nap_wake(struct na_nap *nap)
+static void na_sleeper_wake(struct na_sleeper *sleeper)
 {
-    nap->woken = true;
-    hg_waker_ring(&nap->waker);
+    sleeper->woken = true;
+    hg_waker_ring(&sleeper->waker);
 }
 
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
 {
-    struct na_nap *chosen = NULL;
+    struct na_sleeper *chosen = NULL;
     struct na_link *link;
 
     assert(hg_is_inside(queue->lock));
-    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
-        struct na_nap *nap = na_nap_of(link);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
 
-        if (nap->woken && (nap->lanes & lanes & NA_LANES_ROLE) != 0)
+        if (sleeper->woken && (sleeper->lanes & lanes & NA_LANES_DRIVER) != 0)
             return;
-        if (nap->woken || (nap->lanes & lanes) == 0)
+        if (sleeper->woken || (sleeper->lanes & lanes) == 0)
             continue;
-        chosen = nap;
+        chosen = sleeper;
         /* One that makes progress may leave its entries to others. */
-        if ((nap->lanes & NA_LANES_ROLE) == 0)
+        if ((sleeper->lanes & NA_LANES_DRIVER) == 0)
             break;
     }
     if (chosen != NULL)
-        na_nap_wake(chosen);
+        na_sleeper_wake(chosen);
 }
 
 HG_PRIVATE void na_queue_wake_all(
@@ -142,11 +143,12 @@ HG_PRIVATE void na_queue_wake_all(
 
     assert(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
-    for (link = queue->naps.next; link != &queue->naps; link = link->next) {
-        struct na_nap *nap = na_nap_of(link);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
 
-        if (!nap->woken && (done == NULL || nap->done == done))
-            na_nap_wake(nap);
+        if (!sleeper->woken && (done == NULL || sleeper->done == done))
+            na_sleeper_wake(sleeper);
     }
 }
 
@@ -157,26 +159,26 @@ HG_PRIVATE HG_HOT void na_queue_raise(
     na_queue_wake_all(queue, done);
 }
 
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline)
 {
-    struct na_nap nap = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
+    struct na_sleeper sleeper = {{NULL, NULL}, {0, -1, -1}, lanes, done, false};
     na_return_t ret;
 
     if (hg_clock_now() >= deadline)
         return NA_TIMEOUT;
-    hg_list_push(&queue->naps, &nap.link);
-    if (hg_waker_init(&nap.waker)) {
-        hg_waker_arm(&nap.waker);
+    hg_list_push(&queue->sleepers, &sleeper.link);
+    if (hg_waker_init(&sleeper.waker)) {
+        hg_waker_arm(&sleeper.waker);
         hg_leave(queue->lock);
         assert(hg_monitor_entered == 0);
-        ret = hg_waker_sleep(&nap.waker, NULL, 0, deadline);
+        ret = hg_waker_sleep(&sleeper.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
-        hg_waker_disarm(&nap.waker);
-        hg_waker_fini(&nap.waker);
+        hg_waker_disarm(&sleeper.waker);
+        hg_waker_fini(&sleeper.waker);
     } else { /* descriptors ran out: the caller looks every millisecond */
         ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
     }
-    hg_list_remove(&nap.link);
+    hg_list_remove(&sleeper.link);
     return ret == NA_IO_ERROR ? NA_SUCCESS : ret;
 }

@@ -24,19 +24,19 @@ enum na_lane {
     NA_LANE_MAX = 3
 };
 
-/* Sets of lanes, as bits. In what a thread sleeps for, NA_LANES_ROLE stands for
- * the role of the one that makes progress. */
+/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is woken when
+ * no thread makes progress, to take over. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
 #define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
-#define NA_LANES_ROLE (1u << NA_LANE_MAX)
+#define NA_LANES_DRIVER (1u << NA_LANE_MAX)
 
 struct na_queue {
     struct hg_monitor *lock; /* the class's */
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
-    unsigned running;    /* entries that threads run just now */
-    struct na_link naps; /* threads in na_queue_nap, woken or not */
+    unsigned running;        /* entries that threads run just now */
+    struct na_link sleepers; /* threads in na_queue_sleep, woken or not */
     struct hg_waker waker;
 };
 
@@ -83,7 +83,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
  * (NA_SUCCESS, also for no reason), until `deadline` (NA_TIMEOUT) or a signal
  * (NA_INTR). The lock is held, once, and free while sleeping. */
-HG_PRIVATE na_return_t na_queue_nap(struct na_queue *queue, unsigned lanes,
+HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
 /* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the

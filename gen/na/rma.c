@@ -715,7 +715,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
-    na_op_aim(op, addr->na_class);
+    na_op_set_part(op, addr->na_class);
     na_op_set_mems(op, local, remote);
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;

@@ -149,7 +149,7 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
 }
 
 /* Learn where a peer's endpoints are. Those known in this incarnation stay. */
-static na_return_t na_ofi_learn(struct na_ofi_class *self,
+static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
     unsigned i;
@@ -244,7 +244,7 @@ static void na_ofi_hurry(struct na_ofi_class *self)
 
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate)
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
 {
     const struct na_core *core = self->base.core;
     na_return_t ret;
@@ -261,7 +261,7 @@ static void na_ofi_lost(
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
-        (atomic_load(&addr->state) == NA_OFI_IDLE && fate != NA_DISCONNECT)) {
+        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT)) {
         na_ofi_unlock(&self->lock);
         return;
     }
@@ -290,11 +290,11 @@ static void na_ofi_lost(
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
-            fate == NA_PROTOCOL_ERROR
+            code == NA_PROTOCOL_ERROR
                 ? "it speaks another version of this transport's protocol"
                 : "no answer, or refused");
-    ret = reached ? NA_DISCONNECT : fate;
-    (void) na_ofi_complete_all(self, &lookups, fate, NULL);
+    ret = reached ? NA_DISCONNECT : code;
+    (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (failed)
@@ -362,7 +362,7 @@ static void na_ofi_addr_abandon(struct na_addr *base)
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
     if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
-        (void) na_ofi_say(self, addr, NA_OFI_BYE); /* it may live */
+        (void) na_ofi_send_control(self, addr, NA_OFI_BYE); /* it may live */
     na_ofi_unlock(&self->lock);
     if (!asked)
         na_ofi_lost(self, addr, NA_DISCONNECT);

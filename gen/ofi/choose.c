@@ -90,7 +90,7 @@ static bool na_ofi_answers(const struct fi_info *info,
 
 /* The first entry that answers a question, to be freed with fi_freeinfo, or
  * NULL. `domain`: NULL or "" for any. */
-static struct fi_info *na_ofi_offer(
+static struct fi_info *na_ofi_find_info(
     const struct na_ofi_question *question, const char *domain)
 {
     struct fi_info *list = na_ofi_query(question);
@@ -119,7 +119,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
         struct fi_info *info;
 
         question.provider = protocol->providers[i];
-        info = na_ofi_offer(&question, NULL);
+        info = na_ofi_find_info(&question, NULL);
         fi_freeinfo(info);
         if (info != NULL)
             return protocol->providers[i];
@@ -286,7 +286,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
                 na_ofi_round_of(at) != turn ||
                 !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
                 continue;
-            info = na_ofi_offer(question, domain);
+            info = na_ofi_find_info(question, domain);
         }
     }
     question->node = NULL;
@@ -445,7 +445,7 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     }
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_offer(question, NULL);
+    self->info = na_ofi_find_info(question, NULL);
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
@@ -466,7 +466,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
 
     if (ret != NA_SUCCESS)
         return ret;
-    self->info = na_ofi_offer(question, domain);
+    self->info = na_ofi_find_info(question, domain);
     if (self->info == NULL) {
         here.text[0] = '\0';
         na_ofi_list_devices(self->base.protocol, na_ofi_append, &here);
@@ -480,7 +480,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     (void) snprintf(port, sizeof(port), "%u", number);
     question->node = domain[0] != '\0' ? domain : NULL;
     question->service = port;
-    first = na_ofi_offer(question, domain);
+    first = na_ofi_find_info(question, domain);
     if (first == NULL || first->src_addr == NULL ||
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
@@ -556,7 +556,7 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (ret != NA_SUCCESS || question->key_size == 0)
         return ret;
     question->key = key;
-    info = na_ofi_offer(question, NULL);
+    info = na_ofi_find_info(question, NULL);
     fi_freeinfo(info);
     if (info != NULL)
         return NA_SUCCESS;

@@ -11,12 +11,12 @@
  */
 #include "ofi/ofi.h"
 
-#define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
-#define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
+#define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
+#define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 
 /* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
-static na_return_t na_ofi_judge(
+static na_return_t na_ofi_check_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     uint64_t often = addr->often;
@@ -25,7 +25,7 @@ static na_return_t na_ofi_judge(
     case NA_OFI_ASKED:
         if (self->turn > addr->deadline)
             return addr->reached ? NA_DISCONNECT : NA_HOSTUNREACH;
-        often = self->lookup_turns / 4;
+        often = self->lookup_ticks / 4;
         break;
     case NA_OFI_ACCEPTED:
         if (self->turn > addr->deadline)
@@ -33,7 +33,7 @@ static na_return_t na_ofi_judge(
         break;
     case NA_OFI_READY:
         if (self->turn > addr->deadline ||
-            self->turn > atomic_load(&addr->heard) + self->death_turns)
+            self->turn > atomic_load(&addr->heard) + self->death_ticks)
             return NA_DISCONNECT;
         break;
     default: return NA_SUCCESS;
@@ -46,7 +46,7 @@ static na_return_t na_ofi_judge(
 }
 
 /* One turn. The class's lock is held, and is not meanwhile. */
-static void na_ofi_turn(struct na_ofi_class *self)
+static void na_ofi_tick(struct na_ofi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
@@ -55,14 +55,14 @@ static void na_ofi_turn(struct na_ofi_class *self)
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
-        na_return_t fate = na_ofi_judge(self, addr);
+        na_return_t code = na_ofi_check_addr(self, addr);
 
         next = link->next;
-        if (fate == NA_SUCCESS)
+        if (code == NA_SUCCESS)
             continue;
         self->base.core->addr_ref(&addr->base);
         na_ofi_unlock(&self->lock);
-        na_ofi_lost(self, addr, fate);
+        na_ofi_lost(self, addr, code);
         self->base.core->addr_unref(&addr->base);
         na_ofi_lock(&self->lock);
         next = self->addrs.next; /* the list may be another one */
@@ -97,7 +97,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
         if (end == NULL)
             continue;
         if (turn)
-            na_ofi_rma_turn(end);
+            na_ofi_rma_tick(end);
         if ((atomic_exchange(&end->polled, false) && !all) ||
             (atomic_load(&end->sleepers) > 0 && !all) ||
             pthread_mutex_trylock(&end->poll_lock) != 0)
@@ -164,7 +164,7 @@ static void *na_ofi_clock(void *arg)
             break;
         turn = core->now_ns() >= next;
         if (turn) {
-            na_ofi_turn(self);
+            na_ofi_tick(self);
             next = core->now_ns() + self->period;
         }
         na_ofi_unlock(&self->lock);
@@ -222,14 +222,14 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
     self->period = (death < lookup ? death : lookup) / 8;
-    if (self->period > NA_OFI_TURN_MAX)
-        self->period = NA_OFI_TURN_MAX;
-    if (self->period < NA_OFI_TURN_MIN)
-        self->period = NA_OFI_TURN_MIN;
-    if (death < 10 * NA_OFI_TURN_MAX) /* a peer's clock may tick so slowly */
-        death = 10 * NA_OFI_TURN_MAX;
-    self->death_turns = death / self->period + 1;
-    self->lookup_turns = lookup / self->period + 1;
+    if (self->period > NA_OFI_TICK_MAX)
+        self->period = NA_OFI_TICK_MAX;
+    if (self->period < NA_OFI_TICK_MIN)
+        self->period = NA_OFI_TICK_MIN;
+    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick so slowly */
+        death = 10 * NA_OFI_TICK_MAX;
+    self->death_ticks = death / self->period + 1;
+    self->lookup_ticks = lookup / self->period + 1;
     if (pthread_mutex_init(&self->lock, NULL) != 0)
         return false;
     if (pthread_mutex_init(&self->clock_lock, NULL) != 0)

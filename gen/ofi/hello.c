@@ -14,7 +14,7 @@
  * up by several names. */
 #define NA_OFI_ALIKE 32u
 
-static ssize_t na_ofi_say(
+static ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
     struct na_ofi_end *end = self->ends[addr->home];
@@ -41,7 +41,7 @@ static ssize_t na_ofi_say(
 
 /* An endpoint was opened: introduce ourselves to all peers anew. The lock is
  * held. */
-static void na_ofi_tell_ends(struct na_ofi_class *self)
+static void na_ofi_introduce_all(struct na_ofi_class *self)
 {
     struct na_link *link;
 
@@ -68,7 +68,7 @@ static na_return_t na_ofi_ask(
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;
-    addr->deadline = self->turn + self->lookup_turns;
+    addr->deadline = self->turn + self->lookup_ticks;
     addr->hello = true;
     atomic_store(&addr->context, 0); /* the others may be gone */
     atomic_store(&addr->state, NA_OFI_ASKED);
@@ -78,7 +78,7 @@ static na_return_t na_ofi_ask(
     return NA_SUCCESS;
 }
 
-static na_return_t na_ofi_want(
+static na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
     na_return_t ret;
@@ -109,7 +109,7 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
          * that names another process's address there gets no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
-        addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
+        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
         if (addr->hello)
             na_ofi_push_due(self, addr);
     }
@@ -123,7 +123,7 @@ static uint64_t na_ofi_often(
 {
     uint64_t turns = intro->death_ms * NA_OFI_MS / self->period + 1;
 
-    return (turns < self->death_turns ? turns : self->death_turns) / 4;
+    return (turns < self->death_ticks ? turns : self->death_ticks) / 4;
 }
 
 /* Whether a peer sent this HELLO before. */
@@ -174,11 +174,11 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_learn(self, addr, intro);
+    ret = na_ofi_set_ends(self, addr, intro);
     if (ret == NA_SUCCESS)
         ret = na_ofi_slot_take(self, addr);
     if (ret == NA_SUCCESS) {
-        addr->deadline = self->turn + self->lookup_turns;
+        addr->deadline = self->turn + self->lookup_ticks;
         atomic_store(&addr->heard, self->turn);
         atomic_store(&addr->state, NA_OFI_ACCEPTED);
         self->base.core->addr_ref(&addr->base);
@@ -193,7 +193,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
 }
 
 /* A HELLO: of a stranger, or said again, which is a keep-alive of `addr`. */
-static const char *na_ofi_hear_hello(struct na_ofi_end *end,
+static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
     const struct na_ofi_intro *intro)
 {
@@ -207,7 +207,7 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
     if (peer == NULL || !na_ofi_is_of(peer, intro))
         peer = na_ofi_find_accepted(self, intro, name, &why);
     if (peer != NULL) {
-        (void) na_ofi_learn(self, peer, intro);
+        (void) na_ofi_set_ends(self, peer, intro);
         self->base.core->addr_ref(&peer->base);
     }
     na_ofi_unlock(&self->lock);
@@ -222,7 +222,7 @@ static const char *na_ofi_hear_hello(struct na_ofi_end *end,
 
 /* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
  * acceptor's list of endpoints after it opened another. */
-static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
+static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
     struct na_addr *result;
@@ -251,7 +251,7 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
     if (atomic_load(&addr->state) == NA_OFI_READY && !other)
-        (void) na_ofi_learn(self, addr, intro);
+        (void) na_ofi_set_ends(self, addr, intro);
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
@@ -274,8 +274,8 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->context, header->source);
     addr->home = end->id;
-    if (na_ofi_learn(self, addr, intro) == NA_SUCCESS)
-        (void) na_ofi_say(self, addr, NA_OFI_WELCOME);
+    if (na_ofi_set_ends(self, addr, intro) == NA_SUCCESS)
+        (void) na_ofi_send_control(self, addr, NA_OFI_WELCOME);
     na_ofi_unlock(&self->lock);
     self->base.core->addr_unref(&addr->base);
 }
@@ -295,7 +295,7 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         ready = false;
     }
     if (ready)
-        (void) na_ofi_say(self, addr, NA_OFI_BYE);
+        (void) na_ofi_send_control(self, addr, NA_OFI_BYE);
     if (ready && !addr->accepted) {
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
@@ -340,7 +340,7 @@ static na_return_t na_ofi_addr_terminate(struct na_op *op)
 }
 
 /* Poll all endpoints until their sends have ended, or until `end_at`. */
-static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
+static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
 {
     unsigned id;
 
@@ -358,20 +358,20 @@ static void na_ofi_settle(struct na_ofi_class *self, uint64_t end_at)
 /* Tell every peer that this class closes, after what was sent, and wait until
  * that has left, at most so long. No context is left, and the clock has
  * stopped. */
-static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
+static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
-    na_ofi_settle(self, end_at);
+    na_ofi_wait_sent(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         atomic_store(&addr->open, false);
         if (atomic_load(&addr->theirs) != 0)
-            (void) na_ofi_say(self, addr, NA_OFI_BYE);
+            (void) na_ofi_send_control(self, addr, NA_OFI_BYE);
     }
     na_ofi_unlock(&self->lock);
-    na_ofi_settle(self, end_at);
+    na_ofi_wait_sent(self, end_at);
 }

@@ -323,8 +323,8 @@ struct na_ofi_class {
                                    who opens or closes one; outermost */
     uint64_t period;            /* of a turn, in ns */
     uint64_t turn;              /* how many there were */
-    uint64_t death_turns;       /* of silence that mean death */
-    uint64_t lookup_turns;
+    uint64_t death_ticks;       /* of silence that mean death */
+    uint64_t lookup_ticks;
 };
 
 struct na_ofi_context {
@@ -379,12 +379,12 @@ HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 
 /* Send HELLO or WELCOME with our introduction, or BYE, from the endpoint that
  * the peer knows best. The class's lock is held. */
-HG_PRIVATE ssize_t na_ofi_say(
+HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
  * the endpoint `home`; else why that cannot be. The class's lock is held. */
-HG_PRIVATE na_return_t na_ofi_want(
+HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
 /* Say BYE to a peer, after whatever was sent to it: the address is idle then,
@@ -399,7 +399,7 @@ HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
 /* A peer is gone, or cannot be reached: end what waits for it. No lock is held;
  * may be called again. */
 HG_PRIVATE void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate);
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
 
 /* Something was put on endpoint->due: have the clock tick fast, until nothing
  * is due any more. No lock is held. */

@@ -23,7 +23,7 @@ static na_return_t na_ofi_end_take(
         na_ofi_lock(&self->lock);
         self->ends[id] = end;
         atomic_fetch_add(&self->end_count, 1);
-        na_ofi_tell_ends(self);
+        na_ofi_introduce_all(self);
         na_ofi_unlock(&self->lock);
     }
     end->contexts++;
@@ -67,7 +67,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 
     na_ofi_clock_stop(self);
     if (self->ends[0] != NULL)
-        na_ofi_say_bye(self, linger_ms);
+        na_ofi_send_bye(self, linger_ms);
     for (id = 0; id < NA_OFI_CONTEXTS; id++) {
         if (self->ends[id] != NULL)
             na_ofi_end_close(self->ends[id]);

@@ -197,12 +197,12 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (!na_ofi_get_intro(self, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
-        return na_ofi_hear_hello(end, addr, header, &intro);
-    return na_ofi_hear_welcome(self, addr, &intro);
+        return na_ofi_handle_hello(end, addr, header, &intro);
+    return na_ofi_handle_welcome(self, addr, &intro);
 }
 
 /* A message of another version of the protocol. */
-static void na_ofi_hear_foreign(struct na_ofi_end *end,
+static void na_ofi_handle_foreign(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
     const unsigned char *body, size_t size)
 {
@@ -220,7 +220,7 @@ static void na_ofi_hear_foreign(struct na_ofi_end *end,
     na_ofi_refuse(self, addr, size, "it has another version of the protocol");
 }
 
-static void na_ofi_hear(
+static void na_ofi_dispatch(
     struct na_ofi_end *end, const unsigned char *bytes, size_t size)
 {
     struct na_ofi_class *self = end->na_class;
@@ -234,7 +234,7 @@ static void na_ofi_hear(
     }
     addr = na_ofi_sender(self, &header);
     if (bytes[2] != NA_OFI_VERSION)
-        na_ofi_hear_foreign(
+        na_ofi_handle_foreign(
             end, addr, &header, bytes + NA_OFI_HEADER, size - NA_OFI_HEADER);
     else
         wrong = na_ofi_deliver(
@@ -273,7 +273,7 @@ static void na_ofi_received(
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
         if (request->work == NA_OFI_RECV)
-            na_ofi_hear(end, bytes, entry->len);
+            na_ofi_dispatch(end, bytes, entry->len);
         else
             na_ofi_refuse(end->na_class, NULL, entry->len,
                 "it came to an endpoint for puts and gets");

@@ -272,14 +272,14 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want(self, addr, op->end->id);
+    ret = na_ofi_connect(self, addr, op->end->id);
     na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
 }
 
 /* Have all of it to be moved. */
-static void na_ofi_rma_aim(struct na_ofi_op *op)
+static void na_ofi_rma_reset(struct na_ofi_op *op)
 {
     op->left = op->base.size;
     op->local = na_ofi_place_local(op->base.local, op->base.local_offset);
@@ -316,7 +316,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
         atomic_fetch_add(&addr->suspects, 1);
     op->tries++;
     op->started = false;
-    na_ofi_rma_aim(op);
+    na_ofi_rma_reset(op);
     return NA_SUCCESS;
 }
 
@@ -360,7 +360,7 @@ static void na_ofi_part_give(
 }
 
 /* Whether it is a suspect's turn, which lasts until that ends. */
-static bool na_ofi_rma_has_turn(struct na_ofi_op *op)
+static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
     struct na_ofi_op *holder = NULL;
@@ -379,7 +379,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
     if (op->ret != NA_SUCCESS || op->broken || op->left == 0 ||
         op->flight == NA_OFI_PIECES || op->end->renewing)
         return NULL;
-    if (op->tries > 0 ? !na_ofi_rma_has_turn(op) ||
+    if (op->tries > 0 ? !na_ofi_rma_is_alone(op) ||
                 atomic_load(&addr->flight) != op->flight
                       : atomic_load(&addr->suspects) > 0)
         return NULL;
@@ -389,7 +389,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 }
 
 /* Whoever did this starts its pieces. True: anew. */
-static bool na_ofi_rma_seize(struct na_ofi_op *op)
+static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
 
@@ -481,14 +481,14 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     op->over = 0;
     op->broken = false;
     op->ret = NA_SUCCESS;
-    anew = na_ofi_rma_seize(op);
+    anew = na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     na_plug_list_init(&op->due);
     op->asked = false;
     op->started = false;
     op->tries = 0;
     op->retry = 0;
-    na_ofi_rma_aim(op);
+    na_ofi_rma_reset(op);
     (void) na_ofi_rma_work(op, anew);
     return NA_SUCCESS;
 }
@@ -512,7 +512,7 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     }
     while ((link = na_plug_list_pop(&due)) != NULL) {
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, due);
-        bool anew = na_ofi_rma_seize(op);
+        bool anew = na_ofi_rma_begin_post(op);
 
         if (op->ret == NA_SUCCESS)
             op->ret = ret;
@@ -545,14 +545,14 @@ static void na_ofi_rma_done(
     na_ofi_part_give(part, op, ret);
     busy = op->busy;
     if (!busy)
-        anew = na_ofi_rma_seize(op);
+        anew = na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     if (!busy)
         (void) na_ofi_rma_work(op, anew);
 }
 
 /* How what is not to go on ends. */
-static na_return_t na_ofi_rma_fate(const struct na_ofi_op *op)
+static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
@@ -575,10 +575,10 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
         return NA_NOENTRY;
     }
     if (op->ret == NA_SUCCESS)
-        op->ret = na_ofi_rma_fate(op);
+        op->ret = na_ofi_rma_result(op);
     waited = op->waiting;
     if (waited)
-        (void) na_ofi_rma_seize(op);
+        (void) na_ofi_rma_begin_post(op);
     na_ofi_unlock(&end->lock);
     if (waited)
         (void) na_ofi_rma_work(op, false);
@@ -640,7 +640,7 @@ static struct na_ofi_addr *na_ofi_rma_find_dead(
         struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
         struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-        if (op->flight == 0 || na_ofi_rma_fate(op) != NA_DISCONNECT ||
+        if (op->flight == 0 || na_ofi_rma_result(op) != NA_DISCONNECT ||
             (op->over != 0 && now - op->over < NA_OFI_RMA_STUCK) ||
             (found != NULL && found != addr))
             continue;
@@ -676,7 +676,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
         return false;
-    if (na_ofi_rma_fate(op) == NA_DISCONNECT)
+    if (na_ofi_rma_result(op) == NA_DISCONNECT)
         return true;
     if (op->ret == NA_SUCCESS)
         return false;
@@ -687,7 +687,7 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 
 /* From the clock, each turn: see to it that what is over ends. clock_lock is
  * held. */
-static void na_ofi_rma_turn(struct na_ofi_end *end)
+static void na_ofi_rma_tick(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
     uint64_t now = self->base.core->now_ns();
@@ -737,14 +737,14 @@ static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
             continue;
         found = true;
         if (op->ret == NA_SUCCESS)
-            op->ret = na_ofi_rma_fate(op);
+            op->ret = na_ofi_rma_result(op);
     }
     na_ofi_unlock(&end->lock);
     return found;
 }
 
 /* Have the peers count as dead that keep them from their end. */
-static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
+static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
     struct na_ofi_addr *addr;
@@ -758,7 +758,8 @@ static void na_ofi_rma_lose(struct na_ofi_end *end, const void *owner)
             struct na_ofi_op *op = NA_OFI_OF(link, struct na_ofi_op, active);
 
             if (na_ofi_rma_is_of(op, owner) &&
-                na_ofi_rma_fate(op) != NA_DISCONNECT && !op->base.addr->self) {
+                na_ofi_rma_result(op) != NA_DISCONNECT &&
+                !op->base.addr->self) {
                 addr = na_ofi_addr_of(op->base.addr);
                 core->addr_ref(&addr->base);
             }
@@ -791,7 +792,7 @@ static void na_ofi_rma_end_of(
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
-                na_ofi_rma_lose(end, owner);
+                na_ofi_rma_end_peers(end, owner);
             na_ofi_rma_break(end);
         } else if (waited >= patience && !shared) {
             na_ofi_rma_renew(end);

@@ -215,7 +215,7 @@ static ssize_t na_ofi_flush_addr(
     if (addr->at == FI_ADDR_UNSPEC) {
         rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
     } else if (addr->hello) {
-        rc = na_ofi_say(
+        rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries++;
     }
@@ -291,7 +291,7 @@ static na_return_t na_ofi_send_later(struct na_ofi_class *self,
     na_return_t ret;
 
     na_ofi_lock(&self->lock);
-    ret = na_ofi_want(self, addr, home);
+    ret = na_ofi_connect(self, addr, home);
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);

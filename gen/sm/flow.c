@@ -33,7 +33,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
 }
 
 /* Something was published for the peer. */
-static void na_sm_flow_tell(struct na_sm_addr *addr)
+static void na_sm_flow_notify(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
@@ -64,7 +64,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
         at += segments[i].size;
     }
     na_sm_out_commit(&addr->out, record);
-    na_sm_flow_tell(addr);
+    na_sm_flow_notify(addr);
     return NA_SUCCESS;
 }
 
@@ -214,7 +214,7 @@ static void na_sm_flow_close(
     (void) na_sm_flow_flush(self, addr);
     if (addr->state != NA_SM_CLOSING)
         return;
-    atomic_store(&na_sm_ours(addr)->over, 1);
+    atomic_store(&na_sm_own_control(addr)->over, 1);
     copied = na_sm_peer_copies(addr, 0);
     if (!copied &&
         (now >= addr->deadline ||
@@ -265,7 +265,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
 
 /* The peer has closed the connection: what it did not read goes by the next
  * one. */
-static void na_sm_flow_hear_bye(
+static void na_sm_flow_handle_bye(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (addr->state == NA_SM_READY)
@@ -276,7 +276,7 @@ static void na_sm_flow_hear_bye(
 /* ---- In ---- */
 
 /* Hand a record on. NA_AGAIN: the core has no room for it. */
-static na_return_t na_sm_flow_hear(struct na_sm_class *self,
+static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_record *record,
     const unsigned char *payload)
 {
@@ -306,7 +306,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
         na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
         return NA_SUCCESS;
-    case NA_SM_BYE: na_sm_flow_hear_bye(self, addr); return NA_SUCCESS;
+    case NA_SM_BYE: na_sm_flow_handle_bye(self, addr); return NA_SUCCESS;
     default: return NA_PROTOCOL_ERROR;
     }
 }
@@ -325,7 +325,7 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_AGAIN)
             break;
         if (ret == NA_SUCCESS)
-            ret = na_sm_flow_hear(self, addr, &record, payload);
+            ret = na_sm_flow_dispatch(self, addr, &record, payload);
         if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
             /* A dead peer cannot be held back. */
             self->base.core->count(&self->base, "msg_dropped", 1);
@@ -338,7 +338,7 @@ static unsigned na_sm_flow_deliver(
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_tell(addr); /* there is room again in its ring */
+            na_sm_flow_notify(addr); /* there is room again in its ring */
         n++;
     }
     if (ret == NA_PROTOCOL_ERROR)
@@ -355,7 +355,7 @@ HG_PRIVATE unsigned na_sm_flow_visit(
         self->more = true;
     /* There is room: the emulation offers its frames after each poll. */
     if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
-        atomic_load(&na_sm_ours(addr)->starved) == 0)
+        atomic_load(&na_sm_own_control(addr)->starved) == 0)
         n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
@@ -406,7 +406,7 @@ static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
         return false;
     return (!addr->held && na_sm_in_has(&addr->in)) ||
         (addr->full && addr->state == NA_SM_READY &&
-            atomic_load(&na_sm_ours(addr)->starved) == 0);
+            atomic_load(&na_sm_own_control(addr)->starved) == 0);
 }
 
 HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self)

@@ -118,24 +118,24 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
 
 /* ---- Slots ---- */
 
-static uint64_t na_sm_page_turn(uint64_t word, unsigned bits)
+static uint64_t na_sm_page_rotate(uint64_t word, unsigned bits)
 {
     return word << bits | word >> (64 - bits);
 }
 
 /* Rounds of SipHash (Aumasson and Bernstein, 2012). */
-static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
+static void na_sm_page_sip_rounds(uint64_t v[4], unsigned rounds)
 {
     while (rounds-- > 0) {
         v[0] += v[1];
         v[2] += v[3];
-        v[1] = na_sm_page_turn(v[1], 13) ^ v[0];
-        v[3] = na_sm_page_turn(v[3], 16) ^ v[2];
-        v[0] = na_sm_page_turn(v[0], 32) + v[3];
+        v[1] = na_sm_page_rotate(v[1], 13) ^ v[0];
+        v[3] = na_sm_page_rotate(v[3], 16) ^ v[2];
+        v[0] = na_sm_page_rotate(v[0], 32) + v[3];
         v[2] += v[1];
-        v[1] = na_sm_page_turn(v[1], 17) ^ v[2];
-        v[3] = na_sm_page_turn(v[3], 21) ^ v[0];
-        v[2] = na_sm_page_turn(v[2], 32);
+        v[1] = na_sm_page_rotate(v[1], 17) ^ v[2];
+        v[3] = na_sm_page_rotate(v[3], 21) ^ v[0];
+        v[2] = na_sm_page_rotate(v[2], 32);
     }
 }
 
@@ -144,7 +144,7 @@ static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 {
     const uint64_t length = UINT64_C(8) << 56;
-    uint64_t other = na_sm_page_turn(key, 32);
+    uint64_t other = na_sm_page_rotate(key, 32);
     uint64_t v[4] = {UINT64_C(0x736f6d6570736575) ^ key,
         UINT64_C(0x646f72616e646f6d) ^ other,
         UINT64_C(0x6c7967656e657261) ^ key,
@@ -152,30 +152,30 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
     uint64_t mark;
 
     v[3] ^= incarnation;
-    na_sm_page_stir(v, 2);
+    na_sm_page_sip_rounds(v, 2);
     v[0] ^= incarnation;
     v[3] ^= length;
-    na_sm_page_stir(v, 2);
+    na_sm_page_sip_rounds(v, 2);
     v[0] ^= length;
     v[2] ^= 0xff;
-    na_sm_page_stir(v, 4);
+    na_sm_page_sip_rounds(v, 4);
     mark = v[0] ^ v[1] ^ v[2] ^ v[3];
     return mark > NA_SM_SLOT_WITHDRAWN ? mark : NA_SM_SLOT_WITHDRAWN + 1;
 }
 
 HG_PRIVATE void na_sm_slot_fill(
-    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark)
+    struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
     /* Whoever reads what is to come finds that the mark is not as it was. */
-    atomic_store_explicit(&slot->place, told->place, memory_order_release);
-    atomic_store_explicit(&slot->size, told->size, memory_order_release);
+    atomic_store_explicit(&slot->place, info->place, memory_order_release);
+    atomic_store_explicit(&slot->size, info->size, memory_order_release);
     atomic_store_explicit(
-        &slot->arena_offset, told->arena_offset, memory_order_release);
-    atomic_store_explicit(&slot->count, told->count, memory_order_release);
-    atomic_store_explicit(&slot->flags, told->flags, memory_order_release);
-    atomic_store_explicit(&slot->arena, told->arena, memory_order_release);
-    atomic_store_explicit(&slot->width, told->width, memory_order_release);
+        &slot->arena_offset, info->arena_offset, memory_order_release);
+    atomic_store_explicit(&slot->count, info->count, memory_order_release);
+    atomic_store_explicit(&slot->flags, info->flags, memory_order_release);
+    atomic_store_explicit(&slot->arena, info->arena, memory_order_release);
+    atomic_store_explicit(&slot->width, info->width, memory_order_release);
     atomic_store(&slot->mark, mark);
 }
 

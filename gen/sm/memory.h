@@ -90,7 +90,7 @@ struct na_sm_slot {
 };
 
 /* What a slot tells, at one moment. */
-struct na_sm_told {
+struct na_sm_slot_info {
     uint64_t place;
     uint64_t size;
     uint64_t arena_offset;
@@ -102,7 +102,7 @@ struct na_sm_told {
 
 struct na_sm_public {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
-    _Atomic uint64_t witness;
+    _Atomic uint64_t incarnation_at;
     struct na_sm_slot slots[NA_SM_SLOTS];
 };
 
@@ -146,28 +146,28 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
 /* Fill a free slot. To free it, its mark is set to 0 once nobody who acts on
  * what it told is left. */
 HG_PRIVATE void na_sm_slot_fill(
-    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark);
+    struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark);
 
 /* Read a slot. False: it has another mark. */
-static inline bool na_sm_slot_read(
-    const struct na_sm_slot *slot, uint64_t mark, struct na_sm_told *told_p)
+static inline bool na_sm_slot_read(const struct na_sm_slot *slot, uint64_t mark,
+    struct na_sm_slot_info *info_p)
 {
-    struct na_sm_told told;
+    struct na_sm_slot_info info;
 
     if (atomic_load(&slot->mark) != mark)
         return false;
-    told.place = atomic_load_explicit(&slot->place, memory_order_acquire);
-    told.size = atomic_load_explicit(&slot->size, memory_order_acquire);
-    told.arena_offset =
+    info.place = atomic_load_explicit(&slot->place, memory_order_acquire);
+    info.size = atomic_load_explicit(&slot->size, memory_order_acquire);
+    info.arena_offset =
         atomic_load_explicit(&slot->arena_offset, memory_order_acquire);
-    told.count = atomic_load_explicit(&slot->count, memory_order_acquire);
-    told.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
-    told.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
-    told.width = atomic_load_explicit(&slot->width, memory_order_acquire);
+    info.count = atomic_load_explicit(&slot->count, memory_order_acquire);
+    info.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
+    info.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
+    info.width = atomic_load_explicit(&slot->width, memory_order_acquire);
     /* Had one of these been of another registration, this would be, too. */
     if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
         return false;
-    *told_p = told;
+    *info_p = info;
     return true;
 }
 

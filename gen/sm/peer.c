@@ -17,7 +17,7 @@ HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
         na_progress_wake(&self->base);
 }
 
-HG_PRIVATE void na_sm_nap(const struct na_sm_class *self)
+HG_PRIVATE void na_sm_yield(const struct na_sm_class *self)
 {
     unsigned depth = hg_leave_all(na_sm_lock(self));
 
@@ -209,12 +209,12 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 }
 
 /* Have the polling thread end it. */
-static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
-    na_return_t fate, bool again)
+static void na_sm_peer_set_dying(struct na_sm_class *self,
+    struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
     assert(hg_is_inside(na_sm_lock(self)));
     assert(!hg_list_is_empty(&addr->link));
-    addr->fate = fate;
+    addr->lookup_ret = lookup_ret;
     addr->again = again;
     addr->state = NA_SM_DYING;
     if (!again)
@@ -225,21 +225,21 @@ static void na_sm_peer_doom(struct na_sm_class *self, struct na_sm_addr *addr,
 }
 
 HG_PRIVATE void na_sm_peer_lose(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_SM_IDLE || addr->state >= NA_SM_DYING)
         return;
-    na_sm_peer_doom(self, addr, fate,
+    na_sm_peer_set_dying(self, addr, lookup_ret,
         addr->dialled && (addr->state == NA_SM_CLOSING || !addr->reached));
 }
 
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_SM_DEAD)
         return;
     na_sm_peer_hold(self, addr);
-    na_sm_peer_doom(self, addr, fate, false);
+    na_sm_peer_set_dying(self, addr, lookup_ret, false);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -280,7 +280,7 @@ HG_PRIVATE void na_sm_peer_part(
     unsigned i;
 
     while (addr->copies != 0)
-        na_sm_nap(self);
+        na_sm_yield(self);
     for (i = 0; i < NA_SM_FD_BELL; i++) {
         na_sm_page_unmap(addr->maps[i], na_sm_peer_maps[i].size);
         addr->maps[i] = NULL;
@@ -320,14 +320,14 @@ static na_return_t na_sm_peer_dead_code(
 {
     const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
 
-    if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
-        return addr->fate;
+    if (addr->lookup_ret == NA_PROTOCOL_ERROR || addr->lookup_ret == NA_FAULT)
+        return addr->lookup_ret;
     if (addr->reached) {
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
-        return addr->fate;
+    if (addr->lookup_ret != NA_HOSTUNREACH && addr->lookup_ret != NA_ACCESS)
+        return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
     HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
@@ -335,7 +335,7 @@ static na_return_t na_sm_peer_dead_code(
         addr->why == 0                  ? "what listens there gives no answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
-    return addr->fate;
+    return addr->lookup_ret;
 }
 
 HG_PRIVATE void na_sm_peer_end(
@@ -356,7 +356,7 @@ HG_PRIVATE void na_sm_peer_end(
         core->addr_parted(&addr->base);
     } else {
         ret = na_sm_peer_dead_code(self, addr);
-        na_sm_peer_complete(&addr->lookups, addr->fate);
+        na_sm_peer_complete(&addr->lookups, addr->lookup_ret);
         na_sm_peer_complete(&addr->sends, ret);
         if (addr->again) {
             atomic_store(&addr->incarnation, 0);
@@ -373,9 +373,9 @@ HG_PRIVATE void na_sm_peer_end(
 
 /* ---- Connecting ---- */
 
-#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_DOOR_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_DOOR_CALLERS 1024u  /* that have not said HELLO */
+#define NA_SM_CONN_HELLO_MS 5000u /* for a caller to say HELLO */
+#define NA_SM_CONN_BATCH 64u      /* callers taken in at a time */
+#define NA_SM_CONN_CALLERS 1024u  /* that have not said HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -391,7 +391,7 @@ HG_PRIVATE na_return_t na_sm_watch(
 }
 
 /* Send HELLO or WELCOME to a peer, with the descriptors that it may have. */
-static na_return_t na_sm_door_send(const struct na_sm_class *self,
+static na_return_t na_sm_conn_send(const struct na_sm_class *self,
     const struct na_sm_addr *addr, enum na_sm_packet_kind kind, int pair_fd)
 {
     struct na_sm_packet packet;
@@ -405,7 +405,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
     packet.fds[NA_SM_FD_PAIR] = pair_fd;
     for (i = 0; i < NA_SM_ARENAS; i++)
         packet.fds[NA_SM_FD_ARENA + i] = na_sm_arena_fd(self->arenas, i);
-    packet.fds[NA_SM_FD_BELL] = addr->user.kin ? self->bell_fd : -1;
+    packet.fds[NA_SM_FD_BELL] = addr->user.same_user ? self->bell_fd : -1;
     if (kind == NA_SM_HELLO)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
@@ -413,7 +413,7 @@ static na_return_t na_sm_door_send(const struct na_sm_class *self,
 }
 
 /* Whether the other end of a connection may be a peer, by its user. */
-static bool na_sm_door_allows(
+static bool na_sm_conn_allows(
     const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
     const char *no = na_sm_policy_refuses(&self->policy, fd, peer_p);
@@ -425,7 +425,7 @@ static bool na_sm_door_allows(
 }
 
 /* Tell a caller why it is sent away. */
-static void na_sm_door_refuse(
+static void na_sm_conn_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
 {
     struct na_sm_packet packet;
@@ -441,7 +441,7 @@ static void na_sm_door_refuse(
 
 /* Map what the other side sent, and take its bell, if there is one and it may
  * be rung. An arena that cannot be mapped, or is none, costs speed only. */
-static na_return_t na_sm_door_map(
+static na_return_t na_sm_conn_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     bool arenas = na_sm_arena_is_mappable();
@@ -461,14 +461,14 @@ static na_return_t na_sm_door_map(
     addr->peer_hints = (struct na_sm_hints *) addr->maps[NA_SM_FD_HINTS];
     addr->shared = (struct na_sm_shared *) addr->maps[NA_SM_FD_PAIR];
     addr->peer_slot = packet->slot;
-    if (addr->user.kin)
+    if (addr->user.same_user)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
 
 /* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
-static na_return_t na_sm_door_hello(
+static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     int fd = -1;
@@ -477,7 +477,7 @@ static na_return_t na_sm_door_hello(
 
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_door_send(self, addr, NA_SM_HELLO, fd);
+    ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
@@ -485,7 +485,7 @@ static na_return_t na_sm_door_hello(
 
 /* An address that was dialled before is that of the same user still: others
  * may have been told whose it is. */
-static na_return_t na_sm_door_recognise(
+static na_return_t na_sm_conn_check_user(
     struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
     if (addr->reached && strcmp(addr->user.identity, peer->identity) != 0) {
@@ -501,7 +501,7 @@ static na_return_t na_sm_door_recognise(
 /* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
  * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
  * be. */
-static na_return_t na_sm_door_call(
+static na_return_t na_sm_conn_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_user peer;
@@ -514,19 +514,19 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_sm_door_allows(self, addr->fd, &peer))
+    if (!na_sm_conn_allows(self, addr->fd, &peer))
         return NA_PERMISSION;
-    ret = na_sm_door_recognise(addr, &peer);
+    ret = na_sm_conn_check_user(addr, &peer);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_watch(self, addr->fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS)
         ret = na_sm_peer_take_slot(self, addr);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
+    return ret == NA_SUCCESS ? na_sm_conn_hello(self, addr) : ret;
 }
 
 /* The lookups of an address that is ready. */
-static void na_sm_door_found(struct na_sm_addr *addr)
+static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
 {
     while (!hg_list_is_empty(&addr->lookups)) {
         struct na_op *op =
@@ -540,7 +540,7 @@ static void na_sm_door_found(struct na_sm_addr *addr)
 }
 
 /* What a refusal means here. */
-static na_return_t na_sm_door_reason(
+static na_return_t na_sm_conn_refusal_code(
     const struct na_sm_addr *addr, uint32_t reason)
 {
     if (reason == NA_NOMEM || reason == NA_IO_ERROR)
@@ -557,7 +557,8 @@ static na_return_t na_sm_door_reason(
 /* ---- Callers ---- */
 
 /* A caller goes, which nobody knows of. */
-static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
+static void na_sm_conn_drop_caller(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
     self->callers--;
     na_sm_peer_part(self, addr);
@@ -569,13 +570,13 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_addr *addr)
 
 /* A caller that has said HELLO gets its name, and its memory is mapped. Others
  * find one that does not listen by that name. */
-static na_return_t na_sm_door_admit(struct na_sm_class *self,
+static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
     na_return_t ret = na_sm_peer_take_slot(self, addr);
 
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_map(addr, hello);
+        ret = na_sm_conn_map(addr, hello);
     if (ret != NA_SUCCESS)
         return ret;
     if (strncmp(hello->name, "sm://", 5) != 0)
@@ -585,12 +586,12 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         ret = na_sm_peer_enter(self, addr);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_sm_door_send(self, addr, NA_SM_WELCOME, -1);
+    return na_sm_conn_send(self, addr, NA_SM_WELCOME, -1);
 }
 
 /* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
  * na_sm_is_own_name did not know as ours. */
-static na_return_t na_sm_door_judge(struct na_sm_class *self,
+static na_return_t na_sm_conn_handle(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
     const unsigned pair = 1u << NA_SM_FD_PAIR;
@@ -598,7 +599,7 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
     int bell = packet->fds[NA_SM_FD_BELL];
 
     if (addr->dialled && packet->kind == NA_SM_REFUSE)
-        return na_sm_door_reason(addr, packet->reason);
+        return na_sm_conn_refusal_code(addr, packet->reason);
     if (packet->kind != (addr->dialled ? NA_SM_WELCOME : NA_SM_HELLO) ||
         (packet->what & (pages | pair)) !=
             (addr->dialled ? pages : pages | pair) ||
@@ -606,12 +607,12 @@ static na_return_t na_sm_door_judge(struct na_sm_class *self,
         return NA_PROTOCOL_ERROR;
     if (packet->incarnation == self->base.incarnation)
         return addr->dialled ? NA_PROTOCOL_ERROR : NA_HOSTUNREACH;
-    return addr->dialled ? na_sm_door_map(addr, packet)
-                         : na_sm_door_admit(self, addr, packet);
+    return addr->dialled ? na_sm_conn_map(addr, packet)
+                         : na_sm_conn_accept_hello(self, addr, packet);
 }
 
 /* A peer, or a caller, has not said what it must. */
-static void na_sm_door_tell_malformed(
+static void na_sm_conn_log_malformed(
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
@@ -625,7 +626,7 @@ static void na_sm_door_tell_malformed(
             (long) addr->user.pid);
 }
 
-HG_PRIVATE unsigned na_sm_door_hear(
+HG_PRIVATE unsigned na_sm_conn_read(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
@@ -638,95 +639,95 @@ HG_PRIVATE unsigned na_sm_door_hear(
         ret = hg_log_no_fd("sm", "the memory of a peer");
     }
     if (ret == NA_SUCCESS)
-        ret = na_sm_door_judge(self, addr, &packet);
+        ret = na_sm_conn_handle(self, addr, &packet);
     na_sm_packet_close(&packet);
     if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_tell_malformed(addr, &packet);
+        na_sm_conn_log_malformed(addr, &packet);
     if (ret == NA_SUCCESS) {
         self->callers -= !addr->dialled;
         na_sm_peer_open(self, addr);
-        na_sm_door_found(addr);
+        na_sm_conn_end_lookups(addr);
     } else if (addr->dialled) {
         na_sm_peer_lose(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
     } else {
         if (ret != NA_DISCONNECT)
-            na_sm_door_refuse(self, addr->fd, ret);
-        na_sm_door_drop(self, addr);
+            na_sm_conn_refuse(self, addr->fd, ret);
+        na_sm_conn_drop_caller(self, addr);
     }
     return 1;
 }
 
 /* The next caller; -1, and errno: none. */
-static int na_sm_door_next(const struct na_sm_class *self)
+static int na_sm_conn_next_caller(const struct na_sm_class *self)
 {
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* Take in a caller, or tell it why not. */
-static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
     na_return_t ret = NA_AGAIN;
     struct na_sm_user peer;
 
-    if (!na_sm_door_allows(self, fd, &peer))
+    if (!na_sm_conn_allows(self, fd, &peer))
         ret = NA_PERMISSION;
-    else if (self->callers < NA_SM_DOOR_CALLERS)
+    else if (self->callers < NA_SM_CONN_CALLERS)
         addr = na_sm_peer_new(self, NULL, NA_FALSE, NULL);
     if (addr == NULL) {
-        na_sm_door_refuse(self, fd, ret);
+        na_sm_conn_refuse(self, fd, ret);
         (void) close(fd);
         return;
     }
     addr->fd = fd;
     addr->user = peer;
     addr->state = NA_SM_DIALLING;
-    addr->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);
     na_addr_unref(&addr->base);
     hg_list_push(&self->dialling, &addr->turn);
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS) {
-        (void) na_sm_door_hear(self, addr); /* it may have spoken already */
+        (void) na_sm_conn_read(self, addr); /* it may have spoken already */
         return;
     }
-    na_sm_door_refuse(self, fd, ret);
-    na_sm_door_drop(self, addr);
+    na_sm_conn_refuse(self, fd, ret);
+    na_sm_conn_drop_caller(self, addr);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
  * the listening socket readable for ever: the spare one serves to say so.
  * False: there was no caller, which the system does not find out first. */
-static bool na_sm_door_turn_away(struct na_sm_class *self)
+static bool na_sm_conn_refuse_next(struct na_sm_class *self)
 {
     int error = errno;
     int fd;
 
     if (self->spare_fd >= 0)
         (void) close(self->spare_fd);
-    fd = na_sm_door_next(self);
+    fd = na_sm_conn_next_caller(self);
     if (fd >= 0) {
         errno = error;
-        na_sm_door_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
+        na_sm_conn_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
 }
 
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
+HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self)
 {
     unsigned n;
 
-    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        int fd = na_sm_door_next(self);
+    for (n = 0; n < NA_SM_CONN_BATCH; n++) {
+        int fd = na_sm_conn_next_caller(self);
 
         if (fd >= 0) {
-            na_sm_door_let_in(self, fd);
+            na_sm_conn_add_caller(self, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            if (!na_sm_door_turn_away(self))
+            if (!na_sm_conn_refuse_next(self))
                 break;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             break;
@@ -737,27 +738,27 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
 
 /* ---- Time ---- */
 
-static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
+static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 /* Dial, or give up, one of those to be dialled, or a caller: when to do so
  * again; NA_SM_NEVER: it has ended. */
-static uint64_t na_sm_door_try(
+static uint64_t na_sm_conn_try(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
     na_return_t ret = NA_SUCCESS;
 
     if (now >= addr->deadline && !addr->dialled) {
         self->base.core->count(&self->base, "sm_refused", 1);
-        na_sm_door_drop(self, addr);
+        na_sm_conn_drop_caller(self, addr);
         return NA_SM_NEVER;
     }
     if (now >= addr->deadline) {
         ret = NA_HOSTUNREACH;
     } else if (now >= addr->retry) {
-        ret = na_sm_door_call(self, addr);
+        ret = na_sm_conn_dial(self, addr);
         addr->retry = NA_SM_NEVER;
         if (ret == NA_BUSY) {
             na_sm_peer_part(self, addr);
@@ -766,12 +767,12 @@ static uint64_t na_sm_door_try(
         }
     }
     if (ret == NA_SUCCESS)
-        return na_sm_door_sooner(addr->deadline, addr->retry);
+        return na_sm_conn_earlier(addr->deadline, addr->retry);
     na_sm_peer_lose(self, addr, ret);
     return NA_SM_NEVER;
 }
 
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now)
 {
     uint64_t due, tick = NA_SM_NEVER;
     struct na_link *link, *next;
@@ -782,14 +783,14 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
         next = link->next;
-        due = na_sm_door_try(self, addr, now);
+        due = na_sm_conn_try(self, addr, now);
         n += due == NA_SM_NEVER;
-        tick = na_sm_door_sooner(tick, due);
+        tick = na_sm_conn_earlier(tick, due);
     }
     if (!hg_list_is_empty(&self->closing))
-        tick = na_sm_door_sooner(tick, now + NA_SM_RETRY);
+        tick = na_sm_conn_earlier(tick, now + NA_SM_RETRY);
     if (self->pairs > 0)
-        tick = na_sm_door_sooner(tick, self->scan_at);
+        tick = na_sm_conn_earlier(tick, self->scan_at);
     self->tick = tick;
     na_class_core_of(&self->base)->due = tick;
     return n;

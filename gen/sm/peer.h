@@ -59,7 +59,7 @@
 #include "na/addr.h"
 #include "na/op.h"
 #include "na/self.h"
-#include "sm/meet.h"
+#include "sm/socket.h"
 #include "sm/memory.h"
 
 #if HG_ENABLE_SM
@@ -104,9 +104,9 @@ struct na_sm_addr {
     bool reached;            /* it was ready once */
     bool again;              /* dying, to be idle and not dead */
     enum na_sm_state state;
-    na_return_t fate; /* dying: what its lookups get */
-    int why;          /* the errno of a connect that failed; 0: it did not */
-    int fd;           /* -1: none */
+    na_return_t lookup_ret; /* dying: what its lookups get */
+    int why; /* the errno of a connect that failed; 0: it did not */
+    int fd;  /* -1: none */
     /* The peer, as long as the socket lives; its identity is constant once a
      * message may have come. */
     struct na_sm_user user;
@@ -218,10 +218,11 @@ static inline void na_sm_leave(const struct na_sm_class *self)
 }
 
 /* Leave, for a moment: another thread may have to get on. */
-HG_PRIVATE void na_sm_nap(const struct na_sm_class *self);
+HG_PRIVATE void na_sm_yield(const struct na_sm_class *self);
 
 /* The words of a pair: of what we send, and of what we receive. */
-static inline struct na_sm_control *na_sm_ours(const struct na_sm_addr *addr)
+static inline struct na_sm_control *na_sm_own_control(
+    const struct na_sm_addr *addr)
 {
     return &addr->shared->control[addr->dialled ? 0 : 1];
 }
@@ -272,11 +273,11 @@ HG_PRIVATE void na_sm_peer_close(
 /* The connection is gone, or is no good: the polling thread ends it once what
  * came by it is delivered. */
 HG_PRIVATE void na_sm_peer_lose(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
 /* The same, whatever its state; it is not dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
-    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
@@ -308,14 +309,14 @@ HG_PRIVATE na_return_t na_sm_watch(
 /* Connect the addresses that are to be dialled, and give up what takes too
  * long; the number of things done. Sets the class's tick to when this must be
  * called again, at the latest. */
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
+HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */
-HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
+HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);
 
 /* The socket of an address that is not connected is: HELLO of a caller, or the
  * answer of a peer that is dialled. */
-HG_PRIVATE unsigned na_sm_door_hear(
+HG_PRIVATE unsigned na_sm_conn_read(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 #endif

@@ -60,7 +60,7 @@ static bool na_sm_out_look(struct na_sm_out *out)
 }
 
 /* Whether `need` bytes are free, looking again only if it seems not. */
-static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
+static na_return_t na_sm_out_check_free(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
@@ -88,7 +88,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
 
     assert(size <= na_sm_ring_max(out->size));
     assert(at % NA_SM_RING_HEADER == 0);
-    ret = na_sm_out_room(out, (uint64_t) span + skip);
+    ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
     if (skip > 0) { /* published along with the record behind it */

@@ -17,15 +17,15 @@
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 
-#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
+#define NA_SM_MEM_POLL_NS 50000 /* between two looks at hazard words */
 
 /* A piece of memory while a hazard word names it. */
 struct na_sm_touch {
     struct na_sm_class *self;
     struct na_sm_addr *addr;
-    struct na_sm_told told; /* about the memory */
-    bool leaves;            /* the lock is left during a copy */
-    unsigned depth;         /* how often it was entered, meanwhile */
+    struct na_sm_slot_info info; /* about the memory */
+    bool leaves;                 /* the lock is left during a copy */
+    unsigned depth;              /* how often it was entered, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -79,21 +79,21 @@ static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
 static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
 {
     const struct na_mem_handle *base = &mem->base;
-    struct na_sm_told told;
+    struct na_sm_slot_info info;
 
-    memset(&told, 0, sizeof(told));
-    told.place =
+    memset(&info, 0, sizeof(info));
+    info.place =
         (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
                                               : (const void *) base->segments);
-    told.size = base->size;
-    told.count = (uint32_t) base->segment_count;
-    told.flags = (uint8_t) base->flags;
-    told.width = sizeof(void *);
-    told.arena = (uint8_t) na_sm_arena_find(
-        self->arenas, base->segments, base->segment_count, &told.arena_offset);
+    info.size = base->size;
+    info.count = (uint32_t) base->segment_count;
+    info.flags = (uint8_t) base->flags;
+    info.width = sizeof(void *);
+    info.arena = (uint8_t) na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &info.arena_offset);
     mem->slot = na_sm_mem_take_slot(self);
     if (mem->slot < NA_SM_SLOTS)
-        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
+        na_sm_slot_fill(&self->public_page->slots[mem->slot], &info,
             na_sm_slot_mark(base->key, self->base.incarnation));
 }
 
@@ -141,7 +141,7 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
+static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
 {
     const struct na_sm_addr *addr;
 
@@ -160,12 +160,12 @@ static void na_sm_mem_tell_late(struct na_sm_class *self, uint64_t key)
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
-    struct timespec nap = {0, NA_SM_MEM_NAP_NS};
+    struct timespec nap = {0, NA_SM_MEM_POLL_NS};
 
     while (na_sm_mem_retract(mem)) {
         (void) nanosleep(&nap, NULL);
         if (hg_clock_now() >= late) {
-            na_sm_mem_tell_late(na_sm_of(mem->na_class), mem->key);
+            na_sm_mem_log_late(na_sm_of(mem->na_class), mem->key);
             late = HG_CLOCK_NEVER;
         }
     }
@@ -273,8 +273,8 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return NA_OPNOTSUPPORT;
     if (!put) {
         local[local_count].iov_base = &word;
-        remote[remote_count].iov_base =
-            (void *) (uintptr_t) atomic_load(&addr->peer_public->witness);
+        remote[remote_count].iov_base = (void *) (uintptr_t) atomic_load(
+            &addr->peer_public->incarnation_at);
         local[local_count++].iov_len = sizeof(word);
         remote[remote_count++].iov_len = sizeof(word);
     }
@@ -316,26 +316,26 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 /* ---- Descriptions ---- */
 
 /* Check segments that were fetched, and compute where they start. */
-static bool na_sm_rma_check(const struct na_sm_told *told,
+static bool na_sm_rma_check(const struct na_sm_slot_info *info,
     const struct na_segment *segments, na_offset_t *starts)
 {
     na_size_t total = 0;
     uint32_t i;
 
-    for (i = 0; i < told->count; i++) {
-        if (segments[i].size > told->size - total)
+    for (i = 0; i < info->count; i++) {
+        if (segments[i].size > info->size - total)
             return false;
         starts[i] = total;
         total += segments[i].size;
     }
-    return total == told->size;
+    return total == info->size;
 }
 
 /* Fetch the segments of a peer's memory. */
 static na_return_t na_sm_rma_fetch(
     struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
-    uint32_t count = touch->told.count;
+    uint32_t count = touch->info.count;
     na_size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
@@ -348,13 +348,13 @@ static na_return_t na_sm_rma_fetch(
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
         local[0].iov_base = segments;
-        remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
+        remote[0].iov_base = (void *) (uintptr_t) touch->info.place;
         local[0].iov_len = remote[0].iov_len = (size_t) size;
         ret = na_sm_rma_call(touch, false, local, 1, remote, 1, &size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
-    if (ret == NA_SUCCESS && !na_sm_rma_check(&touch->told, segments, starts)) {
+    if (ret == NA_SUCCESS && !na_sm_rma_check(&touch->info, segments, starts)) {
         touch->self->base.core->count(&touch->self->base, "rma_malformed", 1);
         ret = NA_PROTOCOL_ERROR;
     }
@@ -362,7 +362,7 @@ static na_return_t na_sm_rma_fetch(
     if (ret == NA_SUCCESS && mem->base.segments == NULL) {
         mem->base.segments = segments;
         mem->base.segment_count = count;
-        mem->described = touch->told.size;
+        mem->described = touch->info.size;
         na_mem_core_of(&mem->base)->starts = starts;
         return NA_SUCCESS;
     }
@@ -414,9 +414,9 @@ static na_return_t na_sm_rma_move(
     size_t remote_count = 1;
     na_return_t ret;
 
-    if (touch->told.count == 1) {
+    if (touch->info.count == 1) {
         remote[0].iov_base =
-            (void *) (uintptr_t) (touch->told.place + op->remote_offset);
+            (void *) (uintptr_t) (touch->info.place + op->remote_offset);
         remote[0].iov_len = (size_t) size;
     } else {
         na_size_t all = size;
@@ -441,11 +441,11 @@ static na_return_t na_sm_rma_move(
  * is not in one, or that is not mapped. */
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
-    const struct na_sm_told *told = &touch->told;
+    const struct na_sm_slot_info *info = &touch->info;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
-    uint64_t offset = told->arena_offset + op->remote_offset;
+    uint64_t offset = info->arena_offset + op->remote_offset;
     bool put = op->type == NA_CB_PUT;
-    unsigned arena = told->arena;
+    unsigned arena = info->arena;
     struct na_cursor cursor;
     unsigned char *remote;
     na_size_t left = size;
@@ -453,7 +453,7 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     if (arena >= NA_SM_ARENAS ||
         touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
         touch->self->rma_mode == NA_SM_RMA_VM ||
-        told->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
+        info->arena_offset > NA_SM_ARENA_SIZE || offset > NA_SM_ARENA_SIZE ||
         size > NA_SM_ARENA_SIZE - offset ||
         (put && arena == NA_SM_ARENA_READ_ONLY) ||
         !na_sm_arena_open(
@@ -493,14 +493,14 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     na_return_t ret = NA_SUCCESS;
 
     if (touch->addr->vm == NA_SM_VM_DENIED ||
-        touch->told.width != sizeof(void *))
+        touch->info.width != sizeof(void *))
         return NA_OPNOTSUPPORT;
     if (HG_UNLIKELY(touch->addr->vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
-    if (ret == NA_SUCCESS && touch->told.count != 1) {
+    if (ret == NA_SUCCESS && touch->info.count != 1) {
         if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
-        if (ret == NA_SUCCESS && touch->told.size != mem->described)
+        if (ret == NA_SUCCESS && touch->info.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
     }
     while (ret == NA_SUCCESS && op->size > end)
@@ -518,17 +518,17 @@ static na_return_t na_sm_rma_find(
         op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
     struct na_sm_class *self = touch->self;
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    struct na_sm_told *told = &touch->told;
+    struct na_sm_slot_info *info = &touch->info;
     na_return_t ret = NA_NOENTRY;
 
     if (HG_UNLIKELY(atomic_load(&na_sm_theirs(touch->addr)->over) != 0))
         return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
-            &touch->addr->peer_public->slots[mem->slot], mem->mark, told)) {
-        if ((told->flags & needed) == 0)
+            &touch->addr->peer_public->slots[mem->slot], mem->mark, info)) {
+        if ((info->flags & needed) == 0)
             ret = NA_PERMISSION;
-        else if (op->remote_offset > told->size ||
-            op->size > told->size - op->remote_offset)
+        else if (op->remote_offset > info->size ||
+            op->size > info->size - op->remote_offset)
             ret = NA_OVERFLOW;
         else
             return NA_SUCCESS;
@@ -560,7 +560,7 @@ static na_return_t na_sm_rma_piece(
     touch.addr = addr;
     touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
     addr->copies |= 1u << word;
-    atomic_store(&na_sm_ours(addr)->hazard[word], mem->base.key);
+    atomic_store(&na_sm_own_control(addr)->hazard[word], mem->base.key);
     ret = na_sm_rma_find(&touch, op);
     if (ret == NA_SUCCESS && op->size > 0) {
         ret = na_sm_rma_map(&touch, op);
@@ -568,7 +568,7 @@ static na_return_t na_sm_rma_piece(
             ret = na_sm_rma_work(&touch, op);
     }
     atomic_store_explicit(
-        &na_sm_ours(addr)->hazard[word], 0, memory_order_release);
+        &na_sm_own_control(addr)->hazard[word], 0, memory_order_release);
     addr->copies &= ~(1u << word);
     return ret;
 }
@@ -603,7 +603,7 @@ static na_return_t na_sm_rma_hand_over(
 
 /* Go on with an operation after a piece of it. An error: it could not be handed
  * over, and is not completed. */
-static na_return_t na_sm_rma_settle(
+static na_return_t na_sm_rma_go_on(
     struct na_sm_class *self, struct na_op *op, na_return_t ret)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
@@ -632,7 +632,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         ret = NA_OPNOTSUPPORT;
     else if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op, !inside);
-    ret = na_sm_rma_settle(self, op, ret);
+    ret = na_sm_rma_go_on(self, op, ret);
     if (!hg_list_is_empty(&self->transfers))
         na_sm_wake(self);
     na_sm_leave(self);
@@ -677,7 +677,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
         ret = NA_AGAIN;
     if (self->moving_canceled && (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT))
         ret = NA_CANCELED;
-    ret = na_sm_rma_settle(self, op, ret);
+    ret = na_sm_rma_go_on(self, op, ret);
     if (ret != NA_SUCCESS)
         na_op_complete(op, ret);
     return 1;
@@ -711,7 +711,7 @@ HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
     na_sm_enter(self);
     while (self->moving != NULL && self->moving->local == mem) {
         self->moving_canceled = true;
-        na_sm_nap(self);
+        na_sm_yield(self);
     }
     na_sm_rma_cancel(&self->transfers, mem);
     for (link = self->addrs.next; link != &self->addrs; link = link->next)
@@ -727,7 +727,7 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 
     na_sm_enter(self);
     while (self->moving != NULL && self->moving->context == context)
-        na_sm_nap(self);
+        na_sm_yield(self);
     na_sm_leave(self);
 }
 

@@ -130,8 +130,8 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (ret != NA_SUCCESS)
         return ret;
     self->public_page = (struct na_sm_public *) pages;
-    atomic_store(
-        &self->public_page->witness, (uintptr_t) &self->base.incarnation);
+    atomic_store(&self->public_page->incarnation_at,
+        (uintptr_t) &self->base.incarnation);
     ret = na_sm_page_create(
         "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
     if (ret != NA_SUCCESS)
@@ -435,14 +435,14 @@ static na_return_t na_sm_mem_alloc(
 
 /* A peer's socket is readable: an answer, its end, or a byte that was sent to
  * wake this process. Nothing else comes. */
-static unsigned na_sm_hear_peer(
+static unsigned na_sm_handle_socket(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
 
     if (addr->state == NA_SM_DIALLING)
-        return na_sm_door_hear(self, addr);
+        return na_sm_conn_read(self, addr);
     if (addr->fd < 0 || addr->state >= NA_SM_DYING)
         return 0;
     ret = na_sm_packet_recv(addr->fd, &packet);
@@ -455,12 +455,12 @@ static unsigned na_sm_hear_peer(
     return 1;
 }
 
-static unsigned na_sm_hear(struct na_sm_class *self, void *what)
+static unsigned na_sm_handle_event(struct na_sm_class *self, void *what)
 {
     if (what == NULL) /* the bell has done its part */
         return 0;
-    return what == self ? na_sm_door_accept(self)
-                        : na_sm_hear_peer(self, (struct na_sm_addr *) what);
+    return what == self ? na_sm_conn_accept(self)
+                        : na_sm_handle_socket(self, (struct na_sm_addr *) what);
 }
 
 /* Ask the sockets, and do what time demands. */
@@ -479,7 +479,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     if (count > 0 && self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
-        n += na_sm_hear(self, events[i].data.ptr);
+        n += na_sm_handle_event(self, events[i].data.ptr);
     if (count == NA_SM_EVENTS)
         self->look = true; /* there are more */
     if (now >= self->scan_at) {
@@ -487,7 +487,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
         self->scan_at = now + NA_SM_SCAN_NS;
     }
     n += na_sm_flow_close_all(self, now);
-    n += na_sm_door_tick(self, now);
+    n += na_sm_conn_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }

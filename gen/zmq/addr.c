@@ -110,27 +110,27 @@ static const char *na_zmq_why(
 }
 
 /* The address will be buried when its messages are read. */
-static void na_zmq_die(
-    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+static void na_zmq_begin_end(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
     assert(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
-    addr->fate = fate;
+    addr->lookup_ret = lookup_ret;
     addr->round = self->round;
     na_plug_list_push(&self->dying, &addr->dying);
 }
 
 /* The connection is gone, or is no good. */
 static void na_zmq_lose(
-    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
-    if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
+    if (addr->state == NA_ZMQ_DIALLING && lookup_ret == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
-    na_zmq_die(self, addr, fate);
+    na_zmq_begin_end(self, addr, lookup_ret);
 }
 
 /* Whether libzmq has a message for us. Lets it process its commands. */
@@ -151,8 +151,8 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
-    if (addr->fd >= 0 && self->fds[addr->fd].claimer == addr)
-        self->fds[addr->fd].claimer = NULL;
+    if (addr->fd >= 0 && self->fds[addr->fd].last_hello == addr)
+        self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
         if (addr->dialled) /* libzmq tells nothing of its own closing */
@@ -179,8 +179,8 @@ static void na_zmq_lock(struct na_zmq_class *self)
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {
-    return !na_plug_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
-        !na_plug_list_empty(&self->dying) ||
+    return !na_plug_list_empty(&self->inbox) ||
+        atomic_load(&self->frame_retry) || !na_plug_list_empty(&self->dying) ||
         (self->touched && na_zmq_readable(self));
 }
 

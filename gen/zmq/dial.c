@@ -97,8 +97,8 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    if (record->claimer != NULL)
-        na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
+    if (record->last_hello != NULL)
+        na_zmq_lose(self, record->last_hello, NA_HOSTUNREACH);
     for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
@@ -108,7 +108,7 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
     }
     record->live = false;
     record->contested = false;
-    record->claimer = NULL;
+    record->last_hello = NULL;
     record->owner = NULL;
 }
 
@@ -178,7 +178,7 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 }
 
 /* Close an accepted connection whose peer has not said HELLO. */
-static void na_zmq_shut_out(struct na_zmq_class *self, size_t fd)
+static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
 {
     assert(self->fds[fd].live && self->fds[fd].accepted != 0);
     self->fds[fd].live = false;
@@ -232,14 +232,14 @@ static void na_zmq_accepted(
             self->fds[i].accepted < self->fds[oldest].accepted)
             oldest = i;
     }
-    na_zmq_shut_out(self, oldest);
+    na_zmq_reject(self, oldest);
     self->base.core->count(&self->base, "zmq_turned_away", 1);
-    if (!self->crowded)
+    if (!self->rejecting)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
             "peers are turned away at %s: descriptor %d of %" PRIu64
             " is taken",
             endpoint, fd, limit);
-    self->crowded = true;
+    self->rejecting = true;
 }
 
 static void na_zmq_monitored(
@@ -299,7 +299,7 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
 
 /* Close the connection of an address if it is one that our listener accepted:
  * libzmq closes only what it dialled. */
-static void na_zmq_shut_accepted(
+static void na_zmq_close_accepted(
     struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
     int fd = addr->fd;

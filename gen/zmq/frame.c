@@ -8,7 +8,7 @@
 #include "zmq/zmq.h"
 
 /* libzmq is done with borrowed bytes. Any thread, with or without the lock. */
-static void na_zmq_returned(void *data, void *hint)
+static void na_zmq_loan_ended(void *data, void *hint)
 {
     struct na_zmq_loan *loan = (struct na_zmq_loan *) hint;
     struct na_zmq_addr *addr = loan->addr;
@@ -22,7 +22,7 @@ static void na_zmq_returned(void *data, void *hint)
         if (loan->release != NULL)
             loan->release(loan->arg);
         if (atomic_exchange(&addr->starved, false)) {
-            atomic_store(&na_zmq_of(addr->base.na_class)->relieved, true);
+            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
             core->wake(addr->base.na_class);
         }
     }
@@ -40,7 +40,8 @@ static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
 
     if (loan == NULL)
         return NULL;
-    if (zmq_msg_init_data(part, data, data_size, na_zmq_returned, loan) != 0) {
+    if (zmq_msg_init_data(part, data, data_size, na_zmq_loan_ended, loan) !=
+        0) {
         core->free(loan);
         return NULL;
     }

@@ -15,7 +15,7 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(&self->relieved, false); /* the core offers it after this */
+    atomic_store(&self->frame_retry, false); /* the core offers it after this */
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
@@ -47,11 +47,11 @@ static unsigned na_zmq_poll(struct na_context *context)
         na_zmq_lock(self);
         if (self->hello_round != 0)
             na_zmq_close_silent(self);
-        dead = na_zmq_next_dead(self);
+        dead = na_zmq_next_drained(self);
         na_zmq_unlock(self);
         if (dead == NULL)
             return n;
-        na_zmq_bury(self, dead);
+        na_zmq_end(self, dead);
         n++;
     }
 }
@@ -70,7 +70,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_heard_out(self, addr))
+        if (na_zmq_is_drained(self, addr))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);
@@ -166,10 +166,10 @@ static void na_zmq_addr_abandon(struct na_addr *base)
     if (addr->state != NA_ZMQ_DIALLING) {
         if (addr->state == NA_ZMQ_IDLE) {
             na_zmq_adopt(self, addr);
-            na_zmq_die(self, addr, NA_DISCONNECT);
+            na_zmq_begin_end(self, addr, NA_DISCONNECT);
         } else
             na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_shut_accepted(self, addr);
+        na_zmq_close_accepted(self, addr);
         addr->closing = false;
         addr->failed = false;
     }

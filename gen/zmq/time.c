@@ -8,7 +8,8 @@
 #include "zmq/zmq.h"
 
 /* Close a connection whose peer takes nothing. */
-static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
+static void na_zmq_close_stalled(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
@@ -18,7 +19,7 @@ static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->dialled)
         na_zmq_lose(self, addr, NA_DISCONNECT);
     else
-        na_zmq_shut_accepted(self, addr);
+        na_zmq_close_accepted(self, addr);
 }
 
 /* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc
@@ -37,7 +38,7 @@ static void na_zmq_probe(
         since = now;
     }
     if (since != 0 && now - since > self->death) {
-        na_zmq_kick(self, addr);
+        na_zmq_close_stalled(self, addr);
     } else if (since == 0 && addr->sent &&
         na_zmq_lend(addr, bytes, sizeof(bytes), 0, &part) != NULL) {
         atomic_store(&addr->heard, false);
@@ -70,7 +71,7 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
             if (record->accepted + self->hello_limit < check)
                 check = record->accepted + self->hello_limit;
         } else {
-            na_zmq_shut_out(self, fd);
+            na_zmq_reject(self, fd);
             self->base.core->count(&self->base, "zmq_silent", 1);
         }
     }

@@ -154,10 +154,10 @@ struct na_zmq_addr {
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline; /* for the dial to end */
-    uint64_t round;    /* of polling, in which it began to die */
-    na_return_t fate;  /* what its lookups get */
-    const char *why;   /* a dial failed, for the log; or NULL */
+    uint64_t deadline;      /* for the dial to end */
+    uint64_t round;         /* of polling, in which it began to die */
+    na_return_t lookup_ret; /* what its lookups get */
+    const char *why;        /* a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -184,10 +184,10 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool contested;              /* several have said hello by it */
-    uint64_t accepted;           /* when; 0: it said HELLO, or is dialled */
-    struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
-    struct na_zmq_addr *owner;   /* proven, or NULL */
+    bool contested;                 /* several have said hello by it */
+    uint64_t accepted;              /* when; 0: it said HELLO, or is dialled */
+    struct na_zmq_addr *last_hello; /* who said hello by it last, or NULL */
+    struct na_zmq_addr *owner;      /* proven, or NULL */
 };
 
 /* Data that libzmq has borrowed; or, without release, a probe. */
@@ -230,9 +230,10 @@ struct na_zmq_class {
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
     uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
-    _Atomic bool relieved; /* a frame that was refused may go; without lock */
-    bool touched;          /* what its descriptor told may have been consumed */
-    bool crowded;          /* peers are turned away, and that was logged */
+    _Atomic bool
+        frame_retry; /* a frame that was refused may go; without lock */
+    bool touched;    /* what its descriptor told may have been consumed */
+    bool rejecting;  /* peers are turned away, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;

@@ -51,7 +51,7 @@ struct sm_packet {
 /* Sizes of the two pages and of a pair, as they are now. */
 static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 
-/* A packet without a mistake, as meet.h has it. */
+/* A packet without a mistake, as socket.h has it. */
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {

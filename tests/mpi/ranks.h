@@ -45,8 +45,9 @@ int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
 
 #define RANKS_TURN_LEN 300
 
-/* Without hg, take the turn at a port of Open MPI's, and connect there; accept
- * connection `number` at a port of ours, counted from 1. See gen/mpi/turn.c. */
+/* Without hg: take the permit of an Open MPI port and connect to it; accept
+ * connection `number`, counted from 1, at a port of this process. See
+ * gen/mpi/permit.c. */
 void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
     __attribute__((weak));
 void ranks_offer_turn(const char *port, unsigned number,

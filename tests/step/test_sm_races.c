@@ -256,7 +256,7 @@ HG_TEST(sm_step_between_meeting_and_being_known_a_child_is_born)
     struct between_pair pair;
 
     between_sockets = between_count_sockets();
-    between_place = "na_sm_door_map";
+    between_place = "na_sm_conn_map";
     step_hook = between_fork;
     between_open(&pair, NULL);
     HG_CHECK(step_hook == NULL);

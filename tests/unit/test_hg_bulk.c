@@ -55,7 +55,7 @@ static void bulk_ended(struct hg_transfer *transfer)
 }
 
 static hg_return_t bulk_begin_transfer(struct bulk_result *result,
-    struct hg_transfer_home *home, const struct hg_transfer_args *args)
+    struct hg_transfer_list *home, const struct hg_transfer_args *args)
 {
     hg_return_t ret;
 
@@ -846,7 +846,7 @@ static hg_return_t bulk_take_back(
 {
     enum { COUNT = 100, PIECE = 100 };
     static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
-    struct hg_transfer_home *home = &engine->b.context->transfers;
+    struct hg_transfer_list *home = &engine->b.context->transfers;
     struct bulk_result result;
     struct hg_bulk *remote;
     struct hg_bulk *bulks[2];
@@ -1129,7 +1129,7 @@ HG_TEST(bulk_class_without_a_descriptor_is_polled)
 HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
 {
     struct hg_transfer_args args = {HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 100};
-    struct hg_transfer_home *home;
+    struct hg_transfer_list *home;
     struct bulk_result result;
     size_t size = 100;
     struct engine engine;

@@ -749,7 +749,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
     ends_start(&engine, id, 10, 0, &calls[1]);
     (void) na_class_ops(engine.b.na_class)->poll(context->na_context);
     refused = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
-    HG_CHECK(refused->shut_out);
+    HG_CHECK(refused->refused_early);
     HG_CHECK_EQ_INT(refused->state, HG_HANDLE_QUEUED);
     hg_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);

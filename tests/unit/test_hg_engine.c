@@ -1664,7 +1664,7 @@ static bool engine_is_driven(const struct hg_context *context)
 static void engine_await_waiters(
     const struct hg_context *context, unsigned sleepers)
 {
-    const struct na_link *naps = &context->queue->naps;
+    const struct na_link *naps = &context->queue->sleepers;
     const struct na_link *link;
     unsigned count;
 

@@ -345,14 +345,14 @@ HG_TEST(room_is_told_by_the_end_of_a_call)
     room_open(&end, "self://");
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     HG_CHECK_OK(room_forward(&end, room_ended));
-    end.context->room_waits++; /* as if a thread waited */
-    HG_CHECK(!atomic_load(&end.context->room_news));
+    end.context->quota_waits++; /* as if a thread waited */
+    HG_CHECK(!atomic_load(&end.context->quota_changed));
     while (atomic_load(&end.ended) == 0) {
         (void) HG_Progress(end.context, 0);
         (void) HG_Trigger(end.context, 0, 100, &count);
     }
-    HG_CHECK(atomic_load(&end.context->room_news));
-    end.context->room_waits--;
+    HG_CHECK(atomic_load(&end.context->quota_changed));
+    end.context->quota_waits--;
     room_close(&end);
 }
 

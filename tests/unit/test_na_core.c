@@ -110,7 +110,7 @@ static na_return_t core_queue_wait(
 
     hg_enter(queue->lock);
     while (!na_queue_has(queue, lanes) && ret == NA_SUCCESS)
-        ret = na_queue_nap(queue, NA_LANES_ALL, NULL, deadline);
+        ret = na_queue_sleep(queue, NA_LANES_ALL, NULL, deadline);
     hg_leave(queue->lock);
     return ret;
 }
@@ -284,7 +284,7 @@ HG_TEST(queue_waits_without_descriptors)
     none.rlim_cur = 0;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
     HG_CHECK_RET(core_queue_wait(&queue, NA_LANES_ALL, 5), NA_TIMEOUT);
-    HG_CHECK(hg_list_is_empty(&queue.naps));
+    HG_CHECK(hg_list_is_empty(&queue.sleepers));
     memset(&entry, 0, sizeof(entry));
     entry.done.run = core_entry_run;
     entry.counter = &counter;
@@ -383,10 +383,10 @@ HG_TEST(live_classes_are_held_by_layers)
     HG_CHECK(na_class != NULL);
     na_live_hold(na_class);
     na_live_hold(na_class);
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     hg_test_expect_log("HG_Finalize (or HG_Bulk_finalize) has not been called");
     HG_CHECK_RET(NA_Finalize(na_class), NA_BUSY);
-    na_live_let_go(na_class);
+    na_live_release(na_class);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -1133,7 +1133,7 @@ HG_TEST(a_context_is_in_use_while_a_thread_waits_to_trigger)
         struct na_context_core *core = na_context_core_of(sleeper.context);
 
         na_context_enter(core);
-        asleep = !hg_list_is_empty(&core->queue.naps);
+        asleep = !hg_list_is_empty(&core->queue.sleepers);
         na_context_leave(core);
         (void) sched_yield();
     }
@@ -1306,11 +1306,11 @@ HG_TEST(window_is_empty_while_others_want_the_processor)
     core = na_context_core_of(context);
     HG_CHECK(na_progress_window(core, hg_clock_now()) > 0);
     HG_CHECK(pthread_create(&other, NULL, core_take_processor, &stop) == 0);
-    while (core->crowded_until == 0) {
+    while (core->busy_until == 0) {
         HG_CHECK(tries++ < 1000);
         HG_CHECK_RET(NA_Progress(na_class, context, 5), NA_TIMEOUT);
     }
-    HG_CHECK_EQ_U64(na_progress_window(core, core->crowded_until - 1), 0);
+    HG_CHECK_EQ_U64(na_progress_window(core, core->busy_until - 1), 0);
     atomic_store(&stop, true);
     HG_CHECK(pthread_join(other, NULL) == 0);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));

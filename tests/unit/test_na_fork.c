@@ -429,7 +429,7 @@ static void forked_break_rings(const char *name)
         if (na_sm_out_reserve(&addr->out, 0, &at) != NA_SUCCESS)
             break;
         na_sm_out_commit(&addr->out, &bad);
-        na_sm_flow_tell(addr);
+        na_sm_flow_notify(addr);
         while (addr->state == NA_SM_READY)
             (void) NA_Progress(na_class, context, 1);
         (void) NA_Addr_free(na_class, peer);

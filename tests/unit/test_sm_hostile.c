@@ -429,13 +429,13 @@ HG_TEST(sm_hostile_packets_without_a_bell_have_none)
 
     memset(&addr, 0, sizeof(addr));
     na_sm_packet_init(&packet, NA_SM_WELCOME);
-    addr.user.kin = true;
+    addr.user.same_user = true;
     addr.peer_bell = -1;
     HG_CHECK(na_sm_page_make("hg-test", NA_SM_PUBLIC_SIZE, true, &pages,
         &packet.fds[NA_SM_FD_PUBLIC]));
     HG_CHECK(na_sm_page_make("hg-test", NA_SM_HINTS_SIZE, false, &hints,
         &packet.fds[NA_SM_FD_HINTS]));
-    HG_CHECK_OK(na_sm_door_map(&addr, &packet));
+    HG_CHECK_OK(na_sm_conn_map(&addr, &packet));
     HG_CHECK_EQ_INT(addr.peer_bell, -1);
     na_sm_packet_close(&packet);
     na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
@@ -535,10 +535,10 @@ HG_TEST(sm_hostile_silence_has_an_end)
     caller = HG_CONTAINER_OF(self->dialling.next, struct na_sm_addr, turn);
     deadline = caller->deadline;
     na_sm_enter(self);
-    (void) na_sm_door_tick(self, hg_clock_now());
+    (void) na_sm_conn_tick(self, hg_clock_now());
     HG_CHECK_EQ_U64(self->tick, deadline);
-    HG_CHECK_EQ_INT(na_sm_door_tick(self, deadline - 1), 0);
-    HG_CHECK_EQ_INT(na_sm_door_tick(self, deadline), 1);
+    HG_CHECK_EQ_INT(na_sm_conn_tick(self, deadline - 1), 0);
+    HG_CHECK_EQ_INT(na_sm_conn_tick(self, deadline), 1);
     na_sm_leave(self);
     HG_CHECK(hg_list_is_empty(&self->dialling));
     HG_CHECK_EQ_U64(NA_Get_counter(victim.na_class, "sm_refused"), 1);
@@ -559,7 +559,7 @@ HG_TEST(sm_hostile_silence_of_many_is_refused)
 
     sm_endpoint_open(&victim);
     self = na_sm_of(victim.na_class);
-    self->callers = NA_SM_DOOR_CALLERS; /* as if they were there */
+    self->callers = NA_SM_CONN_CALLERS; /* as if they were there */
     HG_CHECK_OK(na_sm_connect(&self->where, fd));
     do {
         sm_endpoint_turn(&victim);

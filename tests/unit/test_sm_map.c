@@ -172,7 +172,7 @@ static bool map_forge(int fd)
     memset(&addr, 0, sizeof(addr));
     na_sm_packet_init(&packet, NA_SM_WELCOME);
     packet.fds[NA_SM_FD_ARENA] = fd;
-    HG_CHECK_OK(na_sm_door_map(&addr, &packet));
+    HG_CHECK_OK(na_sm_conn_map(&addr, &packet));
     na_sm_packet_close(&packet);
     arena = addr.maps[NA_SM_FD_ARENA];
     mapped = arena != NULL &&

@@ -719,8 +719,9 @@ HG_TEST(sm_rma_slots_may_be_garbage)
             HG_CHECK_RET(pair.ret, NA_OVERFLOW);
         atomic_store(&slot->mark, 0);
         na_sm_slot_fill(slot,
-            &(struct na_sm_told){(uintptr_t) pair.bytes, sizeof(pair.bytes), 0,
-                1, NA_MEM_READWRITE, NA_SM_ARENAS, sizeof(void *)},
+            &(struct na_sm_slot_info){(uintptr_t) pair.bytes,
+                sizeof(pair.bytes), 0, 1, NA_MEM_READWRITE, NA_SM_ARENAS,
+                sizeof(void *)},
             mark);
     }
     HG_CHECK_OK(srma_move(&pair, false));
@@ -845,9 +846,9 @@ HG_TEST(sm_rma_segments_that_cannot_be_read_whole_are_not_used)
 /* A read finds all of what was filled in, or nothing. */
 HG_TEST(sm_rma_slots_are_read_whole)
 {
-    const struct na_sm_told told = {1, 2, 3, 4, 5, 6, 7};
+    const struct na_sm_slot_info told = {1, 2, 3, 4, 5, 6, 7};
     struct na_sm_slot slot;
-    struct na_sm_told got;
+    struct na_sm_slot_info got;
     uint64_t mark = na_sm_slot_mark(11, 12);
 
     memset((void *) &slot, 0, sizeof(slot));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet: see meet.h. */
-#include "sm/meet.h"
+/* socket: see socket.h. */
+#include "sm/socket.h"
 
 #if HG_ENABLE_SM
 
@@ -120,7 +120,7 @@ HG_PRIVATE const char *na_sm_policy_refuses(
     one = na_sm_user_is_one(peer.uid);
     user_p->pid = peer.pid;
     user_p->uid = peer.uid;
-    user_p->kin = one && peer.uid == geteuid();
+    user_p->same_user = one && peer.uid == geteuid();
     if (one)
         (void) snprintf(user_p->identity, sizeof(user_p->identity),
             "uid:%" PRIu32, (uint32_t) peer.uid);

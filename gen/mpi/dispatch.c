@@ -52,7 +52,7 @@ static const char *na_mpi_hello(
     if (addr == NULL) {
         na_mpi_unlock();
         if (packet->head_size > 0 &&
-            !na_mpi_told_name(packet->head, packet->head_size, name))
+            !na_mpi_hello_name(packet->head, packet->head_size, name))
             return "not a name that a listener can have";
         if (packet->head_size == 0)
             (void) na_mpi_make_name(
@@ -122,11 +122,11 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
     closing = addr->state == NA_MPI_CLOSING;
     if (connected)
         na_mpi_unpull(addr, header);
-    if (connected && header->kind == NA_MPI_BYE && !addr->said_bye)
+    if (connected && header->kind == NA_MPI_BYE && !addr->bye_sent)
         (void) na_mpi_control(self, addr, NA_MPI_BYE);
     na_mpi_unlock();
     if (closing)
-        na_mpi_parted(self, addr);
+        na_mpi_closed(self, addr);
     else if (connected)
         na_mpi_kill(self, addr);
 }
@@ -212,7 +212,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 }
 
 /* A packet of a peer that has said HELLO. */
-static const char *na_mpi_said(struct na_mpi_class *self,
+static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
     const char *why = NULL;
@@ -257,7 +257,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
 }
 
 /* Handle a packet, but HELLO. */
-static const char *na_mpi_hear_known(
+static const char *na_mpi_dispatch_known(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -267,7 +267,7 @@ static const char *na_mpi_hear_known(
     const char *why = NULL;
 
     if (addr != NULL && na_mpi_is_current(self, addr, header)) {
-        why = na_mpi_said(self, addr, packet);
+        why = na_mpi_dispatch_connected(self, addr, packet);
     } else {
         na_mpi_unlock();
         core->count(&self->base, "mpi_stale", 1);
@@ -277,7 +277,7 @@ static const char *na_mpi_hear_known(
     return why;
 }
 
-static const char *na_mpi_hear_packet(
+static const char *na_mpi_dispatch_packet(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -285,7 +285,7 @@ static const char *na_mpi_hear_packet(
 
     if (header->version == NA_MPI_VERSION && header->kind > NA_MPI_HELLO &&
         header->kind < NA_MPI_KIND_MAX)
-        return na_mpi_hear_known(self, packet);
+        return na_mpi_dispatch_known(self, packet);
     na_mpi_unlock();
     if (header->version != NA_MPI_VERSION)
         why = "it has another version of the protocol";
@@ -300,7 +300,7 @@ static const char *na_mpi_hear_packet(
 }
 
 /* Handle what a slot received. False: it is to be offered again. */
-static bool na_mpi_hear(struct na_mpi_class *self,
+static bool na_mpi_dispatch(struct na_mpi_class *self,
     struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {
     struct na_mpi_packet packet;
@@ -313,7 +313,7 @@ static bool na_mpi_hear(struct na_mpi_class *self,
     if (why == NULL) {
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
-        why = na_mpi_hear_packet(self, &packet);
+        why = na_mpi_dispatch_packet(self, &packet);
     } else {
         na_mpi_unlock();
     }

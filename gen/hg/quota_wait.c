@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * room_wait: waiting until a call need not be refused (HG_Wait_room).
+ * quota_wait: waiting until a call need not be refused (HG_Wait_room).
  *
  * A call may be made while it fits the limits of the class (limit.h) and the
- * window of the peer. A thread that waits makes progress in each context of the
- * class in turn, as the end of any call may be news, and looks again when a
- * call of that context has ended, or after HG_ROOM_WAIT_MS. With no call to the
- * peer in flight nothing will tell that its window has grown: after that time
- * the peer is assumed to take a call.
+ * window of the peer. A waiting thread makes progress in each context of the
+ * class in turn. It checks the limits again when a call of that context has
+ * ended, or after HG_QUOTA_WAIT_MS. With no call to the peer in flight, no
+ * response shows that its window has grown: after that time the peer is assumed
+ * to accept a call.
  *
  * Nothing above includes this module: it has no header.
  *
@@ -23,11 +23,11 @@
 #include "na/addr.h"
 #include "na/msg.h"
 
-#define HG_ROOM_WAIT_MS 10
+#define HG_QUOTA_WAIT_MS 10
 
 /* The context with that number if it makes calls: one of the callback model, or
  * the request model's `layer`. NULL: there is none. */
-static struct hg_context *hg_room_wait_context(
+static struct hg_context *hg_quota_wait_context(
     struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
     struct hg_context *context =
@@ -41,7 +41,7 @@ static struct hg_context *hg_room_wait_context(
 
 /* Whether a small call is within the limits, as far as they are known. After
  * `hope` a peer without a call in flight is assumed to take one. */
-static bool hg_room_wait_is_over(
+static bool hg_quota_wait_is_over(
     const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
     uint64_t *window = &na_addr_core_of(addr)->window;
@@ -57,23 +57,24 @@ static bool hg_room_wait_is_over(
 
 /* Make progress until a call of the context ends, or `until`. In the callback
  * model the application runs what the queue has. */
-static hg_return_t hg_room_wait_once(struct hg_context *context, uint64_t until)
+static hg_return_t hg_quota_wait_once(
+    struct hg_context *context, uint64_t until)
 {
     hg_return_t ret;
 
-    context->room_waits++;
-    atomic_store(&context->room_news, false);
-    ret = hg_wait_until(context, &context->room_news,
+    context->quota_waits++;
+    atomic_store(&context->quota_changed, false);
+    ret = hg_wait_until(context, &context->quota_changed,
         context->callbacks ? 0 : NA_LANES_DONE, until);
-    context->room_waits--;
+    context->quota_waits--;
     return ret;
 }
 
-static hg_return_t hg_room_wait(struct na_class_core *core,
+static hg_return_t hg_quota_wait(struct na_class_core *core,
     const struct na_addr *addr, const struct hg_context *layer,
     uint64_t deadline)
 {
-    uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+    uint64_t hope = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
     uint64_t until = 0; /* first, take in answers that have arrived */
     bool found;
 
@@ -83,7 +84,7 @@ static hg_return_t hg_room_wait(struct na_class_core *core,
         found = false;
         for (number = 0; number < NA_CORE_CONTEXTS; number++) {
             struct hg_context *context =
-                hg_room_wait_context(core, number, layer);
+                hg_quota_wait_context(core, number, layer);
             hg_return_t ret = HG_SUCCESS;
 
             if (context == NULL)
@@ -91,17 +92,17 @@ static hg_return_t hg_room_wait(struct na_class_core *core,
             found = true;
             if (until != 0 ||
                 (context->hg_class->in_flight > 0 && !hg_context_is_driver()))
-                ret = hg_room_wait_once(context, until);
+                ret = hg_quota_wait_once(context, until);
             if (na_addr_is_dead(addr))
                 return HG_DISCONNECT;
-            if (hg_room_wait_is_over(context->hg_class, addr, hope))
+            if (hg_quota_wait_is_over(context->hg_class, addr, hope))
                 return HG_SUCCESS;
             if (ret == HG_INTR || ret == HG_BUSY)
                 return ret;
         }
         if (hg_clock_now() >= deadline)
             return found ? HG_TIMEOUT : HG_INVALID_ARG;
-        until = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+        until = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
         if (until > deadline)
             until = deadline;
     } while (found);
@@ -121,7 +122,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
         return ret;
     core = na_class_core_of(na_addr_class(addr));
     hg_enter(core->lock);
-    ret = hg_room_wait(
+    ret = hg_quota_wait(
         core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     hg_leave(core->lock);
     if (ret == HG_INVALID_ARG)

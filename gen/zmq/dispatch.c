@@ -96,8 +96,8 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->state = NA_ZMQ_ACCEPTED;
         if (record != NULL) {
             addr->fd_generation = record->generation;
-            record->contested = record->contested || record->claimer != NULL;
-            record->claimer = addr;
+            record->contested = record->contested || record->last_hello != NULL;
+            record->last_hello = addr;
             record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
@@ -211,7 +211,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
 
 /* The peer closes, or answers our closing. After both, the side that dialled
  * closes the connection. */
-static const char *na_zmq_farewell(
+static const char *na_zmq_bye(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
@@ -291,8 +291,8 @@ static const char *na_zmq_deliver(
         return na_zmq_welcome(self, in, p + NA_ZMQ_HEADER, size);
     case NA_ZMQ_CONFIRM:
         return na_zmq_confirm(self, in, p + NA_ZMQ_HEADER, size);
-    case NA_ZMQ_BYE: return na_zmq_farewell(self, in, false, size);
-    case NA_ZMQ_BYE_ACK: return na_zmq_farewell(self, in, true, size);
+    case NA_ZMQ_BYE: return na_zmq_bye(self, in, false, size);
+    case NA_ZMQ_BYE_ACK: return na_zmq_bye(self, in, true, size);
     default: break;
     }
     if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)

@@ -9,7 +9,7 @@
 /* Whether the last message of a dying address is in the inbox. Events are read
  * after messages, so it came in a round after that of its death; where others
  * send without end, a bounded number of rounds must do. */
-static bool na_zmq_is_heard_out(
+static bool na_zmq_is_drained(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
     return self->drained > addr->round ||
@@ -18,14 +18,14 @@ static bool na_zmq_is_heard_out(
 
 /* A dying address whose messages have all been delivered, or NULL; the lock is
  * held. */
-static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
+static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 {
     struct na_link *link;
 
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_heard_out(self, addr))
+        if (na_zmq_is_drained(self, addr))
             return addr;
     }
     return NULL;
@@ -33,7 +33,7 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
 
 /* Log that a connection is lost or, with `why`, that an address cannot be
  * reached: an error if the application gave the address. */
-static void na_zmq_tell_why(struct na_zmq_class *self,
+static void na_zmq_log_end(struct na_zmq_class *self,
     const struct na_zmq_addr *addr, const char *why, bool from_peer)
 {
     const struct na_core *core = self->base.core;
@@ -51,11 +51,11 @@ static void na_zmq_tell_why(struct na_zmq_class *self,
 
 /* End a dead connection. An address that was closed in order, or could not be
  * connected, is idle afterwards, any other is dead. */
-static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
+static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    na_return_t fate = addr->fate;
-    na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
+    na_return_t lookup_ret = addr->lookup_ret;
+    na_return_t ret = addr->reached ? NA_DISCONNECT : lookup_ret;
     const char *why = NULL;
     bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
@@ -72,7 +72,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
-    if (!addr->reached && fate == NA_HOSTUNREACH)
+    if (!addr->reached && lookup_ret == NA_HOSTUNREACH)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_plug_list_move(&closers, &addr->closers);
@@ -96,8 +96,8 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_tell_why(self, addr, why, from_peer);
-    na_zmq_complete_all(self, &lookups, fate, NULL);
+    na_zmq_log_end(self, addr, why, from_peer);
+    na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed)
         core->addr_unreached(&addr->base, ret);

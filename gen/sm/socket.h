@@ -21,7 +21,7 @@
  * Locking: none.
  */
 /*
- * meet: how two processes find each other and agree: names, sockets,
+ * socket: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
  *
  * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
@@ -50,8 +50,8 @@
  *
  * Locking: none. Must not know: addresses, rings.
  */
-#ifndef HG_GEN_SM_MEET_H
-#define HG_GEN_SM_MEET_H
+#ifndef HG_GEN_SM_SOCKET_H
+#define HG_GEN_SM_SOCKET_H
 
 #include "sm/memory.h"
 
@@ -131,7 +131,7 @@ HG_PRIVATE bool na_sm_users_are_all(const char *map);
 struct na_sm_user {
     pid_t pid;
     uid_t uid;
-    bool kin;                      /* our own user, and nobody else */
+    bool same_user;                /* our own user, and nobody else */
     char identity[NA_SM_IDENTITY]; /* "uid:1000"; "": it may be any user */
 };
 
