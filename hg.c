@@ -15195,7 +15195,7 @@ struct hg_proc_kept {
 #define HG_PROC_KEPT_FIRST 4
 
 struct hg_proc {
-    struct hg_proc_room room; /* first: the macros know it. Decoding never
+    struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
                                  writes to its data */
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
@@ -15255,8 +15255,8 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
 /* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
  * that are decoded come from a peer: a warning. */
 #define HG_PROC_EXPLAIN(proc, format, ...) \
-    HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
-                                                : HG_LOG_LEVEL_ERROR, \
+    HG_LOG_EXPLAIN((proc)->cursor.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
+                                                  : HG_LOG_LEVEL_ERROR, \
         "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
 
 /* ---- Its end ---- */
@@ -15310,7 +15310,7 @@ static inline bool hg_proc_may_step(
 {
     if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
         return false;
-    return HG_LIKELY(size <= proc->room.end - proc->room.pos);
+    return HG_LIKELY(size <= proc->cursor.end - proc->cursor.pos);
 }
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
@@ -15323,10 +15323,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     unsigned char *bytes;
 
     assert(size > 0);
-    if (HG_UNLIKELY(size > proc->room.end - proc->room.pos))
+    if (HG_UNLIKELY(size > proc->cursor.end - proc->cursor.pos))
         return hg_proc_step_slow(proc, size);
-    bytes = proc->room.data + proc->room.pos;
-    proc->room.pos += size;
+    bytes = proc->cursor.data + proc->cursor.pos;
+    proc->cursor.pos += size;
     return bytes;
 }
 
@@ -15415,10 +15415,10 @@ HG_PRIVATE HG_HOT void hg_proc_init(
 {
     assert(data != NULL || size == 0);
 
-    proc->room.data = data;
-    proc->room.pos = 0;
-    proc->room.end = size;
-    proc->room.op = op;
+    proc->cursor.data = data;
+    proc->cursor.pos = 0;
+    proc->cursor.end = size;
+    proc->cursor.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
     proc->keeps = false;
@@ -15437,9 +15437,9 @@ static inline void hg_proc_attach(struct hg_proc *proc)
     size_t room = proc->buf->capacity - proc->reserve;
 
     assert(proc->buf->capacity >= proc->reserve);
-    proc->room.data = proc->buf->data + proc->reserve;
-    proc->room.end = room < proc->limit ? room : proc->limit;
-    assert(proc->room.pos <= proc->room.end);
+    proc->cursor.data = proc->buf->data + proc->reserve;
+    proc->cursor.end = room < proc->limit ? room : proc->limit;
+    assert(proc->cursor.pos <= proc->cursor.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -15477,7 +15477,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 /* What the likeliest cause is when a call's arguments do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
-    return proc->function != NULL && proc->room.op == HG_DECODE
+    return proc->function != NULL && proc->cursor.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
 }
@@ -15497,10 +15497,10 @@ static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
 {
-    assert(proc->room.op == HG_ENCODE);
+    assert(proc->cursor.op == HG_ENCODE);
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS)
-        *size_p = proc->room.pos;
+        *size_p = proc->cursor.pos;
     return ret;
 }
 
@@ -15516,13 +15516,13 @@ static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->room.op == HG_DECODE && proc->keeps);
+    assert(proc->cursor.op == HG_DECODE && proc->keeps);
 
     ret = hg_proc_result(proc, ret);
-    if (ret == HG_SUCCESS && proc->room.pos < proc->room.end) {
+    if (ret == HG_SUCCESS && proc->cursor.pos < proc->cursor.end) {
         HG_PROC_EXPLAIN(proc,
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            proc->room.end - proc->room.pos, proc->room.end,
+            proc->cursor.end - proc->cursor.pos, proc->cursor.end,
             hg_proc_doubt(proc));
         ret = HG_CHECKSUM_ERROR;
     }
@@ -15580,11 +15580,11 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
     assert(ret != HG_SUCCESS);
 
     /* Freeing goes on, or what comes next would leak. */
-    if (proc->room.op == HG_FREE)
+    if (proc->cursor.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
         proc->error = ret;
-    proc->room.end = proc->room.pos;
+    proc->cursor.end = proc->cursor.pos;
     return proc->error;
 }
 
@@ -15602,24 +15602,24 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
 static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t size)
 {
     const unsigned char *elsewhere =
-        proc->buf->data == NULL ? proc->room.data : NULL;
+        proc->buf->data == NULL ? proc->cursor.data : NULL;
     hg_return_t ret;
 
-    if (size > proc->limit - proc->room.pos) {
+    if (size > proc->limit - proc->cursor.pos) {
         HG_PROC_EXPLAIN(proc,
             "arguments of %zu bytes and %" PRIu64 " more exceed the limit of "
             "%zu",
-            proc->room.pos, size, proc->limit);
+            proc->cursor.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf,
-        proc->reserve + proc->room.pos + (size_t) size,
+        proc->reserve + proc->cursor.pos + (size_t) size,
         proc->reserve + proc->limit);
     if (ret != HG_SUCCESS)
         return ret;
     hg_proc_attach(proc);
     if (elsewhere != NULL)
-        memcpy(proc->room.data, elsewhere, proc->room.pos);
+        memcpy(proc->cursor.data, elsewhere, proc->cursor.pos);
     return HG_SUCCESS;
 }
 
@@ -15629,23 +15629,23 @@ hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
 
     if (proc == NULL)
         return hg_proc_refuse(NULL);
-    if (proc->error != HG_SUCCESS || proc->room.op == HG_FREE ||
-        size <= proc->room.end - proc->room.pos)
+    if (proc->error != HG_SUCCESS || proc->cursor.op == HG_FREE ||
+        size <= proc->cursor.end - proc->cursor.pos)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
         HG_PROC_EXPLAIN(proc,
             "%s needs %" PRIu64 " bytes, and %zu of %zu are left%s",
-            proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->room.end - proc->room.pos, proc->room.end,
+            proc->cursor.op == HG_DECODE ? "decoding" : "encoding", size,
+            proc->cursor.end - proc->cursor.pos, proc->cursor.end,
             hg_proc_doubt(proc));
     return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
 }
 
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
 {
-    if (proc->room.op == HG_FREE || hg_proc_reserve(proc, size) != HG_SUCCESS)
+    if (proc->cursor.op == HG_FREE || hg_proc_reserve(proc, size) != HG_SUCCESS)
         return NULL;
     return hg_proc_step(proc, size);
 }
@@ -15659,8 +15659,8 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
         return hg_proc_refuse(proc);
     ret = hg_proc_reserve(proc, size);
     /* A number has nothing to free. */
-    return ret == HG_SUCCESS && proc->room.op != HG_FREE ? step(proc, data)
-                                                         : ret;
+    return ret == HG_SUCCESS && proc->cursor.op != HG_FREE ? step(proc, data)
+                                                           : ret;
 }
 
 /* ---- What hg.h offers ---- */
@@ -15674,12 +15674,12 @@ HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc)
 
 hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.op : HG_ENCODE;
+    return hg_proc_is_there(proc) ? proc->cursor.op : HG_ENCODE;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.pos : 0;
+    return hg_proc_is_there(proc) ? proc->cursor.pos : 0;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
@@ -15687,8 +15687,8 @@ size_t hg_proc_get_size_left(hg_proc_t proc)
     if (!hg_proc_is_there(proc))
         return 0;
     return proc->buf != NULL && proc->own == NULL && proc->error == HG_SUCCESS
-        ? proc->limit - proc->room.pos
-        : proc->room.end - proc->room.pos;
+        ? proc->limit - proc->cursor.pos
+        : proc->cursor.end - proc->cursor.pos;
 }
 
 hg_class_t *hg_proc_get_class(hg_proc_t proc)
@@ -15703,7 +15703,7 @@ hg_handle_t hg_proc_get_handle(hg_proc_t proc)
 
 hg_size_t hg_proc_get_size(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.end : 0;
+    return hg_proc_is_there(proc) ? proc->cursor.end : 0;
 }
 
 hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
@@ -15711,13 +15711,13 @@ hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
     if (proc == NULL)
         return hg_proc_refuse(NULL);
     return hg_proc_reserve(
-        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
+        proc, buf_size > proc->cursor.pos ? buf_size - proc->cursor.pos : 0);
 }
 
 /* Whether there is a proc with bytes to point at. */
 static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
 {
-    if (proc != NULL && proc->room.op != HG_FREE)
+    if (proc != NULL && proc->cursor.op != HG_FREE)
         return true;
     (void) hg_log_misuse("proc", function, "no proc, or one that frees");
     return false;
@@ -15728,8 +15728,8 @@ void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
     if (!hg_proc_has_bytes(proc, "hg_proc_save_ptr") ||
         hg_proc_reserve(proc, data_size) != HG_SUCCESS)
         return NULL;
-    proc->room.pos += (size_t) data_size;
-    return proc->room.data + proc->room.pos - (size_t) data_size;
+    proc->cursor.pos += (size_t) data_size;
+    return proc->cursor.data + proc->cursor.pos - (size_t) data_size;
 }
 
 hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
@@ -15787,7 +15787,7 @@ static inline void hg_proc_number(hg_proc_t proc, void *data, size_t size)
 {
     unsigned char *bytes = hg_proc_step(proc, size);
 
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         hg_proc_order(bytes, data, size);
     else
         hg_proc_order(data, bytes, size);
@@ -15823,10 +15823,10 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         byte = *truth != HG_FALSE;
     ret = hg_proc_uint8_t(proc, &byte);
-    if (ret != HG_SUCCESS || proc->room.op != HG_DECODE)
+    if (ret != HG_SUCCESS || proc->cursor.op != HG_DECODE)
         return ret;
     if (byte > 1) {
         HG_PROC_EXPLAIN(proc, "a bool is the byte %u", byte);
@@ -15845,14 +15845,14 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
     /* An array that was never decoded has nothing to free. */
-    if (size == 0 || proc->room.op == HG_FREE)
+    if (size == 0 || proc->cursor.op == HG_FREE)
         return proc->error;
     if (HG_UNLIKELY(buf == NULL))
         return hg_proc_refuse(proc);
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         memcpy(bytes, buf, size);
     else
         memcpy(buf, bytes, size);
@@ -15875,7 +15875,7 @@ hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
         bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         memset(bytes, 0, size);
     return HG_SUCCESS;
 }
@@ -15903,14 +15903,14 @@ static hg_return_t hg_proc_string_encode(hg_proc_t proc, const char *str)
 /* HG_SUCCESS if a string of `size` bytes comes next. */
 static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
 {
-    const unsigned char *bytes = proc->room.data + proc->room.pos;
-    size_t left = proc->room.end - proc->room.pos;
+    const unsigned char *bytes = proc->cursor.data + proc->cursor.pos;
+    size_t left = proc->cursor.end - proc->cursor.pos;
 
     if (left < HG_PROC_STRING_ZEROS || size > left - HG_PROC_STRING_ZEROS) {
         HG_PROC_EXPLAIN(proc,
             "a string claims %" PRIu64 " bytes and %d behind them, and %zu of "
             "%zu are left",
-            size, HG_PROC_STRING_ZEROS, left, proc->room.end);
+            size, HG_PROC_STRING_ZEROS, left, proc->cursor.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
     if (memchr(bytes, 0, (size_t) size) != bytes + size - 1 ||
@@ -15942,8 +15942,8 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     copy = (char *) hg_proc_alloc(proc, (size_t) size);
     if (copy == NULL)
         return proc->error;
-    memcpy(copy, proc->room.data + proc->room.pos, (size_t) size);
-    proc->room.pos += (size_t) size + HG_PROC_STRING_ZEROS;
+    memcpy(copy, proc->cursor.data + proc->cursor.pos, (size_t) size);
+    proc->cursor.pos += (size_t) size + HG_PROC_STRING_ZEROS;
     *str = copy;
     return HG_SUCCESS;
 }
@@ -15958,7 +15958,7 @@ static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
     memcpy(&str, data, sizeof(str));
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, str);
     case HG_DECODE: ret = hg_proc_string_decode(proc, &str); break;
     case HG_FREE:
@@ -16059,7 +16059,7 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 
     if (proc == NULL || string == NULL)
         return hg_proc_refuse(proc);
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_proc_hg_string_t(proc, &object->data);
     case HG_DECODE:
         (void) hg_string_object_init_char(object, NULL, 1);
@@ -16335,8 +16335,8 @@ hg_return_t hg_proc_flush(hg_proc_t proc)
     own = proc->own;
     if (own == NULL || proc->error != HG_SUCCESS)
         return proc->error;
-    data = proc->room.data;
-    size = proc->room.pos;
+    data = proc->cursor.data;
+    size = proc->cursor.pos;
     if (own->hash == HG_CRC16)
         own->value = hg_proc_own_crc16(data, size);
     else if (own->hash == HG_CRC32)
@@ -16380,8 +16380,8 @@ hg_return_t hg_proc_checksum_verify(
         return ret;
     if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
-    HG_PROC_EXPLAIN(
-        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
+    HG_PROC_EXPLAIN(proc, "the hash of %zu bytes is not the one that came",
+        proc->cursor.pos);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -18270,7 +18270,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 
     if (proc == NULL || data == NULL)
         return hg_proc_refuse(proc);
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
@@ -20262,7 +20262,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
-        proc.room.pos = proc.room.end; /* the proc may leave some */
+        proc.cursor.pos = proc.cursor.end; /* the proc may leave some */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
@@ -28948,7 +28948,7 @@ static hg_return_t hg_seed_record(hg_proc_t proc, void *object, bool is_bulk)
     hg_handle_t handle = hg_seed_decoding;
     struct hg_seed_value *value;
 
-    if (proc->room.op != HG_DECODE || handle == NULL || object == NULL)
+    if (proc->cursor.op != HG_DECODE || handle == NULL || object == NULL)
         return HG_SUCCESS;
     value = (struct hg_seed_value *) hg_mem_calloc(1, sizeof(*value));
     if (value == NULL) {

@@ -46,17 +46,17 @@
 #define HG_GEN_INLINE_STEP(bytes, proc_type) \
     static inline hg_return_t hg_gen_step_##bytes(hg_proc_t proc, void *data) \
     { \
-        struct hg_proc_room *room = \
-            HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)); \
+        struct hg_proc_cursor *cursor = \
+            HG_CAST(struct hg_proc_cursor *, HG_CAST(void *, proc)); \
         unsigned char *at; \
-        if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR)) \
+        if (cursor == HG_CAST(struct hg_proc_cursor *, HG_NULLPTR)) \
             return hg_proc_##proc_type(proc, data); \
-        if (room->end - room->pos < bytes) \
-            return room->op == HG_FREE ? HG_SUCCESS \
-                                       : hg_proc_##proc_type(proc, data); \
-        at = room->data + room->pos; \
-        room->pos += bytes; \
-        if (room->op == HG_ENCODE) \
+        if (cursor->end - cursor->pos < bytes) \
+            return cursor->op == HG_FREE ? HG_SUCCESS \
+                                         : hg_proc_##proc_type(proc, data); \
+        at = cursor->data + cursor->pos; \
+        cursor->pos += bytes; \
+        if (cursor->op == HG_ENCODE) \
             __builtin_memcpy(at, data, bytes); \
         else \
             __builtin_memcpy(data, at, bytes); \
@@ -80,16 +80,16 @@ HG_GEN_INLINE_STEP(8, uint64_t)
  * memory as on the wire: one step for all. False: it takes one for each. */
 static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 {
-    struct hg_proc_room *room =
-        HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc));
+    struct hg_proc_cursor *cursor =
+        HG_CAST(struct hg_proc_cursor *, HG_CAST(void *, proc));
     unsigned char *at;
-    if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR))
+    if (cursor == HG_CAST(struct hg_proc_cursor *, HG_NULLPTR))
         return 0;
-    if (room->end - room->pos < bytes)
-        return room->op == HG_FREE;
-    at = room->data + room->pos;
-    room->pos += bytes;
-    if (room->op == HG_ENCODE)
+    if (cursor->end - cursor->pos < bytes)
+        return cursor->op == HG_FREE;
+    at = cursor->data + cursor->pos;
+    cursor->pos += bytes;
+    if (cursor->op == HG_ENCODE)
         __builtin_memcpy(at, data, bytes);
     else
         __builtin_memcpy(data, at, bytes);

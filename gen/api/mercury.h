@@ -125,8 +125,8 @@ typedef uint64_t hg_ptr_t;
 #define hg_proc_memcpy hg_proc_raw
 
 /* Where a proc stands. */
-#define HG_PROC_ROOM(proc) \
-    (HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)))
+#define HG_PROC_CURSOR(proc) \
+    (HG_CAST(struct hg_proc_cursor *, HG_CAST(void *, proc)))
 
 #define HG_PROC_CHECK_SIZE(proc, size, label, ret) \
     do { \
@@ -139,20 +139,20 @@ typedef uint64_t hg_ptr_t;
  * freeing, nothing. */
 #define HG_PROC_TYPE_ENCODE(proc, source, size) \
     do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, \
-                size); \
+        if (HG_PROC_CURSOR(proc)->op != HG_FREE) \
+            memcpy(HG_PROC_CURSOR(proc)->data + HG_PROC_CURSOR(proc)->pos, \
+                source, size); \
     } while (0)
 #define HG_PROC_TYPE_DECODE(proc, target, size) \
     do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, \
-                size); \
+        if (HG_PROC_CURSOR(proc)->op != HG_FREE) \
+            memcpy(target, \
+                HG_PROC_CURSOR(proc)->data + HG_PROC_CURSOR(proc)->pos, size); \
     } while (0)
 #define HG_PROC_UPDATE(proc, size) \
     do { \
-        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
-            HG_PROC_ROOM(proc)->pos += (size); \
+        if (HG_PROC_CURSOR(proc)->op != HG_FREE) \
+            HG_PROC_CURSOR(proc)->pos += (size); \
     } while (0)
 #define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
     hg_proc_checksum_update(proc, source, size)

@@ -800,7 +800,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 
     if (proc == NULL || data == NULL)
         return hg_proc_refuse(proc);
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:

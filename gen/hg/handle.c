@@ -853,7 +853,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
-        proc.room.pos = proc.room.end; /* the proc may leave some */
+        proc.cursor.pos = proc.cursor.end; /* the proc may leave some */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }

@@ -167,7 +167,7 @@ static hg_return_t hg_seed_record(hg_proc_t proc, void *object, bool is_bulk)
     hg_handle_t handle = hg_seed_decoding;
     struct hg_seed_value *value;
 
-    if (proc->room.op != HG_DECODE || handle == NULL || object == NULL)
+    if (proc->cursor.op != HG_DECODE || handle == NULL || object == NULL)
         return HG_SUCCESS;
     value = (struct hg_seed_value *) hg_mem_calloc(1, sizeof(*value));
     if (value == NULL) {

@@ -88,10 +88,10 @@ HG_PRIVATE HG_HOT void hg_proc_init(
 {
     assert(data != NULL || size == 0);
 
-    proc->room.data = data;
-    proc->room.pos = 0;
-    proc->room.end = size;
-    proc->room.op = op;
+    proc->cursor.data = data;
+    proc->cursor.pos = 0;
+    proc->cursor.end = size;
+    proc->cursor.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
     proc->keeps = false;
@@ -110,9 +110,9 @@ static inline void hg_proc_attach(struct hg_proc *proc)
     size_t room = proc->buf->capacity - proc->reserve;
 
     assert(proc->buf->capacity >= proc->reserve);
-    proc->room.data = proc->buf->data + proc->reserve;
-    proc->room.end = room < proc->limit ? room : proc->limit;
-    assert(proc->room.pos <= proc->room.end);
+    proc->cursor.data = proc->buf->data + proc->reserve;
+    proc->cursor.end = room < proc->limit ? room : proc->limit;
+    assert(proc->cursor.pos <= proc->cursor.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -150,7 +150,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 /* What the likeliest cause is when a call's arguments do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
-    return proc->function != NULL && proc->room.op == HG_DECODE
+    return proc->function != NULL && proc->cursor.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
 }
@@ -170,10 +170,10 @@ static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
 {
-    assert(proc->room.op == HG_ENCODE);
+    assert(proc->cursor.op == HG_ENCODE);
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS)
-        *size_p = proc->room.pos;
+        *size_p = proc->cursor.pos;
     return ret;
 }
 
@@ -189,13 +189,13 @@ static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->room.op == HG_DECODE && proc->keeps);
+    assert(proc->cursor.op == HG_DECODE && proc->keeps);
 
     ret = hg_proc_result(proc, ret);
-    if (ret == HG_SUCCESS && proc->room.pos < proc->room.end) {
+    if (ret == HG_SUCCESS && proc->cursor.pos < proc->cursor.end) {
         HG_PROC_EXPLAIN(proc,
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            proc->room.end - proc->room.pos, proc->room.end,
+            proc->cursor.end - proc->cursor.pos, proc->cursor.end,
             hg_proc_doubt(proc));
         ret = HG_CHECKSUM_ERROR;
     }
@@ -253,11 +253,11 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
     assert(ret != HG_SUCCESS);
 
     /* Freeing goes on, or what comes next would leak. */
-    if (proc->room.op == HG_FREE)
+    if (proc->cursor.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
         proc->error = ret;
-    proc->room.end = proc->room.pos;
+    proc->cursor.end = proc->cursor.pos;
     return proc->error;
 }
 
@@ -275,24 +275,24 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
 static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t size)
 {
     const unsigned char *elsewhere =
-        proc->buf->data == NULL ? proc->room.data : NULL;
+        proc->buf->data == NULL ? proc->cursor.data : NULL;
     hg_return_t ret;
 
-    if (size > proc->limit - proc->room.pos) {
+    if (size > proc->limit - proc->cursor.pos) {
         HG_PROC_EXPLAIN(proc,
             "arguments of %zu bytes and %" PRIu64 " more exceed the limit of "
             "%zu",
-            proc->room.pos, size, proc->limit);
+            proc->cursor.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf,
-        proc->reserve + proc->room.pos + (size_t) size,
+        proc->reserve + proc->cursor.pos + (size_t) size,
         proc->reserve + proc->limit);
     if (ret != HG_SUCCESS)
         return ret;
     hg_proc_attach(proc);
     if (elsewhere != NULL)
-        memcpy(proc->room.data, elsewhere, proc->room.pos);
+        memcpy(proc->cursor.data, elsewhere, proc->cursor.pos);
     return HG_SUCCESS;
 }
 
@@ -302,23 +302,23 @@ hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
 
     if (proc == NULL)
         return hg_proc_refuse(NULL);
-    if (proc->error != HG_SUCCESS || proc->room.op == HG_FREE ||
-        size <= proc->room.end - proc->room.pos)
+    if (proc->error != HG_SUCCESS || proc->cursor.op == HG_FREE ||
+        size <= proc->cursor.end - proc->cursor.pos)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
         HG_PROC_EXPLAIN(proc,
             "%s needs %" PRIu64 " bytes, and %zu of %zu are left%s",
-            proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->room.end - proc->room.pos, proc->room.end,
+            proc->cursor.op == HG_DECODE ? "decoding" : "encoding", size,
+            proc->cursor.end - proc->cursor.pos, proc->cursor.end,
             hg_proc_doubt(proc));
     return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
 }
 
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
 {
-    if (proc->room.op == HG_FREE || hg_proc_reserve(proc, size) != HG_SUCCESS)
+    if (proc->cursor.op == HG_FREE || hg_proc_reserve(proc, size) != HG_SUCCESS)
         return NULL;
     return hg_proc_step(proc, size);
 }
@@ -332,8 +332,8 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
         return hg_proc_refuse(proc);
     ret = hg_proc_reserve(proc, size);
     /* A number has nothing to free. */
-    return ret == HG_SUCCESS && proc->room.op != HG_FREE ? step(proc, data)
-                                                         : ret;
+    return ret == HG_SUCCESS && proc->cursor.op != HG_FREE ? step(proc, data)
+                                                           : ret;
 }
 
 /* ---- What hg.h offers ---- */
@@ -347,12 +347,12 @@ HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc)
 
 hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.op : HG_ENCODE;
+    return hg_proc_is_there(proc) ? proc->cursor.op : HG_ENCODE;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.pos : 0;
+    return hg_proc_is_there(proc) ? proc->cursor.pos : 0;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
@@ -360,8 +360,8 @@ size_t hg_proc_get_size_left(hg_proc_t proc)
     if (!hg_proc_is_there(proc))
         return 0;
     return proc->buf != NULL && proc->own == NULL && proc->error == HG_SUCCESS
-        ? proc->limit - proc->room.pos
-        : proc->room.end - proc->room.pos;
+        ? proc->limit - proc->cursor.pos
+        : proc->cursor.end - proc->cursor.pos;
 }
 
 hg_class_t *hg_proc_get_class(hg_proc_t proc)
@@ -376,7 +376,7 @@ hg_handle_t hg_proc_get_handle(hg_proc_t proc)
 
 hg_size_t hg_proc_get_size(hg_proc_t proc)
 {
-    return hg_proc_is_there(proc) ? proc->room.end : 0;
+    return hg_proc_is_there(proc) ? proc->cursor.end : 0;
 }
 
 hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
@@ -384,13 +384,13 @@ hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
     if (proc == NULL)
         return hg_proc_refuse(NULL);
     return hg_proc_reserve(
-        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
+        proc, buf_size > proc->cursor.pos ? buf_size - proc->cursor.pos : 0);
 }
 
 /* Whether there is a proc with bytes to point at. */
 static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
 {
-    if (proc != NULL && proc->room.op != HG_FREE)
+    if (proc != NULL && proc->cursor.op != HG_FREE)
         return true;
     (void) hg_log_misuse("proc", function, "no proc, or one that frees");
     return false;
@@ -401,8 +401,8 @@ void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
     if (!hg_proc_has_bytes(proc, "hg_proc_save_ptr") ||
         hg_proc_reserve(proc, data_size) != HG_SUCCESS)
         return NULL;
-    proc->room.pos += (size_t) data_size;
-    return proc->room.data + proc->room.pos - (size_t) data_size;
+    proc->cursor.pos += (size_t) data_size;
+    return proc->cursor.data + proc->cursor.pos - (size_t) data_size;
 }
 
 hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
@@ -460,7 +460,7 @@ static inline void hg_proc_number(hg_proc_t proc, void *data, size_t size)
 {
     unsigned char *bytes = hg_proc_step(proc, size);
 
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         hg_proc_order(bytes, data, size);
     else
         hg_proc_order(data, bytes, size);
@@ -496,10 +496,10 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         byte = *truth != HG_FALSE;
     ret = hg_proc_uint8_t(proc, &byte);
-    if (ret != HG_SUCCESS || proc->room.op != HG_DECODE)
+    if (ret != HG_SUCCESS || proc->cursor.op != HG_DECODE)
         return ret;
     if (byte > 1) {
         HG_PROC_EXPLAIN(proc, "a bool is the byte %u", byte);
@@ -518,14 +518,14 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
     /* An array that was never decoded has nothing to free. */
-    if (size == 0 || proc->room.op == HG_FREE)
+    if (size == 0 || proc->cursor.op == HG_FREE)
         return proc->error;
     if (HG_UNLIKELY(buf == NULL))
         return hg_proc_refuse(proc);
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         memcpy(bytes, buf, size);
     else
         memcpy(buf, bytes, size);
@@ -548,7 +548,7 @@ hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
         bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->room.op == HG_ENCODE)
+    if (proc->cursor.op == HG_ENCODE)
         memset(bytes, 0, size);
     return HG_SUCCESS;
 }
@@ -576,14 +576,14 @@ static hg_return_t hg_proc_string_encode(hg_proc_t proc, const char *str)
 /* HG_SUCCESS if a string of `size` bytes comes next. */
 static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
 {
-    const unsigned char *bytes = proc->room.data + proc->room.pos;
-    size_t left = proc->room.end - proc->room.pos;
+    const unsigned char *bytes = proc->cursor.data + proc->cursor.pos;
+    size_t left = proc->cursor.end - proc->cursor.pos;
 
     if (left < HG_PROC_STRING_ZEROS || size > left - HG_PROC_STRING_ZEROS) {
         HG_PROC_EXPLAIN(proc,
             "a string claims %" PRIu64 " bytes and %d behind them, and %zu of "
             "%zu are left",
-            size, HG_PROC_STRING_ZEROS, left, proc->room.end);
+            size, HG_PROC_STRING_ZEROS, left, proc->cursor.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
     if (memchr(bytes, 0, (size_t) size) != bytes + size - 1 ||
@@ -615,8 +615,8 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     copy = (char *) hg_proc_alloc(proc, (size_t) size);
     if (copy == NULL)
         return proc->error;
-    memcpy(copy, proc->room.data + proc->room.pos, (size_t) size);
-    proc->room.pos += (size_t) size + HG_PROC_STRING_ZEROS;
+    memcpy(copy, proc->cursor.data + proc->cursor.pos, (size_t) size);
+    proc->cursor.pos += (size_t) size + HG_PROC_STRING_ZEROS;
     *str = copy;
     return HG_SUCCESS;
 }
@@ -631,7 +631,7 @@ static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
     memcpy(&str, data, sizeof(str));
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, str);
     case HG_DECODE: ret = hg_proc_string_decode(proc, &str); break;
     case HG_FREE:
@@ -732,7 +732,7 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 
     if (proc == NULL || string == NULL)
         return hg_proc_refuse(proc);
-    switch (proc->room.op) {
+    switch (proc->cursor.op) {
     case HG_ENCODE: return hg_proc_hg_string_t(proc, &object->data);
     case HG_DECODE:
         (void) hg_string_object_init_char(object, NULL, 1);

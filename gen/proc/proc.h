@@ -63,7 +63,7 @@ struct hg_proc_kept {
 #define HG_PROC_KEPT_FIRST 4
 
 struct hg_proc {
-    struct hg_proc_room room; /* first: the macros know it. Decoding never
+    struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
                                  writes to its data */
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
@@ -123,8 +123,8 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
 /* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
  * that are decoded come from a peer: a warning. */
 #define HG_PROC_EXPLAIN(proc, format, ...) \
-    HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
-                                                : HG_LOG_LEVEL_ERROR, \
+    HG_LOG_EXPLAIN((proc)->cursor.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
+                                                  : HG_LOG_LEVEL_ERROR, \
         "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
 
 /* ---- Its end ---- */
@@ -178,7 +178,7 @@ static inline bool hg_proc_may_step(
 {
     if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
         return false;
-    return HG_LIKELY(size <= proc->room.end - proc->room.pos);
+    return HG_LIKELY(size <= proc->cursor.end - proc->cursor.pos);
 }
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
@@ -191,10 +191,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     unsigned char *bytes;
 
     assert(size > 0);
-    if (HG_UNLIKELY(size > proc->room.end - proc->room.pos))
+    if (HG_UNLIKELY(size > proc->cursor.end - proc->cursor.pos))
         return hg_proc_step_slow(proc, size);
-    bytes = proc->room.data + proc->room.pos;
-    proc->room.pos += size;
+    bytes = proc->cursor.data + proc->cursor.pos;
+    proc->cursor.pos += size;
     return bytes;
 }
 

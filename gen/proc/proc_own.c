@@ -270,8 +270,8 @@ hg_return_t hg_proc_flush(hg_proc_t proc)
     own = proc->own;
     if (own == NULL || proc->error != HG_SUCCESS)
         return proc->error;
-    data = proc->room.data;
-    size = proc->room.pos;
+    data = proc->cursor.data;
+    size = proc->cursor.pos;
     if (own->hash == HG_CRC16)
         own->value = hg_proc_own_crc16(data, size);
     else if (own->hash == HG_CRC32)
@@ -315,8 +315,8 @@ hg_return_t hg_proc_checksum_verify(
         return ret;
     if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
-    HG_PROC_EXPLAIN(
-        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
+    HG_PROC_EXPLAIN(proc, "the hash of %zu bytes is not the one that came",
+        proc->cursor.pos);
     return HG_CHECKSUM_ERROR;
 }
 

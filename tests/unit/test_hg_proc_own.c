@@ -47,7 +47,7 @@ HG_TEST(proc_of_a_call_makes_room)
     HG_CHECK_OK(hg_proc_set_size(&proc, 2000));
     HG_CHECK(hg_proc_get_size(&proc) >= 2000);
     memset(hg_proc_save_ptr(&proc, 2000), 0x55, 2000);
-    HG_CHECK_EQ_U64(proc.room.pos, 2000);
+    HG_CHECK_EQ_U64(proc.cursor.pos, 2000);
     HG_CHECK_EQ_U64(buf.data[8], 0x55);
     hg_test_expect_log("exceed the limit of 4088");
     HG_CHECK(hg_proc_save_ptr(&proc, 2089) == NULL);
