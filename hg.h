@@ -3050,112 +3050,55 @@ typedef uint64_t hg_ptr_t;
 #endif /* HG_API_VERSION == 2 */
 
 /* ==== gen/api/na.h ==== */
-/* ==== NA: the network abstraction ======================================= */
-/*
- * A class is an endpoint of one transport; a context is a place where
- * operations complete. Every operation takes a callback that runs exactly
- * once, inside NA_Trigger on the operation's context, never inside the call
- * that started it. NA_Progress moves data and queues completions; NA_Trigger
+/* ==== NA: the network layer ============================================= */
+/**
+ * @defgroup hg_na NA: the network layer
+ *
+ * Messages and remote memory without calls. Most programs do not need this
+ * section: they open a class, look peers up, and call functions.
+ *
+ * A class is an endpoint of one transport. A context is a queue of
+ * completions. NA_Progress() moves data and queues completions. NA_Trigger()
  * runs their callbacks, with no lock of the library held.
  *
- * A function that starts an operation returns NA_SUCCESS, and the callback
- * comes; or the code of its failure, and no callback comes. A NULL callback is
- * allowed: nobody wants to hear. An operation keeps references of its own to
- * addresses; buffers and memory handles must stay until its callback. *op_id
- * is written before the callback can run, and holds nothing of use on failure.
+ * A function that starts an operation returns NA_SUCCESS or the code of its
+ * failure. After NA_SUCCESS the callback runs exactly once, inside
+ * NA_Trigger() on the context of the operation, never inside the function that
+ * started it. After a failure no callback runs. The callback may be NULL.
  *
- * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
- * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log; waits that end by their time or a signal, and an NA_Cancel
- * that comes too late, have not failed. Other output arguments are set only on
- * success. Sizes are bytes, times milliseconds.
+ * An operation holds its own references of addresses. Its buffers and memory
+ * handles must stay valid until its callback runs. `*op_id` is written before
+ * the callback can run; it is undefined after a failure.
  *
- * Where the system gives no descriptor since there are as many as may be,
- * functions of NA and HG that return a code return NA_AGAIN; the line in the
- * log names the limit, nofile. (libzmq keeps descriptors of its own, and tells
- * in its own way.)
+ * Every function may be called from any thread. The last use of an object must
+ * not run at the same time as another use of it. Wrong arguments (NULL, an
+ * object of another class, a destroyed class or context) give NA_INVALID_ARG.
+ * Functions that return no code return NULL, 0 or NA_FALSE. NA_AGAIN also means
+ * that the process has no descriptor left (RLIMIT_NOFILE). In a child of fork,
+ * everything of the parent gives NA_FAULT.
  *
- * Every function may be called from any thread at any time, also for one
- * object from several, but for what ends an object: nobody else may be using
- * it then. A thread that is in a function of NA or HG, or in what that calls
- * (a callback, handler or proc), is not to leave it but by returning: not
- * canceled (pthread_cancel), which locks that it holds would outlive, nor by
- * pthread_exit or longjmp. A program that cancels threads disables that
- * around calls (pthread_setcancelstate).
- *
- * Use after the end: classes, contexts and memory handles that are gone are
- * told from those that live, in every function that takes the class with them:
- * wrong arguments. So is, by NA_Addr_free, an address that was freed as often
- * as it was given. Not detected are an address whose last reference is gone,
- * or whose class is closed, and a context that is gone in NA_Trigger.
- *
- * Signals: a signal handler that runs on a thread while it sleeps in a wait of
- * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
- * threads do. While the thread is awake (NA_WAIT_SPIN never sleeps, adaptive
- * waiting begins so) it does not; who must not miss one waits with a finite
- * timeout.
- *
- * Address strings: [plugin+]protocol://[host][:port] or
- * [plugin+]protocol://name.
- *
- *   self://                             this process only
- *   sm://name, sm:///path               this node, by shared memory (Linux)
- *   na+sm://...                         the same, as Mercury calls it
- *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
- *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
- *   mpi+static://RANK                   MPI, one job (hg_na_mpi.c)
- *   mpi+dynamic://                      MPI, several jobs; the library picks
- *   ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device, ...
- *                                       libfabric (hg_na_ofi.c): the README,
- *                                       "Clusters", lists the providers
- *
- * NULL or "" names the default transport: "sm://" where there is one, else
- * "self://". Opening a class, "://" may be left out with all behind it: "sm",
- * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
- * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
- * class that does not listen ignores the name. No port or port 0: the
- * system picks one. Over ZeroMQ, no host is loopback, and 0.0.0.0, * and [::]
- * bind every interface. Over libfabric, each of these is the first interface
- * that others can reach, a host may be the name of an interface, and a class
- * that does not listen uses the interface that is named. zmq+ipc://path is
- * relative to the working directory, @name is one of Linux's abstract names;
- * without a path a listener makes hg-<process>-<random> in $TMPDIR, if that
- * begins with '/', else in /tmp. NA_Finalize removes the socket. A process that
- * is killed leaves it; who listens there next takes its place. Over ofi+shm it
- * leaves files of 16 MiB in /dev/shm.
- *
- * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
- * protocol. A semicolon separates where a scheme and "://" stand behind it. The
- * class listens on all of them, its address string names them all, and classes
- * of any one of them can look that up. A class of several that looks a peer up
- * goes by sm where the peer is on this node, is a class of several as well, and
- * listens there; else by the first of the peer's addresses that it speaks. It
- * does not try another when that one fails. sm://
- * without a name need not be told: it is found by each of the other addresses
- * as NA_Addr_self writes them, and is not in the string. Two addresses of one
- * peer by different protocols do not compare as equal.
- *
- * Over sm:// peers map memory that the library allocates for bulk handles, all
- * blocks at a time: READ_ONLY ones to read, the others to write, too. The
- * application's own they copy by the kernel's process_vm_readv and writev.
- * Where Yama (ptrace_scope 1) lets only ancestors do that, a process with
- * HG_SM_RMA=vm in its environment lets in all processes of its user
- * (PR_SET_PTRACER) when it opens a class, and an info line tells.
+ * A freed memory handle is not detected. Nor is an address without references,
+ * or a destroyed context in NA_Trigger().
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
- * API"; what a transport must offer, from the Nemesis Network Module API.
+ * API"; the requirements on a transport from the Nemesis Network Module API.
+ * @{
  */
 
-/* What a peer (and the local side of a transfer) may do to memory. */
-#define NA_MEM_READ_ONLY 0x01  /* it can only be the source of data */
-#define NA_MEM_WRITE_ONLY 0x02 /* it can only be the destination */
+/** Access of peers: they may read the memory. */
+#define NA_MEM_READ_ONLY 0x01
+/** Access of peers: they may write the memory. */
+#define NA_MEM_WRITE_ONLY 0x02
+/** Access of peers: they may read and write the memory. */
 #define NA_MEM_READWRITE 0x03
 
+/** One contiguous piece of memory. */
 struct na_segment {
-    void *address;
-    na_size_t size;
+    void *address;  /**< where it begins */
+    na_size_t size; /**< bytes */
 };
 
+/** The kind of a completed operation. */
 typedef enum na_cb_type {
     NA_CB_LOOKUP,
     NA_CB_SEND_UNEXPECTED,
@@ -3167,136 +3110,376 @@ typedef enum na_cb_type {
     NA_CB_TERMINATE
 } na_cb_type_t;
 
+/** The result of NA_Addr_lookup(). */
 struct na_cb_info_lookup {
-    na_addr_t addr;
+    na_addr_t addr; /**< a reference; the callback frees it, now or later */
 };
 
+/** The result of NA_Msg_recv_unexpected(). */
 struct na_cb_info_recv_unexpected {
-    na_size_t actual_buf_size;
-    na_addr_t source;
-    na_tag_t tag;
+    na_size_t actual_buf_size; /**< bytes received */
+    na_addr_t source; /**< a reference; the callback frees it, now or later */
+    na_tag_t tag;     /**< the tag that the sender gave */
 };
 
+/** The result of NA_Msg_recv_expected(). */
 struct na_cb_info_recv_expected {
-    na_size_t actual_buf_size;
+    na_size_t actual_buf_size; /**< bytes received */
 };
 
-/* The argument of a callback. `info` holds values only when ret is NA_SUCCESS.
- * The struct is borrowed; `lookup.addr` and `recv_unexpected.source` are
- * references that the callback's owner frees with NA_Addr_free. */
+/** The argument of a callback; valid until the callback returns. */
 struct na_cb_info {
-    void *arg;
-    na_return_t ret;
-    na_cb_type_t type;
+    void *arg;         /**< as it was given to the operation */
+    na_return_t ret;   /**< the result of the operation */
+    na_cb_type_t type; /**< the kind of operation */
     union {
         struct na_cb_info_lookup lookup;
         struct na_cb_info_recv_unexpected recv_unexpected;
         struct na_cb_info_recv_expected recv_expected;
-    } info;
+    } info; /**< set if `ret` is NA_SUCCESS */
 };
 
-/* The return value is ignored. A callback may start operations, progress and
- * free what it owns; NA_Trigger and NA_Context_destroy are not for the context
- * it runs on. */
+/**
+ * Receive the result of an operation.
+ *
+ * The return value is ignored. A callback may start operations, make progress
+ * and free what it owns. It must not call NA_Trigger() or NA_Context_destroy()
+ * for the context it runs on.
+ */
 typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
 
 /* ---- Contexts ---- */
 
-/* A place for completions. NULL on failure. */
+/**
+ * Create a context: a queue of completions.
+ *
+ * @param na_class  the class
+ * @return the context, or NULL on failure; the log has the cause
+ * @lifetime until NA_Context_destroy(), which comes before NA_Finalize()
+ */
 NA_EXPORT na_context_t *NA_Context_create(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
-/* NA_BUSY while a thread progresses it or its callbacks run. Operations still
- * in flight are abandoned: their callbacks never run, and their buffers are
- * the application's again on return. */
+/**
+ * Destroy a context.
+ *
+ * Operations in flight are dropped: their callbacks never run. Their buffers
+ * may be used again when the function returns.
+ *
+ * @param na_class  the class of the context
+ * @param context   the context
+ * @retval NA_SUCCESS      the context is gone
+ * @retval NA_BUSY         a thread makes progress on it, or runs its callbacks
+ * @retval NA_INVALID_ARG  it is NULL, destroyed, or of another class
+ */
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context);
 
 /* ---- Addresses ---- */
 
-/* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
- * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
- * more than lookup_ms, be it a host or a program of another kind. Most
- * providers of libfabric (tcp, tcp;ofi_rxm, udp, ...) do not tell that a peer
- * refuses: there a lookup of nobody always takes lookup_ms. The other codes:
- * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
- * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
- * the system's rights keep us from it; NA_PERMISSION, over sm://, when one of
- * the two users does not let the other in. A peer that computes is silent
- * meanwhile: it is waited for as long. `name` is copied. A malformed name is
- * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
+/**
+ * Start to look a peer up.
+ *
+ * The callback gets a reference of the address, or one of these codes:
+ * NA_HOSTUNREACH, the peer refuses, or was silent for a little more than
+ * `lookup_ms`; NA_PROTOCOL_ERROR, it speaks another version; NA_ACCESS, the
+ * operating system denies it; NA_PERMISSION, over sm, one of the two users does
+ * not allow the other; NA_AGAIN, one side has no descriptor left, or over sm
+ * 8,192 peers.
+ *
+ * A peer that computes and makes no progress is silent. Most providers of
+ * libfabric do not report a refusal: there the lookup of an address without a
+ * listener takes `lookup_ms`.
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs with the result; may be NULL
+ * @param arg         passed to the callback
+ * @param name        an address string; copied
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS           the lookup has started
+ * @retval NA_INVALID_ARG       an argument is NULL, or the name is malformed
+ * @retval NA_PROTONOSUPPORT    the name is of another transport
+ * @retval NA_NOMEM             out of memory
+ */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* An address as bytes, which are its string, that another process of the same
- * transport turns back into one. Deserializing is NA_Addr_lookup_wait for
- * lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
+/**
+ * Return the size of a serialized address.
+ *
+ * @param na_class  the class
+ * @param addr      the address
+ * @return bytes; 0 on failure
+ */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
+
+/**
+ * Write an address as bytes, which are its address string.
+ *
+ * @param na_class  the class
+ * @param[out] buf  where the bytes go
+ * @param buf_size  bytes at `buf`; at least NA_Addr_get_serialize_size()
+ * @param addr      the address
+ * @retval NA_SUCCESS      the bytes are at `buf`
+ * @retval NA_MSGSIZE      the buffer is too small
+ * @retval NA_INVALID_ARG  an argument is NULL
+ */
 NA_EXPORT na_return_t NA_Addr_serialize(
     na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
+
+/**
+ * Look up the peer whose address was serialized.
+ *
+ * This is NA_Addr_lookup_wait() with a timeout of `lookup_ms`, and returns its
+ * codes.
+ *
+ * @param na_class   the class, of the transport that wrote the bytes
+ * @param[out] addr  a reference of the address
+ * @param buf        the bytes
+ * @param buf_size   their number
+ * @retval NA_SUCCESS         the peer was found
+ * @retval NA_PROTOCOL_ERROR  the bytes are no string
+ * @retval NA_HOSTUNREACH     the peer cannot be reached
+ * @retval NA_TIMEOUT         the peer did not answer in time
+ * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed
+ */
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
 
-/* Close the connection behind an address: sends already accepted leave
- * first, then NA_CB_TERMINATE completes. The next use of an address that was
- * looked up connects anew, where the transport can; any other is dead. Until
- * then a lookup of its name may find another address of the same peer. Calls
- * that went by the old connection end with HG_DISCONNECT. NA_OPNOTSUPPORT: the
- * transport has no connections. Nemesis Network Module API, "vc_terminate". */
+/**
+ * Close the connection to a peer.
+ *
+ * Accepted messages are sent first; then NA_CB_TERMINATE completes. The next
+ * use of an address that was looked up connects again, if the transport can. An
+ * address of any other origin is dead. Until then, a lookup of the name may
+ * find another address of the same peer. Calls that used the connection end
+ * with HG_DISCONNECT.
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs when the connection is closed; may be NULL
+ * @param arg         passed to the callback
+ * @param addr        the address
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS       closing has started
+ * @retval NA_OPNOTSUPPORT  the transport has no connections
+ * @retval NA_DISCONNECT    the peer is gone
+ * @retval NA_INVALID_ARG   an argument is NULL, or of another class
+ * @source Nemesis Network Module API, "vc_terminate"
+ */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);
 
 /* ---- Messages ---- */
 
+/**
+ * Return the size of the largest expected message.
+ *
+ * @param na_class  the class
+ * @return bytes; 0 for NULL
+ */
 NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Return the size of the largest unexpected message.
+ *
+ * @param na_class  the class
+ * @return bytes; 0 for NULL
+ */
 NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Return the largest tag.
+ *
+ * @param na_class  the class
+ * @return the tag, 2^k - 1; 0 for NULL
+ */
 NA_EXPORT na_tag_t NA_Msg_get_max_tag(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
-/* A buffer a transport can send from or receive into without registering it
- * first. NULL: out of memory. Freed with NA_Msg_buf_free. */
+/**
+ * Allocate a message buffer.
+ *
+ * The transport sends from it and receives into it without registering it
+ * first.
+ *
+ * @param na_class  the class
+ * @param size      bytes
+ * @return the buffer, or NULL: out of memory
+ * @lifetime until NA_Msg_buf_free()
+ */
 NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
+
+/**
+ * Free a message buffer.
+ *
+ * @param na_class  the class
+ * @param buf       a buffer of NA_Msg_buf_alloc()
+ * @retval NA_SUCCESS      the buffer is gone
+ * @retval NA_INVALID_ARG  an argument is NULL
+ */
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
 
-/* Send a message that the destination need not have posted a receive for.
- * `buf` must stay until the callback, which says that it may be used again,
- * not that the message arrived. NA_MSGSIZE: larger than the maximum;
- * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
+/**
+ * Send a message that needs no matching receive at the destination.
+ *
+ * The callback reports that `buf` may be used again, not that the message has
+ * arrived. Its result is NA_DISCONNECT if the peer died first.
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs when the buffer is free; may be NULL
+ * @param arg         passed to the callback
+ * @param buf         the message; borrowed until the callback
+ * @param buf_size    bytes; at most NA_Msg_get_max_unexpected_size()
+ * @param dest        the receiver
+ * @param tag         passed to the receiver; at most NA_Msg_get_max_tag()
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_MSGSIZE      the message is too large
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large
+ */
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
     na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
 
-/* Receive an unexpected message of any source and tag. A message larger than
- * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
- * of a context are served in the order they were posted. */
+/**
+ * Receive an unexpected message from any source, with any tag.
+ *
+ * The receives of a context are served in the order in which they were posted.
+ * A message larger than the buffer is lost, and the callback gets NA_MSGSIZE.
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs with a struct na_cb_info_recv_unexpected
+ * @param arg         passed to the callback
+ * @param[out] buf    where the message goes; borrowed until the callback
+ * @param buf_size    bytes at `buf`
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the receive is posted
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, or of another class
+ */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id);
 
-/* Send to a receive that the destination posts for this tag and source; the
- * rest is as above. A message that comes before its receive waits, up to the
- * class's limit. */
+/**
+ * Send a message to a receive of the same tag and source.
+ *
+ * A message that arrives before its receive was posted waits at the
+ * destination, within `max_queue_bytes`. Everything else is as with
+ * NA_Msg_send_unexpected().
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs when the buffer is free; may be NULL
+ * @param arg         passed to the callback
+ * @param buf         the message; borrowed until the callback
+ * @param buf_size    bytes; at most NA_Msg_get_max_expected_size()
+ * @param dest        the receiver
+ * @param tag         the tag of the receive; at most NA_Msg_get_max_tag()
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_MSGSIZE      the message is too large
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large
+ */
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
     na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
 
-/* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
- * source dies first. Too large a message: as above. */
+/**
+ * Receive the next message from one source with one tag.
+ *
+ * The callback gets NA_DISCONNECT if the source dies first, and NA_MSGSIZE if
+ * the message was larger than the buffer; that message is lost.
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs with a struct na_cb_info_recv_expected
+ * @param arg         passed to the callback
+ * @param[out] buf    where the message goes; borrowed until the callback
+ * @param buf_size    bytes at `buf`
+ * @param source      the sender
+ * @param tag         the tag of the message
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the receive is posted
+ * @retval NA_DISCONNECT   the source is gone
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large
+ */
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
 
-/* Send the concatenation of `count` segments; the array is copied, the
- * memory must stay until the callback. */
+/**
+ * Send several segments as one unexpected message.
+ *
+ * The message is the concatenation of the segments. Everything else is as with
+ * NA_Msg_send_unexpected().
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs when the memory is free; may be NULL
+ * @param arg         passed to the callback
+ * @param segments    the array is copied; the memory is borrowed until the
+ *                    callback
+ * @param count       segments in the array
+ * @param dest        the receiver
+ * @param tag         passed to the receiver
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_MSGSIZE      the message is too large
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large
+ */
 NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id);
+
+/**
+ * Send several segments as one expected message.
+ *
+ * The message is the concatenation of the segments. Everything else is as with
+ * NA_Msg_send_expected().
+ *
+ * @param na_class    the class
+ * @param context     where the operation completes
+ * @param callback    runs when the memory is free; may be NULL
+ * @param arg         passed to the callback
+ * @param segments    the array is copied; the memory is borrowed until the
+ *                    callback
+ * @param count       segments in the array
+ * @param dest        the receiver
+ * @param tag         the tag of the receive
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_MSGSIZE      the message is too large
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large
+ */
 NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
@@ -3304,63 +3487,201 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- Remote memory ---- */
 
-/* Describe memory. It stays the application's and must outlive the handle.
- * A buffer of size 0 is allowed. `flags` is one of NA_MEM_..., else
- * NA_INVALID_ARG. The segments array is copied. */
+/**
+ * Describe contiguous memory.
+ *
+ * The memory stays the application's. A size of 0 is allowed.
+ *
+ * @param na_class         the class
+ * @param buf              the memory; must outlive the handle
+ * @param buf_size         bytes
+ * @param flags            what peers may do: one of NA_MEM_...
+ * @param[out] mem_handle  the handle
+ * @retval NA_SUCCESS      the handle exists
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, or `flags` is none of the three
+ * @lifetime until NA_Mem_handle_free()
+ */
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
     na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
+
+/**
+ * Describe memory of several segments.
+ *
+ * Offsets into the handle count through the segments as if they were
+ * contiguous.
+ *
+ * @param na_class         the class
+ * @param segments         the array is copied, its memory must outlive the
+ *                         handle
+ * @param segment_count    segments in the array
+ * @param flags            what peers may do: one of NA_MEM_...
+ * @param[out] mem_handle  the handle
+ * @retval NA_SUCCESS       the handle exists
+ * @retval NA_OPNOTSUPPORT  the transport does not take so many segments
+ * @retval NA_NOMEM         out of memory
+ * @retval NA_INVALID_ARG   an argument is NULL, or `flags` is none of the three
+ * @lifetime until NA_Mem_handle_free()
+ */
 NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
     struct na_segment *segments, na_size_t segment_count, unsigned long flags,
     na_mem_handle_t *mem_handle);
 
-/* Free a handle, deregistering it first if need be. NA_BUSY while a local
- * operation uses it. */
+/**
+ * Free a memory handle, and deregister it first if it is registered.
+ *
+ * @param na_class    the class
+ * @param mem_handle  the handle, of local or remote memory
+ * @retval NA_SUCCESS      the handle is gone
+ * @retval NA_BUSY         an operation of this process uses it
+ * @retval NA_INVALID_ARG  it is NULL, or of another class
+ * @lifetime A freed handle must not be used: it is not detected.
+ */
 NA_EXPORT na_return_t NA_Mem_handle_free(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
-/* Let peers reach the memory. Registering twice is NA_EXIST. */
+/**
+ * Let peers reach the memory of a handle.
+ *
+ * @param na_class    the class
+ * @param mem_handle  a handle of local memory
+ * @retval NA_SUCCESS      peers that get the serialized handle reach the memory
+ * @retval NA_EXIST        it is registered already
+ * @retval NA_NOMEM        out of memory, or of what the network registers
+ * @retval NA_INVALID_ARG  it is NULL, of another class, or of remote memory
+ */
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
-/* Withdraw the memory. When the call returns no peer's operation reads or
- * writes it any more, and the application may unmap it; those under way and
- * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
- * network already has. A peer that does not take that data within 1 s loses its
+/**
+ * End the access of peers to memory.
+ *
+ * When the function returns, no operation of a peer reads or writes the memory,
+ * and the application may unmap it. Operations under way and later ones end
+ * with NA_NOENTRY at the peer. The function waits for data that is already in
+ * the network. A peer that does not take that data within 1 s loses its
  * connection.
  *
- * Over sm a peer copies by itself, and the call waits for a piece under way,
- * without a limit: a process that is stopped (SIGSTOP, a debugger) finishes its
- * piece when it goes on. After death_ms a line in the log names the process.
- * Only peers to which the memory was described are waited for, until they
- * end. */
+ * Over sm the peers copy themselves. The function waits for a copy under way,
+ * without a limit: a stopped process (SIGSTOP, a debugger) finishes its copy
+ * when it continues. After `death_ms` a line in the log names that process.
+ * Only peers to which the memory was described are waited for.
+ *
+ * @param na_class    the class
+ * @param mem_handle  a registered handle
+ * @retval NA_SUCCESS      no peer reaches the memory
+ * @retval NA_NOENTRY      it is not registered, or of remote memory
+ * @retval NA_INVALID_ARG  it is NULL, or of another class
+ */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
-/* A registered handle as bytes for a peer, who deserializes it into a handle
- * of remote memory and frees that with NA_Mem_handle_free. Nothing in the
- * bytes is trusted: NA_PROTOCOL_ERROR when they are malformed. */
+/**
+ * Return the size of a serialized memory handle.
+ *
+ * @param na_class    the class
+ * @param mem_handle  a registered handle
+ * @return bytes; 0 on failure
+ */
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Write a registered handle as bytes for a peer.
+ *
+ * @param na_class    the class
+ * @param[out] buf    where the bytes go
+ * @param buf_size    bytes at `buf`; at least
+ *                    NA_Mem_handle_get_serialize_size()
+ * @param mem_handle  a registered handle
+ * @retval NA_SUCCESS      the bytes are at `buf`
+ * @retval NA_MSGSIZE      the buffer is too small
+ * @retval NA_INVALID_ARG  an argument is NULL, or the handle is not registered
+ */
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     na_size_t buf_size, na_mem_handle_t mem_handle);
+
+/**
+ * Make a handle of remote memory from the bytes of a peer.
+ *
+ * The bytes are checked.
+ *
+ * @param na_class         the class
+ * @param[out] mem_handle  the handle of remote memory
+ * @param buf              the bytes
+ * @param buf_size         their number
+ * @retval NA_SUCCESS         the handle exists
+ * @retval NA_PROTOCOL_ERROR  the bytes are malformed
+ * @retval NA_NOMEM           out of memory
+ * @retval NA_INVALID_ARG     an argument is NULL
+ * @lifetime until NA_Mem_handle_free()
+ */
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
 
-/* Copy data_size bytes from local to remote memory, or back. The local handle
- * need not be registered; the remote one was deserialized. Offsets are
- * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
- * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
- * at once where the description tells, else the callback brings the target's
- * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
- * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. Over
- * libfabric, transfers of 0 bytes succeed without asking the target. A put
- * has completed when the data is in the target's memory and visible to it
- * before any message sent later; one that failed may have written a part. */
+/**
+ * Write local memory to remote memory.
+ *
+ * The callback runs when the data is in the memory of the target. It is visible
+ * there before any message that is sent later. After a failure, a part of the
+ * data may have been written.
+ *
+ * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the target;
+ * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the target has
+ * too many transfers of this peer; NA_DISCONNECT, the peer is gone. Over
+ * libfabric a transfer of 0 bytes succeeds without asking the target.
+ *
+ * @param na_class           the class
+ * @param context            where the operation completes
+ * @param callback           runs with the result; may be NULL
+ * @param arg                passed to the callback
+ * @param local_mem_handle   local memory; need not be registered
+ * @param local_offset       bytes from its begin
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize()
+ * @param remote_offset      bytes from its begin
+ * @param data_size          bytes to move
+ * @param remote_addr        the peer that owns the remote memory
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_OVERFLOW     it reaches past the end of a handle
+ * @retval NA_PERMISSION   the flags of a handle forbid it
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
+ *                         of the wrong side
+ */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
     na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id);
+
+/**
+ * Read remote memory into local memory.
+ *
+ * The codes of the callback are those of NA_Put().
+ *
+ * @param na_class           the class
+ * @param context            where the operation completes
+ * @param callback           runs when the data is in local memory
+ * @param arg                passed to the callback
+ * @param local_mem_handle   local memory; need not be registered
+ * @param local_offset       bytes from its begin
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize()
+ * @param remote_offset      bytes from its begin
+ * @param data_size          bytes to move
+ * @param remote_addr        the peer that owns the remote memory
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
+ * @retval NA_SUCCESS      the operation has started
+ * @retval NA_OVERFLOW     it reaches past the end of a handle
+ * @retval NA_PERMISSION   the flags of a handle forbid it
+ * @retval NA_DISCONNECT   the peer was reached and is gone
+ * @retval NA_HOSTUNREACH  the peer cannot be reached
+ * @retval NA_NOMEM        out of memory
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
+ *                         of the wrong side
+ */
 NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
     na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
@@ -3369,35 +3690,80 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* ---- Progress ---- */
 
-/* Move data for at most `timeout` ms, until a completion waits for
- * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal, as above. Serves peers' RMA and messages for other
- * contexts on the way. One thread progresses a context at a time; a second one
- * waits for its result. */
+/**
+ * Move data until a completion is ready for NA_Trigger().
+ *
+ * It also serves the RMA of peers and messages for other contexts.
+ *
+ * @param na_class  the class of the context
+ * @param context   the context
+ * @param timeout   milliseconds to wait at most; 0 does not wait
+ * @retval NA_SUCCESS      a completion is ready
+ * @retval NA_TIMEOUT      none came in this time
+ * @retval NA_INTR         a signal handler ran while the thread slept
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ * @threads Any. One thread progresses a context at a time; others wait for its
+ * result.
+ */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
-/* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT or
- * NA_INTR with 0. actual_count may be NULL. */
+/**
+ * Run callbacks of completed operations.
+ *
+ * @param context            the context
+ * @param timeout            milliseconds to wait for the first completion
+ * @param max_count          callbacks to run at most
+ * @param[out] actual_count  how many ran; may be NULL
+ * @retval NA_SUCCESS      at least one callback ran, or `max_count` is 0
+ * @retval NA_TIMEOUT      no operation completed in this time
+ * @retval NA_INTR         a signal handler ran while the thread slept
+ * @retval NA_INVALID_ARG  the context is NULL
+ */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
-/* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY, not logged: it has ended
- * already, there never was such a one, or it cannot be taken back and ends by
- * itself. */
+/**
+ * Ask an operation to end.
+ *
+ * The callback runs once in any case, with NA_CANCELED or with the result that
+ * came first.
+ *
+ * @param na_class  the class of the context
+ * @param context   the context of the operation
+ * @param op_id     the operation
+ * @retval NA_SUCCESS      the callback is to come
+ * @retval NA_NOENTRY      the operation has ended, does not exist, or cannot be
+ *                         canceled and ends by itself; not logged
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
 
-/* A descriptor for an event loop: when it is readable, call NA_Progress with
- * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
- * that says NA_TRUE. -1 where the transport has none (ofi with NA_WAIT_SPIN,
- * or over a provider without), or the system no epoll.
- * Owned by the context. */
+/**
+ * Return a descriptor for an event loop.
+ *
+ * When it is readable, call NA_Progress() with a timeout of 0. Before each
+ * sleep on it, call NA_Poll_try_wait().
+ *
+ * @param na_class  the class of the context
+ * @param context   the context, which owns the descriptor
+ * @return the descriptor, or -1: the transport has none (MPI, libfabric with
+ * NA_WAIT_SPIN, some providers), or the system has no epoll
+ */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
+
+/**
+ * Ask whether an event loop may sleep on the descriptor of a context.
+ *
+ * @param na_class  the class of the context
+ * @param context   the context
+ * @return NA_TRUE: it may sleep; NA_FALSE: call NA_Progress() first
+ */
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);
+
+/** @} */
 
 /* ==== gen/api/macros.h ==== */
 /* ========================================================================
