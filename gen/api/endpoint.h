@@ -1,103 +1,167 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Endpoints and addresses =========================================== */
+/**
+ * @defgroup hg_endpoint Endpoints and addresses
+ *
+ * A class (na_class_t) is an endpoint of one transport, or of several.
+ * NA_Initialize() opens it, and HG_Init1() starts the request model on it. The
+ * callback model opens a class by itself, in HG_Init2(). An address (na_addr_t)
+ * is a reference to a peer: NA_Addr_lookup_wait() finds it.
+ *
+ * An address string selects the transport and names an endpoint:
+ *
+ * @code
+ * self://                           this process
+ * sm://name, sm:///path             this node, through shared memory
+ * zmq+tcp://host:port               ZeroMQ over TCP
+ * zmq+ipc:///path                   ZeroMQ over a Unix socket
+ * zmq+inproc://name                 ZeroMQ within a process
+ * ofi+tcp://host:port, ofi+verbs://interface:port, ofi+cxi://device
+ *                                   libfabric
+ * mpi+static://RANK                 the processes of one MPI job
+ * mpi+dynamic://                    the processes of several MPI jobs
+ * zmq+tcp://host:0;sm://            several transports in one class
+ * @endcode
+ *
+ * NULL and "" mean "sm://" where sm is compiled in, else "self://". To open a
+ * class, "://" may be omitted if nothing follows it. Without a port, or with
+ * port 0, the system chooses one; without a name sm chooses one. Over ZeroMQ no
+ * host means loopback. A class that does not listen ignores the name. See
+ * hg-transports(7) for each transport, and for classes with several.
+ *
+ * These rules hold for all functions of NA and HG:
+ *
+ * - Every function can be called from any thread at any time, also for one
+ *   object in several threads. An exception is a function that ends an object:
+ *   no other thread may use the object then.
+ * - A wrong argument, such as NULL or an object of another class, gives
+ *   NA_INVALID_ARG, or NULL, 0 or NA_FALSE where the function returns no code.
+ * - A closed class and a destroyed context are detected: they are wrong
+ *   arguments. An address that was freed once too often is detected by
+ *   NA_Addr_free() while another reference exists. Not detected are an address
+ *   without references or of a closed class, a freed memory handle, and a
+ *   destroyed context in NA_Trigger().
+ * - A thread leaves a function of the library, and a callback, handler or proc,
+ *   only by returning. It may hold locks, so pthread_cancel, pthread_exit and
+ *   longjmp are forbidden there. A program that cancels threads disables that
+ *   around calls (pthread_setcancelstate).
+ * - A signal handler that runs in a thread that sleeps in a wait ends this wait
+ *   with NA_INTR, with or without SA_RESTART. It does not end the wait of a
+ *   thread that is awake. Threads with NA_WAIT_SPIN are always awake, and those
+ *   with NA_WAIT_ADAPTIVE at first. If a signal must not be missed, wait with a
+ *   finite timeout.
+ * - NA_AGAIN also means that the process or the system has no file descriptor
+ *   left. The log line names the limit, nofile. Descriptors of libzmq are not
+ *   included.
+ * - In a child of fork, every function returns NA_FAULT at once for a class of
+ *   the parent and its objects, or NULL, 0, NA_FALSE or -1. That includes
+ *   freeing them. The log has one line for each class. The child may open
+ *   classes of its own and may call exit. Programs that it executes inherit no
+ *   descriptor. Parent and peers do not notice the fork. A callback that forks
+ *   must not return in the child. See hg-threads(7).
+ * @{
+ */
 
-/* How a context that has nothing to do waits. */
+/** How a thread waits in a context that has nothing to do. */
 enum {
-    NA_WAIT_ADAPTIVE = 0, /* spin or yield briefly, then sleep */
-    NA_WAIT_SPIN = 1,     /* never sleep: lowest latency, a core each */
-    NA_WAIT_BLOCK = 2     /* sleep at once: lowest use of the processor */
+    NA_WAIT_ADAPTIVE = 0, /**< spin or yield briefly, then sleep */
+    NA_WAIT_SPIN = 1,     /**< never sleep: lowest latency, a core each */
+    NA_WAIT_BLOCK = 2     /**< sleep at once: least processor time */
 };
 
+/** The address family of names and interfaces. */
 enum na_addr_format {
-    NA_ADDR_UNSPEC = 0,
-    NA_ADDR_IPV4 = 1,
-    NA_ADDR_IPV6 = 2,
-    NA_ADDR_NATIVE = 3
+    NA_ADDR_UNSPEC = 0, /**< the default of the transport */
+    NA_ADDR_IPV4 = 1,   /**< IPv4 */
+    NA_ADDR_IPV6 = 2,   /**< IPv6 */
+    NA_ADDR_NATIVE = 3  /**< that of the network */
 };
 
-/* progress_mode; NA_NO_BLOCK is another word for NA_WAIT_SPIN. */
-#define NA_NO_BLOCK 0x01
-#define NA_NO_RETRY 0x02
+#define NA_NO_BLOCK 0x01 /**< progress_mode: the same as NA_WAIT_SPIN */
+#define NA_NO_RETRY 0x02 /**< progress_mode: no effect */
 
-/* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
- * NULL choose the default everywhere. The strings are copied. A member that
- * a transport has no use for is ignored, but for auth_key and curve_...: no
- * class is opened with a transport, alone or in a list, that cannot honour
- * these. sm and some providers of libfabric honour auth_key; no transport here
- * honours curve_... . "libfabric over IP" are its providers tcp, tcp;ofi_rxm,
- * verbs, sockets and udp. */
+/**
+ * Options of NA_Initialize_opt().
+ *
+ * Start from NA_INIT_INFO_INITIALIZER. 0 and NULL select the default, which
+ * each member names last. The strings are copied. A transport ignores members
+ * that it has no use for, except auth_key and curve_...: a class is not opened
+ * if one of its transports cannot honour these. No transport of this release
+ * honours curve_... .
+ *
+ * "Libfabric over IP" are its providers tcp, tcp;ofi_rxm, verbs, sockets and
+ * udp.
+ */
 struct na_init_info {
-    size_t size; /* sizeof(struct na_init_info) */
+    size_t size; /**< sizeof(struct na_init_info) */
+
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;           /* zmq+tcp, libfabric over IP:
-                                        "192.0.2.0/24", "192.0.2" or
-                                        "fd00::/64". Where the address string
-                                        names no host, or all, the interface
-                                        with an address in it is used; zmq+tcp
-                                        binds all if all are named. No class
-                                        is opened if there is none. NULL, "":
-                                        as "Address strings" says */
-    const char *auth_key;            /* sm: who else may connect: "any-user",
-                                        or user ids with commas between;
-                                        NULL, "": only the same user. Both
-                                        ends must allow. libfabric: the key of
-                                        the provider, the same at both ends:
-                                        "service:vni" for cxi, 16 characters
-                                        for psm2 and psm3, up to 64 for others
-                                        that have keys. One that has none, as
-                                        tcp, tcp;ofi_rxm and shm, refuses the
-                                        class. Other transports: NULL or "" */
-    size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
-                                        64 KiB. sm has at most 32 KiB,
-                                        libfabric's ofi_rxm 16 KiB */
-    size_t max_expected_size;        /* the same */
-    uint8_t progress_mode;           /* NA_NO_BLOCK; none */
-    enum na_addr_format addr_format; /* zmq+tcp, libfabric over IP: the family
-                                        of a host name, of no host, and of *;
-                                        NA_ADDR_IPV4, over libfabric IPv6 where
-                                        there is no other */
-    uint8_t max_contexts;            /* the application's; 256 with the
-                                        library's own */
-    uint8_t thread_mode;             /* no effect */
-    na_bool_t request_mem_device;    /* no effect */
-    int traffic_class;               /* no effect */
+
+    /** "192.0.2.0/24", "192.0.2" or "fd00::/64": the interface with an address
+     * in this subnet is used if the address string names no host or all hosts.
+     * zmq+tcp binds all interfaces if it names all. The class is not opened if
+     * there is no such interface. For zmq+tcp and libfabric over IP. NULL or
+     * "": as hg-transports(7) says. */
+    const char *ip_subnet;
+    /** sm: other users that may connect, "any-user" or user ids with commas
+     * between them. Both sides must allow the other. NULL or "": the same user
+     * only. libfabric: the key of the provider, the same on both sides:
+     * "service:vni" for cxi, 16 characters for psm2 and psm3, up to 64 for
+     * others. Providers without keys, such as tcp, tcp;ofi_rxm and shm, refuse
+     * the class. Other transports: NULL or "". */
+    const char *auth_key;
+    /** The longest unexpected message, between 512 bytes and 16 MiB. sm has at
+     * most 32 KiB, ofi_rxm of libfabric 16 KiB; 64 KiB. */
+    size_t max_unexpected_size;
+    size_t max_expected_size; /**< the longest expected message; 64 KiB */
+    uint8_t progress_mode;    /**< NA_NO_BLOCK; none */
+    /** The family of a host name, of no host, and of "*": for zmq+tcp and
+     * libfabric over IP. NA_ADDR_IPV4; over libfabric NA_ADDR_IPV6 if there is
+     * no IPv4. */
+    enum na_addr_format addr_format;
+    uint8_t max_contexts;         /**< of the application; 256 in all */
+    uint8_t thread_mode;          /**< no effect */
+    na_bool_t request_mem_device; /**< no effect */
+    int traffic_class;            /**< no effect */
+
     /* Members of hg. */
-    uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
-    unsigned int spin_us;      /* adaptive: microseconds to spin at most, fewer
-                                  while news take longer than that; 200. At
-                                  least 2,000 where the transport has no
-                                  descriptor to sleep on (MPI, some of
-                                  libfabric's) */
-    na_bool_t progress_thread; /* a thread of the library serves peers'
-                                  RMA while the application computes */
-    size_t max_queue_bytes;    /* messages without a receive, about 80 bytes
-                                  more for each, in the class; 64 MiB. Peers
-                                  share it: one alone may use all, all
-                                  together at most twice as much. Past it self
-                                  and sm hold the sender back, others drop and
-                                  count ("msg_dropped"), as sm does with what
-                                  a dead peer left */
-    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000.
-                                  Over most providers of libfabric one that
-                                  refuses is silent, too. ZeroMQ closes an
-                                  accepted connection that says no HELLO
-                                  within lookup_ms and half a second */
-    unsigned int death_ms;     /* until a silent connection is dead; 5000;
-                                  over libfabric at least 1000. sm and ZeroMQ
-                                  notice at once when a peer's process ends,
-                                  libfabric only by this silence. Over sm
-                                  nothing is said to tell the living: a peer
-                                  lives as long as its process */
-    size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB.
-                                  Over MPI at most 16 MiB */
-    size_t rma_window;         /* emulated RMA: bytes on their way to and
-                                  from a peer; 8 frames */
-    na_bool_t force_rma_emulation; /* also where the transport has RMA */
-    const char *curve_secret_key;  /* keys, in files */
-    const char *curve_server_key;
-    const char *curve_allow_dir;
+
+    uint8_t wait_mode; /**< NA_WAIT_...; NA_WAIT_ADAPTIVE */
+    /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. It is less
+     * while events take longer than that, and at least 2,000 where the
+     * transport has no descriptor to sleep on (MPI, some providers of
+     * libfabric); 200. */
+    unsigned int spin_us;
+    /** A thread of the library serves the RMA of peers while the application
+     * computes; NA_FALSE. */
+    na_bool_t progress_thread;
+    /** Messages of the class that wait for a receive, about 80 bytes more for
+     * each. Peers share it: one alone may use all of it, all together at most
+     * twice as much. Past it self and sm make the sender wait. Others drop the
+     * message and count it ("msg_dropped"), as sm does with messages of a dead
+     * peer; 64 MiB. */
+    size_t max_queue_bytes;
+    /** Milliseconds until a silent peer is unreachable. Most providers of
+     * libfabric do not report a peer that refuses, so it is silent, too. ZeroMQ
+     * closes an accepted connection without a HELLO half a second later;
+     * 5,000. */
+    unsigned int lookup_ms;
+    /** Milliseconds until a silent connection is dead, at least 1,000 over
+     * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
+     * only by this silence. Over sm a peer is alive as long as its process;
+     * 5,000. */
+    unsigned int death_ms;
+    /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI; 512 KiB. */
+    size_t rma_frame_size;
+    /** Emulated RMA: bytes in transit to and from a peer; 8 frames. */
+    size_t rma_window;
+    na_bool_t force_rma_emulation; /**< also where the transport has RMA */
+    const char *curve_secret_key;  /**< a file with this side's key */
+    const char *curve_server_key;  /**< a file with the server's key */
+    const char *curve_allow_dir;   /**< a directory with clients' keys */
 };
 
+/** The default options. */
 #define NA_INIT_INFO_INITIALIZER \
     { \
         sizeof(struct na_init_info), HG_NULLPTR, HG_NULLPTR, 0, 0, 0, \
@@ -105,106 +169,247 @@ struct na_init_info {
             0, 0, 0, 0, 0, NA_FALSE, HG_NULLPTR, HG_NULLPTR, HG_NULLPTR \
     }
 
-/* ---- Classes and contexts ---- */
+/* ---- Classes ---- */
 
-/*
- * fork: a child has no part in its parent's classes, whatever their transport,
- * whichever threads were inside, and the parent and its peers do not notice it.
- * In the child, whatever is tried with them, with their contexts, addresses and
- * memory handles, also to free them, is NA_FAULT at once, with one line in the
- * log for each class (or NULL, 0, NA_FALSE, -1, as the function fails). It may
- * open classes of its own, may end with exit, and what it executes inherits no
- * descriptor. A callback that forks does not return in the child.
+/**
+ * Open a class.
+ *
+ * With `listen`, peers can look the class up. Without it, the class can only
+ * call others; these can answer and move its memory. A process can have 4,096
+ * classes and contexts.
+ *
+ * @param info_string  the address string; NULL or "": the default transport
+ * @param listen       NA_TRUE for a server, NA_FALSE for a client
+ * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
  */
-
-/* Open the transport that `info_string` names. With `listen` peers can look
- * the class up; without, it can only call others (who can answer, and move
- * its memory). NULL on failure, with the cause in the log. Repeatable: up to
- * 256 are open at a time. */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
 
-/* The same with options (copied, NULL for none). */
+/**
+ * Open a class with options.
+ *
+ * @param info_string  as for NA_Initialize()
+ * @param listen       as for NA_Initialize()
+ * @param info         the options, copied; NULL: the defaults
+ * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ */
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
-/* Open mpi+static:// in a communicator of one group; NULL: MPI_COMM_WORLD. No
- * other process is waited for. The communicator must stay until NA_Finalize.
- * In it, and in MPI_COMM_WORLD if mpi+static:// is opened by other functions,
- * the application uses no tags from 16384 on, and does not receive with
- * MPI_ANY_TAG. `flags` is 0 or NA_MPI_LISTEN. For programs that include mpi.h
- * before hg.h, and are built with hg_na_mpi.c. From the design of 2013
- * (na_mpi_init). NA_MPI_Init_opt takes options, as NA_Initialize_opt does; in
- * the callback model struct hg_init_info takes the class. */
+/** A flag of NA_MPI_Init(): listen. */
 #define NA_MPI_LISTEN 0x01
 #ifdef MPI_VERSION
+/**
+ * Open mpi+static:// in a communicator of one group.
+ *
+ * It does not wait for another process. Declared if mpi.h is included above
+ * hg.h; the program is built with hg_na_mpi.c. In the callback model struct
+ * hg_init_info takes the class.
+ *
+ * In the communicator the application uses no tags from 16384 on, and does not
+ * receive with MPI_ANY_TAG. If another function opens mpi+static://, that holds
+ * for MPI_COMM_WORLD.
+ *
+ * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD
+ * @param flags       0 or NA_MPI_LISTEN
+ * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @source Mercury design report, na_mpi_init
+ */
 NA_EXPORT na_class_t *NA_MPI_Init(
     MPI_Comm *intra_comm, int flags) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Open mpi+static:// in a communicator, with options.
+ *
+ * @param intra_comm  as for NA_MPI_Init()
+ * @param flags       as for NA_MPI_Init()
+ * @param info        the options, copied; NULL: the defaults
+ * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ */
 NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
     const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 #endif
 
-/* Close a class. NA_BUSY while the application's own contexts live, or the RPC
- * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
- * is closed already. Leaked addresses and memory handles are released, with
- * one warning. Blocks while accepted sends leave, briefly. */
+/**
+ * Close a class.
+ *
+ * It waits until accepted sends have left, at most 1 s for each transport.
+ * Addresses and memory handles that were not freed are released, with one
+ * warning.
+ *
+ * @param na_class  the class; taken
+ * @retval NA_SUCCESS      the class is closed
+ * @retval NA_BUSY         a context of the application exists, or HG_Finalize()
+ *                         or HG_Bulk_finalize() was not called
+ * @retval NA_INVALID_ARG  NULL, or it was closed already
+ * @retval NA_FAULT        the class belongs to the parent process
+ */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
-/* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
- * a NULL class. */
+/**
+ * Get the name of the transport: "self", "sm", "zmq", "ofi", "mpi".
+ *
+ * @param na_class  the class
+ * @return the name, owned by the class; NULL if the class is wrong
+ */
 NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class);
+
+/**
+ * Get the name of the protocol: "self", "sm", "tcp" and others.
+ *
+ * @param na_class  the class
+ * @return the name, owned by the class; NULL if the class is wrong
+ */
 NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
+
+/**
+ * Test whether peers can look the class up.
+ *
+ * @param na_class  the class
+ * @return NA_TRUE if it was opened to listen
+ */
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
 
-/* 1: messages and RMA operations to one peer take effect in the order they
- * were started. 0: RMA operations in flight together may overtake each other;
- * messages of one plane and one tag keep their order all the same. */
+/**
+ * Test whether operations to one peer keep their order.
+ *
+ * @param na_class  the class
+ * @return 1: messages and RMA operations take effect in the order in which they
+ * were started; 0: RMA operations in flight may overtake each other, but
+ * messages of one kind with the same tag keep their order
+ */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
 /* ---- Addresses ---- */
 
-/* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
- * peer is back or was only cut off: it is freed, and the peer looked up
- * again. An address that was never connected stays usable: each use connects
- * anew. Until it is connected only NA_Addr_cmp compares it by its name; no
- * message of another address is taken for one of its peer. */
-
-/* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
- * signal (NA_INTR); needs no context, and runs no callback of the
- * application's. So who stays silent is NA_TIMEOUT with lookup_ms or less,
- * and NA_HOSTUNREACH with half a second more; sooner, if an earlier lookup has
- * begun to wait for the same peer. */
+/**
+ * Find a peer, and wait until it is connected.
+ *
+ * It needs no context and runs no callback of the application. A peer that
+ * computes does not answer, and counts as silent.
+ *
+ * A silent peer gives NA_TIMEOUT if timeout_ms is at most lookup_ms of the
+ * class, and NA_HOSTUNREACH if it is 500 ms more. An earlier lookup of the same
+ * peer that still waits shortens the time. Most providers of libfabric do not
+ * report a peer that refuses: it is silent.
+ *
+ * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
+ * even if the peer returns: free it, and look the peer up again.
+ *
+ * @param na_class    the class
+ * @param name        the address string of the peer; borrowed
+ * @param timeout_ms  milliseconds
+ * @param[out] addr   a reference, for NA_Addr_free()
+ * @retval NA_SUCCESS         the peer is connected
+ * @retval NA_TIMEOUT         not within timeout_ms (logged)
+ * @retval NA_HOSTUNREACH     it refuses, hangs up, or is silent for longer than
+ *                            lookup_ms; or there is no such host
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
+ * @retval NA_PROTONOSUPPORT  the name is for another transport
+ * @retval NA_INTR            a signal ended the wait
+ * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol
+ * @retval NA_AGAIN           one side has no file descriptor left, or 8,192
+ *                            peers over sm, or the class has no context left
+ * @retval NA_ACCESS          the operating system denies access to the peer
+ * @retval NA_PERMISSION      sm: the user of one side does not admit the other
+ * @retval NA_NOMEM           out of memory
+ */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
-/* Resolve a name, without connecting: the first use of the address connects,
- * and fails with the code that NA_Addr_lookup would give. A host's name may
- * need a name server. Returns NA_SUCCESS with a reference in *addr;
- * NA_HOSTUNREACH: no such host; NA_INVALID_ARG and NA_PROTONOSUPPORT as
- * NA_Addr_lookup. */
+/**
+ * Make an address of a name, without connecting.
+ *
+ * The first use of the address connects. It fails with the code that
+ * NA_Addr_lookup() gives. Until the address was connected, each use tries
+ * again, NA_Addr_cmp() compares it by its name, and messages are not
+ * recognised as its peer's. A host name may need a name server.
+ *
+ * @param na_class   the class
+ * @param name       the address string of the peer; borrowed
+ * @param[out] addr  a reference, for NA_Addr_free()
+ * @retval NA_SUCCESS         the address is usable
+ * @retval NA_HOSTUNREACH     no such host
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
+ * @retval NA_PROTONOSUPPORT  the name is for another transport
+ * @retval NA_NOMEM           out of memory
+ */
 NA_EXPORT na_return_t NA_Addr_resolve(
     na_class_t *na_class, const char *name, na_addr_t *addr);
 
-/* Drop a reference. Operations in flight keep theirs. NA_INVALID_ARG: the
- * application has none, as of what HG_Handler_get_addr gives. */
+/**
+ * Drop a reference to an address.
+ *
+ * Operations in flight keep references of their own.
+ *
+ * @param na_class  the class
+ * @param addr      the address; the reference is taken
+ * @retval NA_SUCCESS      the reference is dropped
+ * @retval NA_INVALID_ARG  the application has no reference left, or never had
+ *                         one: HG_Handler_get_addr() gives none
+ * @retval NA_FAULT        the class belongs to the parent process
+ */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
 
-/* A reference to the class's own address, listening or not. */
+/**
+ * Get the address of the class itself, listening or not.
+ *
+ * @param na_class   the class
+ * @param[out] addr  a reference, for NA_Addr_free()
+ * @retval NA_SUCCESS      `addr` is set
+ * @retval NA_INVALID_ARG  an argument is NULL
+ */
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr);
 
-/* Another reference. */
+/**
+ * Get another reference to an address.
+ *
+ * @param na_class       the class
+ * @param addr           the address
+ * @param[out] new_addr  a reference, for NA_Addr_free()
+ * @retval NA_SUCCESS      `new_addr` is set
+ * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
+ *                         class
+ */
 NA_EXPORT na_return_t NA_Addr_dup(
     na_class_t *na_class, na_addr_t addr, na_addr_t *new_addr);
 
+/**
+ * Test whether an address is that of the class itself.
+ *
+ * @param na_class  the class
+ * @param addr      the address
+ * @return NA_TRUE if it is
+ */
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
-/* Whether both are of the same peer: one process, by whatever name or
- * connection. A process that listens where a peer died is another
- * peer. */
+/**
+ * Test whether two addresses are of the same peer.
+ *
+ * A peer is one process, by any name or connection. A process that listens
+ * where a peer died is another peer. Two addresses of one peer by different
+ * transports of the class do not compare as equal.
+ *
+ * @param na_class  the class
+ * @param addr1     an address
+ * @param addr2     another address
+ * @return NA_TRUE if they are
+ */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
 
-/* Write the address as a string with its NUL. NA_MSGSIZE: buf_size is too
- * small; NA_MAX_ADDR_LEN always suffices. */
+/**
+ * Write an address as a string.
+ *
+ * @param na_class  the class
+ * @param[out] buf  the string with its terminating NUL
+ * @param buf_size  bytes in `buf`; NA_MAX_ADDR_LEN is always enough
+ * @param addr      the address
+ * @retval NA_SUCCESS      `buf` holds the string
+ * @retval NA_MSGSIZE      `buf` is too small
+ * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
+ *                         class
+ */
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
+/** @} */
