@@ -56,7 +56,7 @@ static bool faulty_is_on_the_moon(void)
     return !strcmp(hg_test_transport(), "moon");
 }
 
-HG_TEST_WHERE(weighs_little, faulty_is_on_the_moon)
+HG_TEST_WHERE(applies_elsewhere, faulty_is_on_the_moon)
 {
     HG_CHECK(faulty_is_on_the_moon());
 }

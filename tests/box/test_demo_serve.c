@@ -191,7 +191,7 @@ HG_TEST(pieces_above_the_limit_are_refused)
     serve_end(&serve);
 }
 
-HG_TEST(a_read_ends_where_the_file_ends)
+HG_TEST(read_ends_where_the_file_ends)
 {
     struct serve serve = serve_begin();
     uint64_t file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
@@ -243,7 +243,7 @@ static void serve_leave(const char *name)
 
 /* A name has nothing, or what it had, until a whole file is closed to be
  * kept. */
-HG_TEST(what_is_written_gets_its_name_at_the_end)
+HG_TEST(written_file_gets_its_name_at_the_end)
 {
     struct serve serve = serve_begin();
     unsigned before = serve_count();
@@ -279,7 +279,7 @@ HG_TEST(what_is_written_gets_its_name_at_the_end)
 }
 
 /* Of a server that died; and what only looks like it. */
-HG_TEST(what_was_begun_and_never_ended_is_removed)
+HG_TEST(unfinished_file_is_removed)
 {
     static const char *const stay[] = {".file.", ".file.x1", ".file.1x",
         ".file.a.1", ".filea.1", "file.1", ".other.1", ".file"};
@@ -396,7 +396,7 @@ HG_TEST_ROLE(thief)
     serve_disconnect(&serve);
 }
 
-HG_TEST(a_file_belongs_to_who_opened_it)
+HG_TEST(file_belongs_to_the_client_that_opened_it)
 {
     struct serve serve = serve_connect(NULL);
     struct hg_test_peer *server;
@@ -493,7 +493,7 @@ HG_TEST_ROLE(staller)
     serve_disconnect(&serve);
 }
 
-HG_TEST(who_stalls_is_given_up)
+HG_TEST(stalled_client_is_dropped)
 {
     struct serve serve = serve_connect(NULL);
     struct hg_test_peer *staller;

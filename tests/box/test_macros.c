@@ -52,7 +52,7 @@ MERCURY_GEN_PROC( function_in_t, ((int32_t)(func_param1)) )
 IOFSL_SHIPPER_GEN_PROC( function_out_t, ((int32_t)(func_ret)) )
 /* clang-format on */
 
-HG_TEST(macros_take_the_lines_of_the_report)
+HG_TEST(macros_compile_the_lines_of_the_design_report)
 {
     unsigned char room[4];
     function_in_t in = {-5};
@@ -108,7 +108,7 @@ static void macros_try_wide(hg_proc_cb_t proc_cb, size_t count)
     HG_CHECK_EQ_MEM(got, values, 2 * count);
 }
 
-HG_TEST(macros_take_64_fields_and_more)
+HG_TEST(macros_accept_64_fields_and_more)
 {
     HG_CHECK_EQ_U64(sizeof(macros_64_t), 128);
     macros_try_wide(hg_proc_macros_64_t, 64);
@@ -177,7 +177,7 @@ MERCURY_GEN_PROC(macros_steps_t,
     ((macros_step_t)(a))((macros_step_t)(b))((macros_step_t)(c)))
 /* clang-format on */
 
-HG_TEST(macros_hand_up_the_first_failure)
+HG_TEST(macros_return_the_first_failure)
 {
     macros_steps_t steps = {{HG_SUCCESS}, {HG_PERMISSION}, {HG_NOENTRY}};
     hg_proc_t proc = HG_PROC_NULL;
@@ -214,7 +214,7 @@ HG_TEST(macros_mix_with_procs_written_by_hand)
 }
 
 /* What is absent takes one byte, an array of nothing four. */
-HG_TEST(macros_absent_things_are_small)
+HG_TEST(macros_absent_fields_are_small)
 {
     unsigned char room[16];
     rich_optional_t optional = {HG_FALSE, 0};
@@ -239,7 +239,7 @@ static hg_return_t macros_rpc(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-HG_TEST(macros_register_any_types)
+HG_TEST(macros_register_all_types)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     hg_id_t id;
@@ -289,7 +289,7 @@ static hg_return_t macros_proc_numbers(hg_proc_t proc, void *data)
     return HG_SUCCESS;
 }
 
-HG_TEST(macros_write_numbers_as_their_functions_do)
+HG_TEST(macros_encode_numbers_like_the_functions)
 {
     macros_numbers_t in = {-1, 2, -300, 400, -500000, 600000u, -7000000000,
         8000000000u, 9.5f, -10.25};
@@ -311,7 +311,7 @@ HG_TEST(macros_write_numbers_as_their_functions_do)
 }
 
 /* Whatever is missing, nothing is read or written beyond what is there. */
-HG_TEST(macros_numbers_stop_where_room_ends)
+HG_TEST(macros_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
     macros_numbers_t numbers;
@@ -368,7 +368,7 @@ static hg_return_t macros_proc_plain(hg_proc_t proc, void *data)
     return hg_proc_double(proc, &plain->e);
 }
 
-HG_TEST(macros_take_numbers_at_once)
+HG_TEST(macros_encode_adjacent_numbers_at_once)
 {
     macros_plain_t in = {1, -2, 3, -4, 5.5};
     macros_plain_t out = {0, 0, 0, 0, 0};
@@ -386,7 +386,7 @@ HG_TEST(macros_take_numbers_at_once)
     HG_CHECK_EQ_MEM(&out, &in, 24);
 }
 
-HG_TEST(macros_leave_out_gaps_and_keep_the_order)
+HG_TEST(macros_skip_padding_and_keep_the_order)
 {
     macros_gap_t gap = {1, 2};
     macros_turned_t turned = {1, 2};
@@ -401,7 +401,7 @@ HG_TEST(macros_leave_out_gaps_and_keep_the_order)
 }
 
 /* As far as it goes; nothing is read or written beyond what is there. */
-HG_TEST(macros_numbers_at_once_stop_where_room_ends)
+HG_TEST(macros_adjacent_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
     macros_plain_t plain = {1, -2, 3, -4, 5.5};

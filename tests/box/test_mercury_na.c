@@ -272,7 +272,7 @@ HG_TEST(mercury_na_addresses)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(mercury_na_tells_of_itself)
+HG_TEST(mercury_na_reports_class_properties)
 {
     struct na_protocol_info *list = NULL;
     struct na_init_info info = {.progress_mode = NA_NO_BLOCK};
@@ -304,7 +304,7 @@ HG_TEST(mercury_na_tells_of_itself)
 
 /* A class of Mercury's network layer under one of its RPC layer, whose core is
  * the same under other names. */
-HG_TEST(mercury_core_is_the_rpc_layer)
+HG_TEST(mercury_core_functions_work)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_core_class_t *hg_class;

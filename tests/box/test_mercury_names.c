@@ -13,7 +13,7 @@
 
 /* ---- Versions and codes ---- */
 
-HG_TEST(mercury_version_is_the_one_that_was_asked_for)
+HG_TEST(mercury_version_is_the_requested_one)
 {
     unsigned int major = 99, minor = 99, patch = 99;
 
@@ -74,7 +74,7 @@ HG_TEST(mercury_protocols_are_listed)
     HG_Free_na_protocol_info(list);
 }
 
-HG_TEST(mercury_protocols_are_those_asked_for)
+HG_TEST(mercury_protocols_match_the_request)
 {
     struct na_protocol_info *list = NULL;
 
@@ -94,7 +94,7 @@ HG_TEST(mercury_protocols_are_those_asked_for)
 }
 
 /* The line says which file has the transport. */
-HG_TEST(mercury_protocols_that_are_not_here)
+HG_TEST(mercury_protocols_that_are_missing_name_their_file)
 {
     static const char *const ofi[] = {"ofi+tcp", "ofi+tcp://127.0.0.1:1",
         "ofi+verbs://", "ofi+sockets://127.0.0.1:0", "tcp;ofi_rxm://",
@@ -140,7 +140,7 @@ HG_TEST(mercury_protocols_of_shared_memory)
     HG_Free_na_protocol_info(list);
 }
 
-HG_TEST(mercury_protocols_refuse_what_is_no_string)
+HG_TEST(mercury_protocols_refuse_bad_strings)
 {
     struct na_protocol_info *list = NULL;
 
@@ -168,7 +168,7 @@ HG_TEST(mercury_protocols_without_memory)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-HG_TEST(mercury_cleanup_is_there)
+HG_TEST(mercury_cleanup_can_be_called)
 {
     HG_Cleanup();
 }
@@ -203,7 +203,7 @@ static const char *names_make_errors(void)
 #define NAMES_CLS "hg: error: cls: HG_Get_na_protocol_info: nowhere to put it\n"
 #define NAMES_PROC "hg: error: proc: the proc is NULL\n"
 
-HG_TEST(mercury_log_goes_where_it_was_told)
+HG_TEST(mercury_log_goes_to_the_chosen_stream)
 {
     HG_Set_log_func(names_print);
     HG_CHECK_EQ_STR(names_make_errors(), NAMES_CLS NAMES_PROC);
@@ -238,7 +238,7 @@ HG_TEST(mercury_log_prints_to_a_stream)
     HG_CHECK(fclose(stream) == 0);
 }
 
-HG_TEST(mercury_log_refuses_streams_of_no_level)
+HG_TEST(mercury_log_refuses_streams_without_a_level)
 {
     HG_Set_log_func(names_print);
     names_lines[0] = '\0';
@@ -252,7 +252,7 @@ HG_TEST(mercury_log_refuses_streams_of_no_level)
     HG_CHECK(names_stream == stderr);
 }
 
-HG_TEST(mercury_log_knows_levels_by_other_words)
+HG_TEST(mercury_log_accepts_level_aliases)
 {
     static const char *const words[] = {"Error", "err", "warn", "min_debug",
         "trace", "INFO", "inf", "debug", "dbg", "fatal", "ftl", "warning"};
@@ -274,7 +274,7 @@ HG_TEST(mercury_log_knows_levels_by_other_words)
     HG_CHECK_EQ_STR(names_make_errors(), "");
 }
 
-HG_TEST(mercury_log_knows_subsystems_by_other_words)
+HG_TEST(mercury_log_accepts_subsystem_aliases)
 {
     static const struct {
         const char *list;

@@ -55,7 +55,7 @@ HG_TEST(generated_proc_carries_its_integer)
     HG_CHECK_EQ_INT(out.func_param1, -5);
 }
 
-HG_TEST(older_name_generates_the_same_bytes)
+HG_TEST(older_macro_name_generates_the_same_bytes)
 {
     function_in_t one = {77};
     older_function_in_t two = {77};

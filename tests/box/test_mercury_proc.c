@@ -28,7 +28,7 @@ static hg_proc_t mproc_make(
 
 /* ---- Buffers ---- */
 
-HG_TEST(mercury_proc_goes_on_in_an_extra_buffer)
+HG_TEST(mercury_proc_continues_in_an_extra_buffer)
 {
     unsigned char small[12];
     hg_proc_t proc = mproc_make(small, sizeof(small), HG_ENCODE, HG_NOHASH);
@@ -57,7 +57,7 @@ HG_TEST(mercury_proc_goes_on_in_an_extra_buffer)
 
 /* Who takes the extra buffer has it after the proc is gone; a proc that goes on
  * leaves it alone. */
-HG_TEST(mercury_proc_gives_its_extra_buffer_away)
+HG_TEST(mercury_proc_transfers_its_extra_buffer)
 {
     unsigned char small[4];
     hg_proc_t proc = mproc_make(small, sizeof(small), HG_ENCODE, HG_NOHASH);
@@ -84,7 +84,7 @@ HG_TEST(mercury_proc_gives_its_extra_buffer_away)
     free(taken);
 }
 
-HG_TEST(mercury_proc_without_a_buffer_makes_one)
+HG_TEST(mercury_proc_without_a_buffer_allocates_one)
 {
     hg_proc_t proc = HG_PROC_NULL;
     uint32_t value = 7;
@@ -96,7 +96,7 @@ HG_TEST(mercury_proc_without_a_buffer_makes_one)
     HG_CHECK_OK(hg_proc_free(proc));
 }
 
-HG_TEST(mercury_proc_begins_anew)
+HG_TEST(mercury_proc_can_be_reset)
 {
     unsigned char small[4];
     hg_handle_t handle = (hg_handle_t) (void *) small;
@@ -124,7 +124,7 @@ HG_TEST(mercury_proc_begins_anew)
     HG_CHECK_OK(hg_proc_free(proc));
 }
 
-HG_TEST(mercury_proc_decodes_nothing_that_is_not_there)
+HG_TEST(mercury_proc_does_not_decode_past_the_end)
 {
     unsigned char bytes[6] = {1, 2, 3, 4, 5, 6};
     hg_proc_t proc = mproc_make(bytes, sizeof(bytes), HG_DECODE, HG_NOHASH);
@@ -140,7 +140,7 @@ HG_TEST(mercury_proc_decodes_nothing_that_is_not_there)
     HG_CHECK_EQ_U64(value, 99);
 }
 
-HG_TEST(mercury_proc_makes_room)
+HG_TEST(mercury_proc_grows_its_buffer)
 {
     unsigned char small[4] = {0};
     hg_proc_t proc = mproc_make(small, sizeof(small), HG_ENCODE, HG_NOHASH);
@@ -161,7 +161,7 @@ HG_TEST(mercury_proc_makes_room)
     HG_CHECK_OK(hg_proc_free(proc));
 }
 
-HG_TEST(mercury_proc_shows_its_bytes)
+HG_TEST(mercury_proc_exposes_its_buffer)
 {
     unsigned char small[4];
     hg_proc_t proc = mproc_make(small, sizeof(small), HG_ENCODE, HG_NOHASH);
@@ -191,7 +191,7 @@ HG_TEST(mercury_proc_shows_its_bytes)
 
 /* ---- Hashes ---- */
 
-HG_TEST(mercury_proc_hashes_what_it_moved)
+HG_TEST(mercury_proc_checksums_what_it_encoded)
 {
     static const struct {
         hg_proc_hash_t hash;
@@ -235,7 +235,7 @@ HG_TEST(mercury_proc_hashes_what_it_moved)
     }
 }
 
-HG_TEST(mercury_proc_without_a_hash_has_none)
+HG_TEST(mercury_proc_without_a_checksum_has_none)
 {
     char room[4];
     hg_proc_t proc = mproc_make(room, 4, HG_ENCODE, HG_NOHASH);
@@ -393,7 +393,7 @@ HG_TEST(mercury_proc_macros_move_values)
 
 /* ---- String objects ---- */
 
-HG_TEST(mercury_strings_know_whose_they_are)
+HG_TEST(mercury_strings_know_who_owns_them)
 {
     hg_string_object_t string;
     hg_string_object_t copy;
@@ -443,7 +443,7 @@ HG_TEST(mercury_strings_refuse_nulls)
 }
 
 /* An object on one side may be a string on the other. */
-HG_TEST(mercury_strings_travel)
+HG_TEST(mercury_strings_round_trip)
 {
     char room[64];
     hg_proc_t proc = mproc_make(room, sizeof(room), HG_ENCODE, HG_NOHASH);

@@ -26,7 +26,7 @@
 
 /* ---- Numbers and times ---- */
 
-HG_TEST(util_times_carry_and_borrow)
+HG_TEST(util_times_are_added_and_subtracted)
 {
     hg_time_t a = {1, 600000000}, b = {2, 500000000}, c;
 
@@ -54,7 +54,7 @@ HG_TEST(util_times_carry_and_borrow)
     HG_CHECK(strlen(hg_time_stamp()) > 10);
 }
 
-HG_TEST(util_atomics_give_new_or_old_values)
+HG_TEST(util_atomics_return_new_or_old_values)
 {
     static hg_atomic_int32_t small = HG_ATOMIC_VAR_INIT(5);
     hg_atomic_int64_t large;
@@ -531,7 +531,7 @@ HG_TEST(util_request_waits_until_completed)
     HG_CHECK(arg == &engine);
 }
 
-HG_TEST(util_request_gives_up_in_time)
+HG_TEST(util_request_wait_times_out)
 {
     struct util_engine engine = {.completes = false};
     hg_request_class_t *rc =
@@ -553,7 +553,7 @@ HG_TEST(util_request_gives_up_in_time)
 
 /* ---- Descriptors ---- */
 
-HG_TEST(util_poll_tells_events)
+HG_TEST(util_poll_reports_events)
 {
     hg_poll_set_t *set = hg_poll_create();
     struct hg_poll_event event = {.events = HG_POLLIN}, events[4];
@@ -734,7 +734,7 @@ static int util_print(FILE *stream, const char *format, ...)
 }
 
 /* A program that takes Mercury's lines by its log's functions gets hg's. */
-HG_TEST(util_log_functions_are_the_library_s_too)
+HG_TEST(util_log_functions_control_the_library)
 {
     FILE *stream = tmpfile();
 

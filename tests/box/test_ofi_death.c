@@ -83,7 +83,7 @@ static void death_kill(struct death_pair *pair)
 
 /* ---- Never there ---- */
 
-HG_TEST(who_is_not_there_is_unreachable)
+HG_TEST(address_without_a_listener_is_unreachable)
 {
     static const char *const names[] = {"ofi+tcp://127.0.0.1:2",
         "ofi+tcp;ofi_rxm://127.0.0.1:2", "ofi+shm://hg-death-nobody"};
@@ -108,7 +108,7 @@ HG_TEST(who_is_not_there_is_unreachable)
 }
 
 /* An address that could not be reached is asked anew by its next use. */
-HG_TEST(who_comes_later_is_reached)
+HG_TEST(server_that_starts_later_is_reached)
 {
     struct conform_end end;
     struct hg_test_peer *process;
@@ -157,17 +157,17 @@ static void death_idle(unsigned scheme)
     death_close(&pair);
 }
 
-HG_TEST(a_killed_process_is_dead)
+HG_TEST(killed_process_is_dead)
 {
     death_idle(DEATH_TCP);
 }
 
-HG_TEST(a_killed_process_is_dead_on_rxm)
+HG_TEST(killed_process_is_dead_on_rxm)
 {
     death_idle(1);
 }
 
-HG_TEST(a_killed_process_is_dead_on_shm)
+HG_TEST(killed_process_is_dead_on_shm)
 {
     death_idle(2);
 }
@@ -247,13 +247,13 @@ static void death_in_transfer(unsigned scheme, bool put)
     death_close(&pair);
 }
 
-HG_TEST(a_get_from_a_killed_process_ends)
+HG_TEST(get_from_a_killed_process_ends)
 {
     death_in_transfer(DEATH_TCP, false);
     death_in_transfer(1, false);
 }
 
-HG_TEST(a_put_to_a_killed_process_ends)
+HG_TEST(put_to_a_killed_process_ends)
 {
     death_in_transfer(DEATH_TCP, true);
     death_in_transfer(1, true);
@@ -320,17 +320,17 @@ static void death_in_message(unsigned scheme)
     death_close(&pair);
 }
 
-HG_TEST(a_process_killed_while_it_sends_stops_nobody_else)
+HG_TEST(process_killed_while_it_sends_affects_no_other)
 {
     death_in_message(DEATH_TCP);
 }
 
-HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_rxm)
+HG_TEST(process_killed_while_it_sends_affects_no_other_on_rxm)
 {
     death_in_message(1);
 }
 
-HG_TEST(a_process_killed_while_it_sends_stops_nobody_else_on_shm)
+HG_TEST(process_killed_while_it_sends_affects_no_other_on_shm)
 {
     death_in_message(2);
 }
@@ -369,23 +369,23 @@ static void death_restart(unsigned scheme, bool at_once)
     death_close(&pair);
 }
 
-HG_TEST(a_server_started_anew_is_another_peer)
+HG_TEST(restarted_server_is_another_peer)
 {
     death_restart(DEATH_TCP, false);
     death_restart(1, false);
 }
 
-HG_TEST(a_server_started_anew_at_once_is_another_peer)
+HG_TEST(server_restarted_at_once_is_another_peer)
 {
     death_restart(DEATH_TCP, true);
 }
 
-HG_TEST(a_server_started_anew_at_once_is_another_peer_on_rxm)
+HG_TEST(server_restarted_at_once_is_another_peer_on_rxm)
 {
     death_restart(1, true);
 }
 
-HG_TEST(a_server_started_anew_at_once_is_another_peer_on_shm)
+HG_TEST(server_restarted_at_once_is_another_peer_on_shm)
 {
     death_restart(2, true);
 }
@@ -439,7 +439,7 @@ static void death_of_another(unsigned scheme)
     death_close(&pair);
 }
 
-HG_TEST(the_death_of_one_does_not_touch_another)
+HG_TEST(death_of_one_peer_does_not_affect_another)
 {
     death_of_another(DEATH_TCP);
     death_of_another(1);
@@ -493,22 +493,22 @@ static void death_stopped(unsigned scheme, bool put)
     death_close(&pair);
 }
 
-HG_TEST(a_stopped_process_is_dead)
+HG_TEST(stopped_process_is_dead)
 {
     death_stopped(DEATH_TCP, false);
 }
 
-HG_TEST(a_put_to_a_stopped_process_ends)
+HG_TEST(put_to_a_stopped_process_ends)
 {
     death_stopped(DEATH_TCP, true);
 }
 
-HG_TEST(a_stopped_process_is_dead_on_rxm)
+HG_TEST(stopped_process_is_dead_on_rxm)
 {
     death_stopped(1, false);
 }
 
-HG_TEST(a_stopped_process_is_dead_on_shm)
+HG_TEST(stopped_process_is_dead_on_shm)
 {
     death_stopped(2, false);
 }
@@ -574,12 +574,12 @@ static void death_half_answered(unsigned scheme)
     death_close(&pair);
 }
 
-HG_TEST(a_get_that_is_half_answered_ends)
+HG_TEST(partly_answered_get_ends)
 {
     death_half_answered(DEATH_TCP);
 }
 
-HG_TEST(a_get_that_is_half_answered_ends_on_rxm)
+HG_TEST(partly_answered_get_ends_on_rxm)
 {
     death_half_answered(1);
 }
@@ -631,12 +631,12 @@ static void death_given_up(unsigned scheme)
     death_close(&pair);
 }
 
-HG_TEST(a_peer_that_holds_a_context_up_is_given_up)
+HG_TEST(peer_that_blocks_a_context_is_dropped)
 {
     death_given_up(DEATH_TCP);
 }
 
-HG_TEST(a_peer_that_holds_a_context_up_is_given_up_on_rxm)
+HG_TEST(peer_that_blocks_a_context_is_dropped_on_rxm)
 {
     death_given_up(1);
 }
@@ -735,17 +735,17 @@ static void death_of_a_client(unsigned scheme)
     conform_close(&end);
 }
 
-HG_TEST(a_stopped_client_finds_itself_dead)
+HG_TEST(stopped_client_finds_itself_disconnected)
 {
     death_of_a_client(DEATH_TCP);
 }
 
-HG_TEST(a_stopped_client_finds_itself_dead_on_rxm)
+HG_TEST(stopped_client_finds_itself_disconnected_on_rxm)
 {
     death_of_a_client(1);
 }
 
-HG_TEST(a_stopped_client_finds_itself_dead_on_shm)
+HG_TEST(stopped_client_finds_itself_disconnected_on_shm)
 {
     death_of_a_client(2);
 }
@@ -799,24 +799,24 @@ static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
     death_close(&pair);
 }
 
-HG_TEST(who_computes_for_long_is_alive)
+HG_TEST(busy_process_stays_alive)
 {
     death_busy(DEATH_TCP, 500, "500");
 }
 
-HG_TEST(who_computes_for_long_is_alive_on_rxm)
+HG_TEST(busy_process_stays_alive_on_rxm)
 {
     death_busy(1, 500, "500");
 }
 
-HG_TEST(who_computes_for_long_is_alive_on_shm)
+HG_TEST(busy_process_stays_alive_on_shm)
 {
     death_busy(2, 500, "500");
 }
 
 /* A class with a long death_ms seldom looks at an endpoint that is not polled.
  * Its peer waits for as long. */
-HG_TEST(who_computes_is_alive_for_a_peer_in_a_hurry)
+HG_TEST(busy_process_stays_alive_for_a_peer_with_a_short_timeout)
 {
     death_busy(DEATH_TCP, 100, "8000");
 }
@@ -871,17 +871,17 @@ static void death_closed(unsigned scheme)
     conform_close(&client);
 }
 
-HG_TEST(a_closed_class_is_dead_at_once)
+HG_TEST(closed_class_is_dead_at_once)
 {
     death_closed(DEATH_TCP);
 }
 
-HG_TEST(a_closed_class_is_dead_at_once_on_rxm)
+HG_TEST(closed_class_is_dead_at_once_on_rxm)
 {
     death_closed(1);
 }
 
-HG_TEST(a_closed_class_is_dead_at_once_on_shm)
+HG_TEST(closed_class_is_dead_at_once_on_shm)
 {
     death_closed(2);
 }

@@ -51,7 +51,7 @@ static void shake_expect(struct attacked *server, struct stranger *stranger,
 
 /* ---- Headers ---- */
 
-HG_TEST(a_message_without_a_header_is_refused)
+HG_TEST(message_without_a_header_is_refused)
 {
     struct attacked server;
     struct stranger stranger;
@@ -83,7 +83,7 @@ HG_TEST(a_message_without_a_header_is_refused)
     shake_close(&server, &stranger);
 }
 
-HG_TEST(a_message_of_a_stranger_is_refused)
+HG_TEST(message_of_an_unknown_peer_is_refused)
 {
     struct attacked server;
     struct stranger stranger;
@@ -116,7 +116,7 @@ HG_TEST(a_message_of_a_stranger_is_refused)
     shake_close(&server, &stranger);
 }
 
-HG_TEST(a_message_of_a_wrong_plane_or_size_is_refused)
+HG_TEST(message_of_a_wrong_plane_or_size_is_refused)
 {
     static const unsigned limits[] = {
         SHAKE_UNEXPECTED, SHAKE_EXPECTED, SHAKE_UNEXPECTED};
@@ -147,7 +147,7 @@ HG_TEST(a_message_of_a_wrong_plane_or_size_is_refused)
 
 /* The provider cuts it, and may end the connection. That takes no receive
  * buffer away. */
-HG_TEST(a_message_over_every_limit_is_refused)
+HG_TEST(message_past_the_largest_limit_is_refused)
 {
     static unsigned char bytes[STRANGER_LARGE];
     struct attacked server;
@@ -181,7 +181,7 @@ static void shake_wrong(struct attacked *server, struct stranger *stranger,
     stranger_send_refused(stranger, server, bytes, SHAKE_SIZE, what);
 }
 
-HG_TEST(an_introduction_with_a_wrong_field_is_refused)
+HG_TEST(introduction_with_a_wrong_field_is_refused)
 {
     static unsigned char bytes[HEADER + SHAKE_EXPECTED];
     struct attacked server;
@@ -230,7 +230,7 @@ HG_TEST(an_introduction_with_a_wrong_field_is_refused)
 }
 
 /* Further endpoints, as many as there can be, are read, and one more is not. */
-HG_TEST(an_introduction_with_too_many_endpoints_is_refused)
+HG_TEST(introduction_with_too_many_endpoints_is_refused)
 {
     static unsigned char bytes[HEADER + INTRO + 257 * (1 + RAW)];
     struct attacked server;
@@ -263,7 +263,7 @@ HG_TEST(an_introduction_with_too_many_endpoints_is_refused)
 #define SHAKE_FEW 512u /* bytes of that message */
 #define SHAKE_FIT ((SHAKE_FEW - INTRO) / (1 + RAW))
 
-HG_TEST(an_introduction_fits_the_largest_message)
+HG_TEST(introduction_fits_the_largest_message)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_context_t *contexts[SHAKE_FIT + 2];
@@ -311,7 +311,7 @@ static void shake_send(struct attacked *server, struct stranger *stranger,
     HG_CHECK_OK(send.ret);
 }
 
-HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
+HG_TEST(peer_learns_once_about_a_context_created_later)
 {
     unsigned char heard[STRANGER_ROOM];
     struct attacked server;
@@ -343,7 +343,7 @@ HG_TEST(a_peer_learns_once_of_a_context_that_was_made_later)
 
 /* The first endpoint that a HELLO names gets the answer. The one that the HELLO
  * says it came from may be somebody else's. */
-HG_TEST(the_first_endpoint_of_a_hello_is_answered)
+HG_TEST(first_endpoint_of_a_hello_is_answered)
 {
     unsigned char bytes[STRANGER_ROOM];
     struct attacked server;
@@ -370,7 +370,7 @@ HG_TEST(the_first_endpoint_of_a_hello_is_answered)
 
 /* Whether it is answered late, or was sent twice: the answer is the same, and
  * the peer remains one. */
-HG_TEST(a_hello_that_comes_again_has_the_same_answer)
+HG_TEST(repeated_hello_gets_the_same_welcome)
 {
     struct attacked server;
     struct stranger stranger;
@@ -406,7 +406,7 @@ HG_TEST(a_hello_that_comes_again_has_the_same_answer)
     shake_close(&server, &stranger);
 }
 
-HG_TEST(a_bye_with_a_body_is_refused_and_one_of_nobody_is_ignored)
+HG_TEST(bye_with_a_body_is_refused_and_bye_of_an_unknown_peer_is_ignored)
 {
     struct attacked server;
     struct stranger stranger;
@@ -443,7 +443,7 @@ HG_TEST(a_bye_with_a_body_is_refused_and_one_of_nobody_is_ignored)
     shake_close(&server, &stranger);
 }
 
-HG_TEST(a_welcome_that_nobody_asked_for_is_refused)
+HG_TEST(unsolicited_welcome_is_refused)
 {
     struct attacked server;
     struct stranger stranger;
@@ -466,7 +466,7 @@ HG_TEST(a_welcome_that_nobody_asked_for_is_refused)
 
 /* ---- Another version ---- */
 
-HG_TEST(a_message_of_another_version_is_refused)
+HG_TEST(message_of_another_version_is_refused)
 {
     struct attacked server;
     struct stranger stranger;
@@ -562,7 +562,7 @@ static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
 }
 
 /* It would have to come in answer to a HELLO of ours. */
-HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
+HG_TEST(welcome_of_another_version_does_not_end_a_peer)
 {
     struct attacked server;
     struct stranger stranger;
@@ -598,7 +598,7 @@ HG_TEST(a_welcome_of_another_version_does_not_end_a_peer)
     attacked_close(&server);
 }
 
-HG_TEST(who_answers_with_another_version_is_a_protocol_error)
+HG_TEST(answer_of_another_version_is_a_protocol_error)
 {
     struct asked asked;
     unsigned char bytes[128];
@@ -614,7 +614,7 @@ HG_TEST(who_answers_with_another_version_is_a_protocol_error)
 
 /* Two that look each other up at a time: that the peer has proved to be there
  * does not end the lookup, which waits for its own answer. */
-HG_TEST(a_peer_that_looks_us_up_does_not_end_our_lookup_of_it)
+HG_TEST(peer_that_looks_us_up_does_not_end_our_lookup_of_it)
 {
     struct asked asked;
     struct conform_end *end = &asked.server.end;
@@ -642,7 +642,7 @@ HG_TEST(a_peer_that_looks_us_up_does_not_end_our_lookup_of_it)
 }
 
 /* An answer that is none leaves the lookup waiting for another. */
-HG_TEST(a_wrong_answer_to_a_lookup_is_refused)
+HG_TEST(wrong_answer_to_a_lookup_is_refused)
 {
     struct asked asked;
     unsigned char bytes[128];
@@ -672,7 +672,7 @@ HG_TEST(a_wrong_answer_to_a_lookup_is_refused)
 }
 
 /* Nothing but wrong answers. HELLO is said again. */
-HG_TEST(who_never_answers_rightly_is_unreachable)
+HG_TEST(peer_that_never_answers_correctly_is_unreachable)
 {
     struct asked asked;
     uint64_t start = ends_ms();
@@ -741,18 +741,18 @@ static void asked_restart(bool incarnation)
     asked_close(&asked);
 }
 
-HG_TEST(a_keep_alive_answered_by_another_incarnation_is_a_death)
+HG_TEST(keep_alive_answered_by_another_incarnation_is_a_death)
 {
     asked_restart(true);
 }
 
-HG_TEST(a_keep_alive_answered_with_another_token_is_a_death)
+HG_TEST(keep_alive_answered_with_another_token_is_a_death)
 {
     asked_restart(false);
 }
 
 /* The provider acknowledges its bytes, and it says nothing. */
-HG_TEST(a_peer_that_leaves_keep_alives_unanswered_is_dead)
+HG_TEST(peer_that_leaves_keep_alives_unanswered_is_dead)
 {
     struct asked asked;
     struct conform_call recv;
@@ -768,7 +768,7 @@ HG_TEST(a_peer_that_leaves_keep_alives_unanswered_is_dead)
     asked_close(&asked);
 }
 
-HG_TEST(a_bye_of_the_peer_is_its_end_at_once)
+HG_TEST(bye_disconnects_the_peer_at_once)
 {
     struct asked asked;
     struct conform_call recv;

@@ -60,7 +60,7 @@ static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
     stranger_send(hostile, bytes, size);
 }
 
-HG_TEST(a_good_client_is_served_beside_noise)
+HG_TEST(good_client_is_served_beside_random_messages)
 {
     struct attacked server;
     struct stranger hostile;
@@ -88,7 +88,7 @@ HG_TEST(a_good_client_is_served_beside_noise)
 }
 
 /* The provider's own bytes, on a bare connection. */
-HG_TEST(bytes_on_a_bare_connection_hurt_nobody)
+HG_TEST(bytes_on_a_raw_connection_are_harmless)
 {
     struct attacked server;
     uint64_t random = hg_test_seed();
@@ -139,7 +139,7 @@ static void hostile_both_ways(struct attacked *server)
 
 /* A HELLO names the endpoint of a good client: it has a WELCOME that it did not
  * ask for, and nothing else changes, also when the forged peer is given up. */
-HG_TEST(a_forged_address_does_not_hurt_its_owner)
+HG_TEST(forged_address_does_not_affect_its_owner)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
@@ -179,7 +179,7 @@ HG_TEST(a_forged_address_does_not_hurt_its_owner)
 }
 
 /* A HELLO names the class itself: it tells itself WELCOME, and no more. */
-HG_TEST(a_forged_address_that_is_the_class_is_harmless)
+HG_TEST(forged_address_that_is_the_class_is_harmless)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
@@ -248,7 +248,7 @@ HG_TEST(lookups_from_one_address_are_limited)
 
 /* HELLOs of peers that are not there: their number is limited. The good client
  * is served meanwhile, and a new one once their time is up. */
-HG_TEST(a_flood_of_hellos_is_limited)
+HG_TEST(flood_of_hellos_is_limited)
 {
     enum { LOOKUP_MS = 4000 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -285,7 +285,7 @@ HG_TEST(a_flood_of_hellos_is_limited)
 
 /* Peers that prove themselves and never speak again: each is dead after the
  * silence that it has announced, and is not counted any more. */
-HG_TEST(peers_that_fall_silent_are_given_up)
+HG_TEST(silent_peers_are_dropped)
 {
     enum { PEERS = 200 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -341,7 +341,7 @@ static void hostile_no_field(const struct conform_end *end,
     hostile_no_handle(end, bytes, DESCRIPTION, what);
 }
 
-HG_TEST(a_description_with_a_wrong_field_is_refused)
+HG_TEST(description_with_a_wrong_field_is_refused)
 {
     struct conform_end end;
     unsigned char bytes[DESCRIPTION + 24];

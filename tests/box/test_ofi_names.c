@@ -205,7 +205,7 @@ static void names_send(
 }
 
 /* Also with the longest name, whose contexts have longer ones. */
-HG_TEST(contexts_of_classes_of_one_process)
+HG_TEST(contexts_of_two_classes_of_one_process_communicate)
 {
     struct conform_end server, client;
     char string[128], name[NA_MAX_ADDR_LEN];
@@ -232,7 +232,7 @@ HG_TEST(contexts_of_classes_of_one_process)
 }
 
 /* Where the native provider is missing, the layered one serves. */
-HG_TEST(tcp_without_its_native_provider)
+HG_TEST(tcp_without_its_native_provider_uses_rxm)
 {
     HG_CHECK(setenv("FI_PROVIDER", "^net", 1) == 0);
     names_check("ofi+tcp://lo", NULL, "ofi+tcp://127.0.0.1:");
@@ -255,7 +255,7 @@ static void names_refused(
     HG_CHECK_EQ_U64(hg_test_log_count(part), before + 1);
 }
 
-HG_TEST(what_is_not_here_is_named_with_what_is)
+HG_TEST(missing_provider_is_reported_with_those_available)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
@@ -283,7 +283,7 @@ HG_TEST(what_is_not_here_is_named_with_what_is)
 }
 
 /* Each is served by a provider of its own. */
-HG_TEST(two_layers_of_one_name_are_two_in_a_list)
+HG_TEST(providers_layered_differently_are_listed_separately)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
@@ -301,7 +301,7 @@ HG_TEST(two_layers_of_one_name_are_two_in_a_list)
 }
 
 /* The environment variable hides providers. */
-HG_TEST(a_provider_that_is_hidden)
+HG_TEST(hidden_provider_is_not_found)
 {
     HG_CHECK(setenv("FI_PROVIDER", "shm", 1) == 0);
     names_refused("ofi+tcp://", NULL,
@@ -330,7 +330,7 @@ HG_TEST(malformed_names_are_refused)
     names_refused(longest, NULL, "ppp: not a name");
 }
 
-HG_TEST(a_key_is_not_ignored)
+HG_TEST(auth_key_is_not_ignored)
 {
     static const char *const strings[] = {"ofi+tcp://lo",
         "ofi+tcp;ofi_rxm://lo", "ofi+shm://", "ofi+sockets://lo",
@@ -344,7 +344,7 @@ HG_TEST(a_key_is_not_ignored)
 }
 
 /* The first class goes on. */
-HG_TEST(a_port_in_use_is_refused)
+HG_TEST(port_in_use_is_refused)
 {
     static const char *const strings[] = {"ofi+tcp://lo",
         "ofi+tcp;ofi_rxm://lo", "ofi+udp://lo", "ofi+shm://hg-test-%ld"};
@@ -374,7 +374,7 @@ HG_TEST(a_port_in_use_is_refused)
 
 /* A port is free again when its class is closed; a name of shared memory is
  * free for other processes. */
-HG_TEST(who_does_not_listen_takes_no_port)
+HG_TEST(class_that_does_not_listen_takes_no_port)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
@@ -392,7 +392,7 @@ HG_TEST(who_does_not_listen_takes_no_port)
     conform_close(&server);
 }
 
-HG_TEST(a_port_can_be_used_again)
+HG_TEST(port_can_be_used_again)
 {
     struct conform_end server;
     char name[NA_MAX_ADDR_LEN], again[NA_MAX_ADDR_LEN];
@@ -412,7 +412,7 @@ HG_TEST_ROLE(names_server)
     ends_serve(argv[0], 1000);
 }
 
-HG_TEST(a_name_of_shared_memory_is_for_one_process)
+HG_TEST(shm_name_is_for_one_process)
 {
     char string[64];
     struct hg_test_peer *peer;
@@ -484,7 +484,7 @@ HG_TEST(bad_names_of_peers_are_refused)
     conform_close(&end);
 }
 
-HG_TEST(an_unknown_host_is_told_by_the_callback)
+HG_TEST(unknown_host_is_reported_by_the_callback)
 {
     struct conform_end end;
     struct conform_call call;
@@ -499,7 +499,7 @@ HG_TEST(an_unknown_host_is_told_by_the_callback)
 }
 
 /* Each use of the address says so at once, in one error line; it tries anew. */
-HG_TEST(a_name_of_shared_memory_that_nobody_has)
+HG_TEST(shm_name_that_nobody_has_is_unreachable)
 {
     struct conform_end end;
     struct conform_call call;
@@ -530,7 +530,7 @@ HG_TEST(a_name_of_shared_memory_that_nobody_has)
 }
 
 /* libfabric's shm makes the process of another user crash, or hangs. */
-HG_TEST(a_name_of_shared_memory_that_another_user_has)
+HG_TEST(shm_name_of_another_user_is_refused)
 {
     struct conform_end end;
     char path[64], name[64];
@@ -559,7 +559,7 @@ HG_TEST(a_name_of_shared_memory_that_another_user_has)
 }
 
 /* "tcp" and "net" are one provider, and so are "udp" and "udp;ofi_rxd". */
-HG_TEST(other_names_of_a_provider_are_understood)
+HG_TEST(provider_aliases_are_understood)
 {
     static const char *const pairs[][2] = {
         {"ofi+tcp://lo", "ofi+net"}, {"ofi+udp://lo", "ofi+udp;ofi_rxd"}};
@@ -622,7 +622,7 @@ HG_TEST(devices_are_listed_and_can_be_opened)
 }
 
 /* Each context has an endpoint of its own, which goes with it. */
-HG_TEST(contexts_come_and_go)
+HG_TEST(contexts_can_be_created_and_destroyed_repeatedly)
 {
     static const char *const strings[] = {
         "ofi+tcp://lo", "ofi+tcp;ofi_rxm://lo", "ofi+shm://"};

@@ -97,7 +97,7 @@ static void forger_refused(struct forger *forger, const unsigned char *raw,
         forger_turn(forger, end, what);
 }
 
-HG_TEST(names_that_no_endpoint_has_are_refused)
+HG_TEST(forged_shm_names_are_refused)
 {
     static const char *const names[] = {"", "fi_ns://", "nobody",
         "fi_xx://nobody", "fi_shm://nobody", "fi_ns:///nobody",

@@ -108,7 +108,7 @@ static void report_bulk(void)
     REPORT_HAS(size_t, bds_block_handle_get_size, (bds_block_handle_t));
 }
 
-HG_TEST(names_have_the_prototypes_of_the_report)
+HG_TEST(names_have_the_prototypes_of_the_design_report)
 {
     na_cb_info_lookup lookup = {NA_ADDR_NULL};
 
@@ -407,12 +407,12 @@ static void report_run(const char *url)
     free(name);
 }
 
-HG_TEST(programs_of_the_report_run_over_sm)
+HG_TEST(programs_of_the_design_report_run_over_sm)
 {
     report_run("sm://");
 }
 
-HG_TEST(programs_of_the_report_run_over_zmq)
+HG_TEST(programs_of_the_design_report_run_over_zmq)
 {
     report_run("zmq+tcp://127.0.0.1");
 }
@@ -445,7 +445,7 @@ HG_TEST(client_and_server_share_a_process)
 }
 
 /* Bulk may begin before, on a class of its own, and ends after all. */
-HG_TEST(bulk_runs_on_a_class_of_its_own)
+HG_TEST(bulk_data_uses_a_separate_class)
 {
     na_network_class_t *network_class = NA_Initialize("self://", NA_TRUE);
     na_network_class_t *bulk_class = NA_Initialize("self://", NA_TRUE);
@@ -557,7 +557,7 @@ HG_TEST(network_layer_waits_for_requests)
 
 /* ---- The misprint of the paper ---- */
 
-HG_TEST(misprint_of_the_paper_is_a_name)
+HG_TEST(misspelled_name_of_the_paper_exists)
 {
     hg_return_t (*function)(
         na_addr_t, hg_id_t, void *, void *, hg_request_t *) = HG_Foward;

@@ -115,7 +115,7 @@ static na_return_t listeners_answer(struct conform_end *caller,
     return call.ret;
 }
 
-HG_TEST(a_welcome_that_is_wrong_is_refused)
+HG_TEST(malformed_welcome_is_refused)
 {
     static const struct sm_packet bad[] = {
         {.at = 1, .value = 'X'}, /* magic */
@@ -188,7 +188,7 @@ HG_TEST(a_welcome_that_is_wrong_is_refused)
 }
 
 /* A packet of another version may be shorter. */
-HG_TEST(a_welcome_of_another_version_is_named)
+HG_TEST(welcome_of_another_version_is_named)
 {
     static const struct sm_packet old = {.at = 4, .value = 1, .longer = -20};
     struct conform_end caller;
@@ -201,7 +201,7 @@ HG_TEST(a_welcome_of_another_version_is_named)
 }
 
 /* An answer whose memory the caller has no descriptors for. */
-HG_TEST(a_caller_without_descriptors_fails_with_again)
+HG_TEST(caller_without_descriptors_fails_with_again)
 {
     struct sm_packet good = {.at = 0};
     struct conform_end caller;
@@ -228,7 +228,7 @@ HG_TEST(a_caller_without_descriptors_fails_with_again)
 }
 
 /* A refusal is an error, whatever number it gives as its reason. */
-HG_TEST(a_refusal_is_an_error)
+HG_TEST(refusal_fails_the_lookup)
 {
     static const struct {
         uint32_t reason;
@@ -282,7 +282,7 @@ HG_TEST_ROLE(impostor)
 }
 
 /* Another process is not taken for oneself, whatever it says. */
-HG_TEST(a_listener_cannot_be_oneself)
+HG_TEST(listener_cannot_pretend_to_be_the_caller)
 {
     struct hg_test_peer *peer = hg_test_spawn("impostor", NULL);
     char *name = hg_test_hear(peer);
@@ -298,7 +298,7 @@ HG_TEST(a_listener_cannot_be_oneself)
 }
 
 /* A listener that accepts and then says nothing is given up after lookup_ms. */
-HG_TEST(a_listener_that_says_nothing_is_given_up)
+HG_TEST(silent_listener_is_dropped)
 {
     unsigned char hello[SM_PACKET_MAX];
     struct conform_end caller;

@@ -158,7 +158,7 @@ static void death_round(
     free(name);
 }
 
-HG_TEST_SECONDS(killed_at_any_moment_nothing_is_left, 200)
+HG_TEST_SECONDS(process_killed_at_any_moment_leaves_nothing, 200)
 {
     struct conform_end end;
     unsigned char *memory = ends_map(ENDS_MEMORY);
@@ -185,7 +185,7 @@ HG_TEST_SECONDS(killed_at_any_moment_nothing_is_left, 200)
     conform_close(&end);
 }
 
-HG_TEST(a_death_is_heard_asleep)
+HG_TEST(sleeping_thread_is_woken_by_a_death)
 {
     struct conform_end end;
     struct conform_call recv;
@@ -208,7 +208,7 @@ HG_TEST(a_death_is_heard_asleep)
     conform_close(&end);
 }
 
-HG_TEST(a_server_started_anew_is_another_peer)
+HG_TEST(restarted_server_is_another_peer)
 {
     struct conform_end end;
     struct hg_test_peer *process;
@@ -239,7 +239,7 @@ HG_TEST(a_server_started_anew_is_another_peer)
 }
 
 /* What a peer sent before its end is delivered. */
-HG_TEST(last_words_are_heard)
+HG_TEST(messages_sent_before_exit_arrive)
 {
     struct conform_end one, two;
     struct conform_call recv, send;
@@ -270,7 +270,7 @@ HG_TEST(last_words_are_heard)
 }
 
 /* ... as far as there is room: the rest is counted. */
-HG_TEST(last_words_without_room_are_counted)
+HG_TEST(messages_before_exit_past_the_limit_are_counted)
 {
     enum { WORDS = 20 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -306,7 +306,7 @@ HG_TEST(last_words_without_room_are_counted)
 
 /* ---- Goodbye ---- */
 
-HG_TEST(who_was_told_goodbye_can_be_called_again)
+HG_TEST(terminated_peer_can_be_called_again)
 {
     struct conform_end end;
     struct conform_call term;
@@ -338,7 +338,7 @@ HG_TEST(who_was_told_goodbye_can_be_called_again)
 }
 
 /* What is sent while it ends goes by the next connection. */
-HG_TEST(who_is_told_goodbye_can_be_called_meanwhile)
+HG_TEST(peer_being_terminated_can_be_called)
 {
     struct conform_end end;
     struct conform_call term;
@@ -366,7 +366,7 @@ HG_TEST(who_is_told_goodbye_can_be_called_meanwhile)
 }
 
 /* A peer that is stopped, whose memory nobody copies: nobody waits for it. */
-HG_TEST(a_goodbye_need_not_be_answered)
+HG_TEST(bye_need_not_be_answered)
 {
     struct conform_end end;
     struct conform_call term;
@@ -418,7 +418,7 @@ static na_addr_t death_source(
 
 /* A peer that says goodbye and then is busy: whoever looks it up, or sends,
  * waits for the end of the connection, and no longer than for its death. */
-HG_TEST(a_goodbye_that_is_not_finished_ends_too)
+HG_TEST(unfinished_bye_completes)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct conform_end server, end;
@@ -459,7 +459,7 @@ HG_TEST(a_goodbye_that_is_not_finished_ends_too)
 }
 
 /* While a call is under way that a send began; what was sent arrives first. */
-HG_TEST(a_goodbye_may_come_before_the_connection)
+HG_TEST(bye_may_arrive_before_the_connection)
 {
     struct conform_end server, end;
     struct conform_call term, send, recv;
@@ -524,7 +524,7 @@ static int death_in_child(struct conform_end *end, na_addr_t addr)
     return 0;
 }
 
-HG_TEST(a_child_finds_its_classes_dead)
+HG_TEST(child_of_fork_finds_its_classes_disconnected)
 {
     struct conform_end end;
     struct hg_test_peer *process;
@@ -576,7 +576,7 @@ HG_TEST_ROLE(parent)
         (void) conform_turn(end.na_class, end.context, 10);
 }
 
-HG_TEST(a_child_does_not_hide_its_parents_death)
+HG_TEST(child_of_fork_does_not_hide_its_parents_death)
 {
     struct conform_end end;
     struct conform_call recv;
@@ -608,7 +608,7 @@ HG_TEST(a_child_does_not_hide_its_parents_death)
 }
 
 /* Nor its end from who has only just connected. */
-HG_TEST(a_child_does_not_keep_callers)
+HG_TEST(child_of_fork_does_not_keep_connections_open)
 {
     struct conform_end end;
     struct pollfd caller = {-1, POLLIN, 0};

@@ -389,7 +389,7 @@ static void mapped_move_all(struct rpc_end *end)
     }
 }
 
-HG_TEST_SECONDS(memory_of_the_library_is_copied_in_a_mapping, 60)
+HG_TEST_SECONDS(library_memory_is_copied_through_a_mapping, 60)
 {
     struct rpc_end end;
 
@@ -411,7 +411,7 @@ static int mapped_bare(pid_t pid)
         : 0;
 }
 
-HG_TEST_SECONDS(so_it_is_where_the_kernel_copies_nothing, 60)
+HG_TEST_SECONDS(library_memory_is_mapped_where_the_kernel_refuses_to_copy, 60)
 {
     struct rpc_end end;
 
@@ -490,12 +490,12 @@ static void mapped_withdraw_often(bool push)
     rpc_close(&end);
 }
 
-HG_TEST_SECONDS(memory_given_back_is_not_written, 120)
+HG_TEST_SECONDS(returned_memory_is_not_written, 120)
 {
     mapped_withdraw_often(true);
 }
 
-HG_TEST_SECONDS(memory_given_back_is_not_read, 120)
+HG_TEST_SECONDS(returned_memory_is_not_read, 120)
 {
     mapped_withdraw_often(false);
 }
@@ -644,7 +644,7 @@ static struct mapped_holds mapped_hold(void)
     return holds;
 }
 
-HG_TEST_SECONDS(nothing_is_left_of_who_dies, 400)
+HG_TEST_SECONDS(killed_process_leaves_nothing, 400)
 {
     const unsigned rounds = getenv("HG_TEST_FULL") != NULL ? 1000
         : hg_test_is_plain()                               ? 30
@@ -684,7 +684,7 @@ HG_TEST_SECONDS(nothing_is_left_of_who_dies, 400)
 /* ---- What an application does with memory ---- */
 
 /* Each is zeroed, and lies in an arena. */
-HG_TEST(many_buffers_are_made)
+HG_TEST(many_buffers_can_be_allocated)
 {
     enum { BUFFERS = 10000, LIVE = 64 };
     static const size_t most[] = {100, 8000, 8000, 100000, 1 << 20};
@@ -720,7 +720,7 @@ HG_TEST(many_buffers_are_made)
     rpc_end(&end);
 }
 
-HG_TEST(a_child_gives_back_nothing_of_its_parent)
+HG_TEST(child_of_fork_frees_nothing_of_its_parent)
 {
     uint64_t random = hg_test_seed();
     struct mapped_memory memory;
@@ -785,7 +785,7 @@ static void mapped_peek(const struct rpc_end *end, struct mapped_memory *memory,
     HG_CHECK(result->same);
 }
 
-HG_TEST_WHERE(past_an_arena_memory_is_ordinary, hg_test_is_plain)
+HG_TEST_WHERE(memory_past_the_arena_is_ordinary, hg_test_is_plain)
 {
     struct mapped_memory memory[MAPPED_FIT], plain;
     mapped_result_t result;

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-HG_TEST(a_name_is_chosen_and_can_be_looked_up)
+HG_TEST(name_is_chosen_and_can_be_looked_up)
 {
     struct conform_end server, client;
     na_addr_t addr = NA_ADDR_NULL, again = NA_ADDR_NULL;
@@ -61,7 +61,7 @@ static void names_meet(const char *server_string, const char *client_string)
     conform_close(&server);
 }
 
-HG_TEST(names_of_mercury_are_understood)
+HG_TEST(mercury_address_names_are_understood)
 {
     names_meet("na+sm://", "na+sm://");
     names_meet("na+sm://", "sm://");
@@ -71,7 +71,7 @@ HG_TEST(names_of_mercury_are_understood)
 }
 
 /* Programs for Mercury make one string of transport, host and port. */
-HG_TEST(a_name_may_have_a_port)
+HG_TEST(name_may_have_a_port)
 {
     char name[64];
 
@@ -80,7 +80,7 @@ HG_TEST(a_name_may_have_a_port)
     names_meet(name, "na+sm://");
 }
 
-HG_TEST(a_name_without_a_listener_is_ignored)
+HG_TEST(name_without_a_listener_is_ignored)
 {
     char name[64], self[NA_MAX_ADDR_LEN];
     struct conform_end end, other;
@@ -128,7 +128,7 @@ HG_TEST(bad_names_are_refused)
     conform_close(&end);
 }
 
-HG_TEST(a_name_has_one_listener)
+HG_TEST(name_has_one_listener)
 {
     struct conform_end end;
     char name[64], path[200];
@@ -148,7 +148,7 @@ HG_TEST(a_name_has_one_listener)
     HG_CHECK_EQ_INT(access(path + 5, F_OK), -1); /* nothing is left */
 }
 
-HG_TEST(a_path_left_behind_is_used_again)
+HG_TEST(stale_path_is_reused)
 {
     struct conform_end server, client;
     struct sockaddr_un where;
@@ -173,7 +173,7 @@ HG_TEST(a_path_left_behind_is_used_again)
 
 /* Whoever ends removes its own socket's file, not that of another who took the
  * path meanwhile. */
-HG_TEST(a_path_of_another_stays)
+HG_TEST(path_of_another_listener_is_kept)
 {
     struct conform_end one, two;
     char name[200];
@@ -188,7 +188,7 @@ HG_TEST(a_path_of_another_stays)
     HG_CHECK_EQ_INT(access(name + 5, F_OK), -1);
 }
 
-HG_TEST(a_file_that_is_no_socket_stays)
+HG_TEST(file_that_is_no_socket_is_kept)
 {
     char name[200];
     FILE *file;
@@ -208,7 +208,7 @@ HG_TEST(a_file_that_is_no_socket_stays)
     HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
 }
 
-HG_TEST(who_is_not_there_is_unreachable)
+HG_TEST(address_without_a_listener_is_unreachable)
 {
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
@@ -259,7 +259,7 @@ static void names_visit(
 
 /* Nobody refers to who was found once, and is not connected any more: nothing
  * of it stays. */
-HG_TEST(names_that_went_take_no_memory)
+HG_TEST(disconnected_names_take_no_memory)
 {
     unsigned rounds = hg_test_is_plain() ? 100 : 5;
     struct conform_end server, client;
@@ -286,7 +286,7 @@ HG_TEST(names_that_went_take_no_memory)
 
 /* Who holds the address of one that went uses it again, and finds the peer,
  * which another has looked up meanwhile, as well. */
-HG_TEST(an_address_is_used_again_beside_another_of_its_name)
+HG_TEST(address_is_reused_beside_another_of_its_name)
 {
     struct conform_end server, client;
     struct conform_call term, recv;
@@ -320,7 +320,7 @@ HG_TEST(an_address_is_used_again_beside_another_of_its_name)
 
 /* Who went, and is used again before anybody has looked it up, is the one that
  * is found by its name: there is one connection. */
-HG_TEST(an_address_that_is_used_again_has_its_name_again)
+HG_TEST(reused_address_has_its_name_again)
 {
     struct conform_end server, client;
     struct conform_call term, recv;
@@ -350,7 +350,7 @@ HG_TEST(an_address_that_is_used_again_has_its_name_again)
 }
 
 /* A path that is reached by two names is one listener. */
-HG_TEST(oneself_is_known_by_every_name)
+HG_TEST(self_address_is_recognized_by_every_name)
 {
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
@@ -450,7 +450,7 @@ static bool names_call(const char *where, const char *path, const char *name,
     return can;
 }
 
-HG_TEST(paths_cross_network_namespaces_and_names_do_not)
+HG_TEST(paths_cross_network_namespaces_but_names_do_not)
 {
     struct hg_test_peer *at_path, *at_name;
     char path[200], name[64];
@@ -473,7 +473,7 @@ HG_TEST(paths_cross_network_namespaces_and_names_do_not)
 /* ---- Who is who ---- */
 
 /* Two that listen dial each other: either connection stands for the peer. */
-HG_TEST(two_that_listen_talk_both_ways)
+HG_TEST(two_listeners_exchange_messages)
 {
     struct conform_end one, two;
     struct conform_call recv, send;
@@ -516,7 +516,7 @@ HG_TEST(two_that_listen_talk_both_ways)
 
 /* A program that is executed has no descriptor of either side: it would keep
  * the connection of a dead one open. */
-HG_TEST(connections_end_where_a_program_is_executed)
+HG_TEST(exec_closes_connections)
 {
     enum { FDS = 1024 };
     static bool before[FDS];

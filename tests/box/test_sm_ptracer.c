@@ -98,12 +98,12 @@ static void ptracer_try(const char *way, unsigned calls)
     }
 }
 
-HG_TEST(peers_are_let_in_where_the_user_asks_for_it)
+HG_TEST(ptracer_permission_is_given_on_request)
 {
     ptracer_try("vm", 2);
 }
 
-HG_TEST(peers_are_not_let_in_unless_the_user_asks_for_it)
+HG_TEST(ptracer_permission_is_not_given_by_default)
 {
     ptracer_try("auto", 0);
     ptracer_try("map", 0);

@@ -196,17 +196,17 @@ static void rma_between(const char *rights, const char *obstacle)
     free(pid);
 }
 
-HG_TEST(the_kernel_copies_between_two_without_rights)
+HG_TEST(kernel_copies_between_unprivileged_processes)
 {
     rma_between("open", "nothing");
 }
 
-HG_TEST(memory_that_nobody_may_read_is_copied)
+HG_TEST(memory_of_an_undumpable_process_is_copied)
 {
     rma_between("shut", "shut");
 }
 
-HG_TEST(without_the_call_memory_is_copied)
+HG_TEST(memory_is_copied_without_the_system_call)
 {
     rma_between("open", "no call");
 }
@@ -356,17 +356,17 @@ static void rma_outlive(bool keeper)
     HG_CHECK_EQ_INT(status, 0);
 }
 
-HG_TEST(another_process_of_that_number_is_not_touched)
+HG_TEST(process_that_reuses_a_pid_is_not_accessed)
 {
     rma_outlive(false);
 }
 
-HG_TEST(another_process_is_found_out_though_the_socket_lives)
+HG_TEST(process_that_reuses_a_pid_is_detected_while_the_socket_lives)
 {
     rma_outlive(true);
 }
 
-HG_TEST(memory_in_many_pieces_takes_few_calls)
+HG_TEST(many_segments_take_few_system_calls)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
     char *name = hg_test_hear(owner);
@@ -402,7 +402,7 @@ HG_TEST(memory_in_many_pieces_takes_few_calls)
     free(name);
 }
 
-HG_TEST(a_way_can_be_forced_and_a_wrong_one_is_told)
+HG_TEST(copy_method_can_be_forced_and_a_wrong_one_is_reported)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
     char *name = hg_test_hear(owner);
@@ -420,7 +420,7 @@ HG_TEST(a_way_can_be_forced_and_a_wrong_one_is_told)
 }
 
 /* An owner that dies in the middle: what is under way ends, and says why. */
-HG_TEST(a_dead_owner_ends_what_is_under_way)
+HG_TEST(death_of_the_owner_ends_transfers)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
     char *name = hg_test_hear(owner);
@@ -455,7 +455,7 @@ HG_TEST(a_dead_owner_ends_what_is_under_way)
 }
 
 /* Cancel between two pieces: memory is not touched afterwards. */
-HG_TEST(a_transfer_is_canceled_between_pieces)
+HG_TEST(transfer_can_be_canceled_between_pieces)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
     char *name = hg_test_hear(owner);

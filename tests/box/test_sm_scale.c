@@ -231,18 +231,18 @@ static void scale_run(unsigned processes, unsigned endpoints, size_t size)
     conform_close(&server);
 }
 
-HG_TEST_SECONDS(processes_are_served, 300)
+HG_TEST_SECONDS(many_processes_are_served, 300)
 {
     scale_run(scale_full() ? 1000 : 60, 1, 64);
 }
 
-HG_TEST_SECONDS(endpoints_are_served, 300)
+HG_TEST_SECONDS(many_endpoints_are_served, 300)
 {
     scale_run(scale_full() ? 20 : 2, scale_full() ? 250 : 150, 64);
 }
 
 /* Messages enough to go around both rings. */
-HG_TEST(a_peer_takes_little_memory)
+HG_TEST(peer_takes_little_memory)
 {
     scale_run(4, 8, 30000);
 }
@@ -324,7 +324,7 @@ static void scale_toggle(struct hg_test_peer *process)
 }
 
 /* `early` is served whatever happens; `late` when there is room again. */
-HG_TEST(a_server_out_of_descriptors_serves_on_and_recovers)
+HG_TEST(server_without_descriptors_continues_and_recovers)
 {
     struct hg_test_peer *process;
     struct conform_end early, late;
@@ -353,7 +353,7 @@ HG_TEST(a_server_out_of_descriptors_serves_on_and_recovers)
     hg_test_stop(process);
 }
 
-HG_TEST(a_client_out_of_descriptors_works_on_and_recovers)
+HG_TEST(client_without_descriptors_continues_and_recovers)
 {
     const rlim_t limit = scale_limit_now();
     struct conform_end server, early, late;

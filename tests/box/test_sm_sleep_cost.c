@@ -260,7 +260,8 @@ static void asleep_run(const char *peers)
     }
 }
 
-HG_TEST_WHERE_SECONDS(sleep_costs_nothing_with_a_peer, hg_test_is_plain, 60)
+HG_TEST_WHERE_SECONDS(
+    sleep_costs_no_processor_time_with_peers, hg_test_is_plain, 60)
 {
     asleep_run("1");
 }

@@ -156,7 +156,7 @@ HG_TEST_ROLE(counter)
 
 /* One's own user is rung for by a bell; another could have it make who rings
  * wait, so it is neither given ours nor is its own taken. */
-HG_TEST(only_the_same_user_has_our_bell)
+HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
 {
     struct hg_test_peer *server, *client;
     char string[64], uid[16], other[16];
@@ -183,7 +183,7 @@ HG_TEST(only_the_same_user_has_our_bell)
 }
 
 /* An address is that of one user, also where it can be dialled again. */
-HG_TEST(an_address_stays_that_of_one_user)
+HG_TEST(address_stays_bound_to_one_user)
 {
     struct conform_end end;
     struct conform_call term;
@@ -233,7 +233,7 @@ HG_TEST_ROLE(knocker)
 }
 
 /* A flood of strangers is none of lines in the log. */
-HG_TEST(strangers_cannot_fill_the_log)
+HG_TEST(untrusted_peers_cannot_fill_the_log)
 {
     struct conform_end server;
     struct hg_test_peer *knocker;
@@ -273,7 +273,7 @@ HG_TEST_ROLE(lost)
     conform_close(&end);
 }
 
-HG_TEST(a_number_of_many_users_lets_nobody_in)
+HG_TEST(overflow_uid_is_refused)
 {
     struct hg_test_peer *server, *client;
     char string[64], uid[16];
@@ -295,7 +295,7 @@ HG_TEST(a_number_of_many_users_lets_nobody_in)
 }
 
 /* What the system's rights refuse is told as such. */
-HG_TEST(a_folder_that_is_closed_is_told)
+HG_TEST(inaccessible_directory_is_reported)
 {
     struct hg_test_peer *client;
     struct conform_end server;
@@ -317,7 +317,7 @@ HG_TEST(a_folder_that_is_closed_is_told)
     conform_close(&server);
 }
 
-HG_TEST(a_policy_that_cannot_be_read_opens_nothing)
+HG_TEST(unreadable_policy_fails_the_open)
 {
     static const char *const bad[] = {"any", "1,", ",1", "-1", "1 2", "1,x",
         "99999999999999999999", "0x10", "1;2",
@@ -434,7 +434,7 @@ static const struct sm_packet strangers_wrong[] = {
     {.huge = true, .only = 1},
 };
 
-HG_TEST(a_hello_that_is_wrong_is_refused)
+HG_TEST(malformed_hello_is_refused)
 {
     static const struct sm_packet longest = {.name = STRANGERS_LONG};
     static const struct sm_packet empty = {.longer = -SM_PACKET_SIZE};
@@ -534,7 +534,7 @@ HG_TEST_ROLE(intruder)
     free(hg_test_hear_parent());
 }
 
-HG_TEST(a_bell_of_another_user_is_not_taken)
+HG_TEST(wakeup_descriptor_of_another_user_is_refused)
 {
     struct hg_test_peer *intruder;
     struct conform_end server;
@@ -559,7 +559,7 @@ HG_TEST(a_bell_of_another_user_is_not_taken)
     conform_close(&server);
 }
 
-HG_TEST(wrong_hellos_cannot_fill_the_log)
+HG_TEST(malformed_hellos_cannot_fill_the_log)
 {
     static const struct sm_packet bad = {.longer = -1};
     static const struct sm_packet old = {.at = 4, .value = 1};
@@ -580,7 +580,7 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     conform_close(&server);
 }
 
-HG_TEST(random_hellos_harm_nobody)
+HG_TEST(random_hellos_are_harmless)
 {
     struct conform_end server;
     uint64_t random = hg_test_seed();
@@ -625,7 +625,7 @@ HG_TEST(random_hellos_harm_nobody)
 }
 
 /* More than may be there at a time, but one after the other. */
-HG_TEST(callers_that_hang_up_leave_their_place)
+HG_TEST(callers_that_hang_up_release_their_slot)
 {
     struct conform_end server;
     char string[64];
@@ -685,7 +685,7 @@ static void strangers_poor(const char *spare)
     hg_test_stop(process);
 }
 
-HG_TEST(who_has_no_descriptors_left_says_so)
+HG_TEST(missing_descriptors_are_reported)
 {
     hg_test_expect_log("it has no room, or no descriptors, left");
     strangers_poor("0"); /* for the socket */
@@ -693,7 +693,7 @@ HG_TEST(who_has_no_descriptors_left_says_so)
     strangers_poor("3");
 }
 
-HG_TEST(a_limit_that_is_too_low_is_named)
+HG_TEST(low_descriptor_limit_is_reported)
 {
     struct conform_end end;
     struct rlimit limit, low;
@@ -721,7 +721,7 @@ HG_TEST(a_limit_that_is_too_low_is_named)
 
 /* The same for the size of files, of which shared memory is one: to exceed it
  * would be a signal. */
-HG_TEST(a_limit_of_file_sizes_ends_no_process)
+HG_TEST(file_size_limit_kills_no_process)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct conform_end server, end;

@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "hg.h"
 
-HG_TEST(library_and_header_are_of_one_version)
+HG_TEST(library_and_header_have_the_same_version)
 {
     unsigned int major = 99, minor = 99, patch = 99;
 

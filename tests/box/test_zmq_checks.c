@@ -118,7 +118,7 @@ HG_TEST(hellos_with_wrong_names_are_refused)
 
 /* A peer may claim any name in its HELLO. Its messages are not those of an
  * address of that name that has no connection. */
-HG_TEST(a_message_of_a_peer_with_a_false_name_is_not_received)
+HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
 {
     struct attacked server;
     struct stranger stranger;
@@ -223,7 +223,7 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
 
 /* Only a HELLO of a stranger is answered with REFUSE. The answers come in
  * order, so the next one tells that there was none before. */
-HG_TEST(other_messages_of_another_version_get_no_answer)
+HG_TEST(messages_of_another_version_get_no_answer)
 {
     struct attacked server;
     struct stranger stranger;
@@ -357,7 +357,7 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 }
 
 /* Both sides say BYE at the same time. */
-HG_TEST(a_bye_that_crosses_ours_is_answered)
+HG_TEST(crossing_bye_is_answered)
 {
     struct attacked server;
     struct stranger stranger;
@@ -475,7 +475,7 @@ static size_t checks_welcome(
     return 36;
 }
 
-HG_TEST(messages_of_listeners_are_judged)
+HG_TEST(messages_of_listeners_are_checked)
 {
     struct checks_listener listener;
     struct conform_call lookup, recv;

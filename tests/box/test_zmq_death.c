@@ -107,7 +107,7 @@ static void death_start_listener(struct death_listener *listener)
         pthread_create(&listener->thread, NULL, death_listen, listener) == 0);
 }
 
-HG_TEST(who_is_not_there_is_unreachable)
+HG_TEST(address_without_a_listener_is_unreachable)
 {
     static const char *const names[] = {"tcp://127.0.0.1:1",
         "zmq+tcp://[::1]:1", "tcp://no-such-host.invalid:80"};
@@ -159,17 +159,17 @@ static void death_meet(bool garbage)
     (void) close(listener.fd);
 }
 
-HG_TEST(who_talks_garbage_is_unreachable)
+HG_TEST(peer_that_sends_garbage_is_unreachable)
 {
     death_meet(true);
 }
 
-HG_TEST(who_is_silent_is_unreachable)
+HG_TEST(silent_peer_is_unreachable)
 {
     death_meet(false);
 }
 
-HG_TEST(a_stopped_process_cannot_be_looked_up)
+HG_TEST(stopped_process_cannot_be_looked_up)
 {
     struct death_pair pair;
     struct conform_end other;
@@ -214,19 +214,19 @@ static void death_in_transfer(const char *protocol, bool put)
     death_close(&pair);
 }
 
-HG_TEST(a_get_from_a_killed_process_ends)
+HG_TEST(get_from_a_killed_process_ends)
 {
     death_in_transfer("tcp", false);
     death_in_transfer("ipc", false);
 }
 
-HG_TEST(a_put_to_a_killed_process_ends)
+HG_TEST(put_to_a_killed_process_ends)
 {
     death_in_transfer("tcp", true);
     death_in_transfer("ipc", true);
 }
 
-HG_TEST(a_server_started_anew_is_another_peer)
+HG_TEST(restarted_server_is_another_peer)
 {
     struct death_pair pair;
     struct conform_call dead;
@@ -309,7 +309,7 @@ static void death_of_another(const char *protocol)
     death_close(&pair);
 }
 
-HG_TEST(the_death_of_one_does_not_touch_another)
+HG_TEST(death_of_one_peer_does_not_affect_another)
 {
     death_of_another("tcp");
     death_of_another("ipc");
@@ -399,13 +399,13 @@ static void death_stop_all(const char *death_ms, unsigned patience)
         death_go_on(&stopped[i]);
 }
 
-HG_TEST_SECONDS(a_stopped_process_is_dead, 40)
+HG_TEST_SECONDS(stopped_process_is_dead, 40)
 {
     death_stop_all("1000", 20000);
 }
 
 /* Without a word of the application's it takes 5 s. */
-HG_TEST_SECONDS(a_stopped_process_is_dead_by_default, 200)
+HG_TEST_SECONDS(stopped_process_is_dead_by_default, 200)
 {
     uint64_t start = ends_ms();
 
@@ -488,7 +488,7 @@ static void death_withdraw(const char *protocol)
     conform_close(&end);
 }
 
-HG_TEST(memory_lent_to_a_stopped_process_comes_back)
+HG_TEST(memory_used_by_a_stopped_process_can_be_deregistered)
 {
     death_withdraw("tcp");
     death_withdraw("ipc");
@@ -541,12 +541,12 @@ static void death_busy(const char *death_ms, unsigned busy_ms)
     }
 }
 
-HG_TEST_SECONDS(who_computes_for_long_is_alive, 40)
+HG_TEST_SECONDS(busy_process_stays_alive, 40)
 {
     death_busy("500", 2000);
 }
 
-HG_TEST_SECONDS(who_computes_for_ten_seconds_is_alive, 200)
+HG_TEST_SECONDS(process_busy_for_ten_seconds_stays_alive, 200)
 {
     if (getenv("HG_TEST_FULL") == NULL)
         hg_test_skip("takes 10 s; set HG_TEST_FULL");
@@ -554,7 +554,7 @@ HG_TEST_SECONDS(who_computes_for_ten_seconds_is_alive, 200)
 }
 
 /* In one process a class that closes is gone for the others. */
-HG_TEST(a_closed_class_is_dead_for_its_neighbours)
+HG_TEST(closed_class_is_disconnected_for_other_classes)
 {
     struct conform_end server, client;
     struct conform_call recv;
@@ -576,7 +576,7 @@ HG_TEST(a_closed_class_is_dead_for_its_neighbours)
 /* ---- Last words ---- */
 
 /* The death is heard of while many messages are unread: all of them come. */
-HG_TEST(what_a_peer_said_before_its_death_is_heard)
+HG_TEST(messages_sent_before_death_arrive)
 {
     enum { COUNT = 200 }; /* more than a turn takes */
     struct conform_end server, client, other;

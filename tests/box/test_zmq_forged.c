@@ -299,12 +299,12 @@ static void forged_attack_memory(const char *string)
     forged_close(&target);
 }
 
-HG_TEST(frames_that_lie_about_memory_are_refused)
+HG_TEST(frames_with_false_memory_fields_are_refused)
 {
     forged_attack_memory("zmq+tcp://127.0.0.1");
 }
 
-HG_TEST(frames_that_lie_about_memory_are_refused_on_ipc)
+HG_TEST(frames_with_false_memory_fields_are_refused_on_ipc)
 {
     forged_attack_memory("zmq+ipc://*");
 }
@@ -437,7 +437,7 @@ static void forged_answer_by_chance(
     }
 }
 
-HG_TEST(answers_that_lie_about_memory_end_the_operation)
+HG_TEST(responses_with_false_memory_fields_end_the_operation)
 {
     static const struct {
         struct forged frame;

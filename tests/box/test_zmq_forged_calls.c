@@ -304,12 +304,12 @@ static void calls_attack(const char *string)
     calls_close(&server);
 }
 
-HG_TEST(calls_that_lie_are_refused)
+HG_TEST(calls_with_false_fields_are_refused)
 {
     calls_attack("zmq+tcp://127.0.0.1");
 }
 
-HG_TEST(calls_that_lie_are_refused_on_ipc)
+HG_TEST(calls_with_false_fields_are_refused_on_ipc)
 {
     calls_attack("zmq+ipc://*");
 }
@@ -408,7 +408,7 @@ static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
     }
 }
 
-HG_TEST(answers_that_lie_end_the_call_with_an_error)
+HG_TEST(responses_with_false_fields_end_the_call_with_an_error)
 {
     struct calls_server server;
     struct calls_message meet = calls_message(REQUEST);

@@ -228,7 +228,7 @@ static void speaker_hear_call(struct speaker *speaker, na_addr_t to)
     HG_CHECK_OK(HG_Finalize());
 }
 
-HG_TEST(a_dialler_speaks_as_drawn)
+HG_TEST(dialer_messages_match_the_golden_file)
 {
     static const size_t hello_at[] = {AT_INCARNATION, AT_NONCE};
     struct speaker speaker;
@@ -267,7 +267,7 @@ HG_TEST(a_dialler_speaks_as_drawn)
     speaker_close(&speaker);
 }
 
-HG_TEST(a_dialler_understands_a_refusal)
+HG_TEST(dialer_understands_a_refusal)
 {
     static const size_t hello_at[] = {AT_INCARNATION, AT_NONCE};
     struct speaker speaker;
@@ -295,7 +295,7 @@ static void speaker_call(struct speaker *speaker)
     HG_CHECK(zmq_connect(speaker->socket, name + 4) == 0);
 }
 
-HG_TEST(a_listener_speaks_as_drawn)
+HG_TEST(listener_messages_match_the_golden_file)
 {
     static const size_t welcome_at[] = {AT_INCARNATION, AT_NONCE2};
     struct speaker speaker;
@@ -345,7 +345,7 @@ HG_TEST(a_listener_speaks_as_drawn)
     speaker_close(&speaker);
 }
 
-HG_TEST(a_listener_refuses_a_later_version_as_drawn)
+HG_TEST(refusal_of_a_later_version_matches_the_golden_file)
 {
     struct speaker speaker;
 

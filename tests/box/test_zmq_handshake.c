@@ -79,17 +79,17 @@ static void claim_ids(const char *string)
     attacked_close(&server);
 }
 
-HG_TEST(a_routing_id_that_a_peer_claims_is_not_the_next)
+HG_TEST(routing_ids_are_not_predictable)
 {
     claim_ids("zmq+tcp://127.0.0.1");
 }
 
-HG_TEST(a_routing_id_that_a_peer_claims_is_not_the_next_on_ipc)
+HG_TEST(routing_ids_are_not_predictable_on_ipc)
 {
     claim_ids("zmq+ipc://*");
 }
 
-HG_TEST(opening_a_class_leaves_the_random_numbers_of_the_application)
+HG_TEST(open_does_not_disturb_rand_of_the_application)
 {
     struct conform_end end;
     long want;
@@ -186,12 +186,12 @@ static void silent_peers(const char *string)
     attacked_close(&server);
 }
 
-HG_TEST(a_peer_without_hello_is_disconnected)
+HG_TEST(peer_without_hello_is_disconnected)
 {
     silent_peers("zmq+tcp://127.0.0.1");
 }
 
-HG_TEST(a_peer_without_hello_is_disconnected_on_ipc)
+HG_TEST(peer_without_hello_is_disconnected_on_ipc)
 {
     silent_peers("zmq+ipc://*");
 }
@@ -211,7 +211,7 @@ static void silent_flood(
 
 /* Another peer sends faster than the class reads: there always are unread
  * messages. */
-HG_TEST(a_peer_without_hello_is_disconnected_while_another_one_sends)
+HG_TEST(peer_without_hello_is_disconnected_while_another_sends)
 {
     uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -239,7 +239,7 @@ HG_TEST(a_peer_without_hello_is_disconnected_while_another_one_sends)
 
 /* The class makes no progress for longer than the limit, then finds 60 HELLOs,
  * which it reads in several rounds. */
-HG_TEST(a_hello_read_late_is_welcome)
+HG_TEST(hello_that_is_read_late_is_accepted)
 {
     enum { PEERS = 60 };
     struct attacked server;
@@ -331,7 +331,7 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
 
 /* With no descriptors left, connections without HELLO make way for others, the
  * oldest first: a client is served long before any limit. */
-HG_TEST(connections_without_hello_make_way_for_others)
+HG_TEST(connections_without_hello_are_closed_for_others)
 {
     struct rlimit old, limit;
     struct attacked server;

@@ -125,12 +125,12 @@ static void hostile_attack(const char *string)
     attacked_close(&server);
 }
 
-HG_TEST(messages_of_strangers_are_judged)
+HG_TEST(messages_of_untrusted_peers_are_checked)
 {
     hostile_attack("zmq+tcp://127.0.0.1");
 }
 
-HG_TEST(messages_of_strangers_are_judged_on_ipc)
+HG_TEST(messages_of_untrusted_peers_are_checked_on_ipc)
 {
     hostile_attack("zmq+ipc://*");
 }
@@ -152,7 +152,7 @@ static void hostile_close(struct attacked *server, struct stranger *hostile)
     attacked_close(server);
 }
 
-HG_TEST(a_stranger_is_not_heard_before_the_proof)
+HG_TEST(messages_before_the_confirmation_are_refused)
 {
     struct attacked server;
     struct stranger hostile;
@@ -205,7 +205,7 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
     hostile_close(&server, &hostile);
 }
 
-HG_TEST(a_hello_of_another_version_is_answered_with_ours)
+HG_TEST(hello_of_another_version_is_answered_with_our_version)
 {
     struct attacked server;
     struct stranger hostile;
@@ -291,7 +291,7 @@ static void hostile_end_listening(struct hostile_listener *listener)
     HG_CHECK(zmq_ctx_term(listener->context) == 0);
 }
 
-HG_TEST(who_speaks_another_version_is_a_protocol_error)
+HG_TEST(listener_of_another_version_is_a_protocol_error)
 {
     struct hostile_listener listener;
     struct conform_end end;
@@ -305,7 +305,7 @@ HG_TEST(who_speaks_another_version_is_a_protocol_error)
     hostile_end_listening(&listener);
 }
 
-HG_TEST(a_welcome_with_a_wrong_nonce_is_none)
+HG_TEST(welcome_with_a_wrong_nonce_is_ignored)
 {
     struct hostile_listener listener;
     struct conform_end end;
@@ -327,7 +327,7 @@ HG_TEST(a_welcome_with_a_wrong_nonce_is_none)
 
 /* ---- Bytes on the bare connection ---- */
 
-HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
+HG_TEST(bytes_on_a_raw_connection_are_harmless)
 {
     struct attacked server;
     struct sockaddr_in where;
@@ -364,7 +364,7 @@ HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
 
 /* ZMTP 1.0 and 2.0: libzmq would take the name that comes next, and abort if
  * the socket closes just then. */
-HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
+HG_TEST(old_protocol_is_disconnected)
 {
     static const struct {
         const char *bytes;
@@ -481,13 +481,13 @@ static void hostile_crowd(const char *string, unsigned each)
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
 
-HG_TEST_SECONDS(a_crowd_leaves_descriptors_to_the_process, 60)
+HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process, 60)
 {
     hostile_crowd("zmq+tcp://127.0.0.1", 600);
 }
 
 /* Few at a time: all at once, libzmq 4.3.4 would end the process. */
-HG_TEST_SECONDS(a_crowd_leaves_descriptors_to_the_process_on_ipc, 60)
+HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process_on_ipc, 60)
 {
     hostile_crowd("zmq+ipc://*", 10);
 }
@@ -506,7 +506,7 @@ static void hostile_settle(struct attacked *server, int64_t blocks)
 }
 
 /* A hello again and again, and hellos of many who never prove who they are. */
-HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
+HG_TEST_SECONDS(endless_hellos_leave_nothing, 60)
 {
     static struct stranger strangers[HOSTILE_MANY];
     struct attacked server;
@@ -578,7 +578,7 @@ static void flood_await(
 
 /* Who floods fills its own share: what others say is still kept for a receive
  * that is posted later. */
-HG_TEST(a_flood_does_not_drop_what_others_say)
+HG_TEST(flood_does_not_drop_messages_of_others)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
@@ -617,7 +617,7 @@ HG_TEST(a_flood_does_not_drop_what_others_say)
 }
 
 /* A part past every limit is libzmq's to refuse: its sender is cut off. */
-HG_TEST(a_message_past_every_limit_is_not_taken)
+HG_TEST(message_past_the_largest_limit_is_refused)
 {
     struct attacked server;
     struct stranger hostile;
@@ -716,7 +716,7 @@ static void mute_dial(struct mute *mute)
 
 /* One who says a word while a probe is on its way to it gets that much more
  * time, once: then it is as dead as any who takes nothing. */
-HG_TEST(who_takes_nothing_is_dead_in_spite_of_a_word)
+HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
 {
     static char flood[MUTE_SIZE];
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

@@ -127,7 +127,7 @@ static void hostile_until(uint64_t turned_away)
 }
 
 /* As much as it may claim at once: 5 TiB in all, and not a byte of it comes. */
-HG_TEST(hostile_inputs_never_come)
+HG_TEST(inputs_that_never_arrive_are_survived)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hostile_server server;
@@ -149,7 +149,7 @@ HG_TEST(hostile_inputs_never_come)
 }
 
 /* The same, and it stays: after output_hold_ms nothing is left of it. */
-HG_TEST(hostile_inputs_have_their_time)
+HG_TEST(inputs_that_arrive_slowly_time_out)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hostile_server server;
@@ -168,7 +168,7 @@ HG_TEST(hostile_inputs_have_their_time)
 }
 
 /* 150 MiB of outputs that it will never fetch. */
-HG_TEST(hostile_outputs_are_never_fetched)
+HG_TEST(outputs_that_are_never_fetched_are_survived)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hostile_server server;
@@ -191,7 +191,7 @@ HG_TEST(hostile_outputs_are_never_fetched)
 }
 
 /* More calls than the server is to have unanswered. */
-HG_TEST(hostile_calls_are_never_answered)
+HG_TEST(calls_that_are_never_answered_are_survived)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hostile_server server;

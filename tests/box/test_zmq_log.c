@@ -179,7 +179,7 @@ static void log_flood(const char *how, unsigned *lines_p, char dropped[16])
     stranger_fini(&server.stranger);
 }
 
-HG_TEST(lines_that_a_peer_causes_are_few)
+HG_TEST(peer_causes_few_log_lines)
 {
     unsigned lines = 0;
     char dropped[16];
@@ -190,7 +190,7 @@ HG_TEST(lines_that_a_peer_causes_are_few)
     HG_CHECK_EQ_STR(dropped, "all");
 }
 
-HG_TEST(a_server_does_not_wait_for_a_full_pipe)
+HG_TEST(server_does_not_block_on_a_full_log_pipe)
 {
     unsigned lines = 1;
     char dropped[16];

@@ -220,7 +220,7 @@ HG_TEST(ip_subnet_is_compared_to_its_last_bit)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(a_host_of_who_does_not_listen_is_where_it_dials_from)
+HG_TEST(host_of_a_class_that_does_not_listen_is_its_source)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN];
@@ -324,7 +324,7 @@ static int names_stopped(const char *path)
     return listener;
 }
 
-HG_TEST(what_is_taken_cannot_be_listened_on)
+HG_TEST(address_in_use_is_refused)
 {
     struct conform_end one;
     char name[NA_MAX_ADDR_LEN], path[200];
@@ -359,7 +359,7 @@ HG_TEST(what_is_taken_cannot_be_listened_on)
     conform_close(&one);
 }
 
-HG_TEST(a_path_left_behind_is_used_again)
+HG_TEST(stale_path_is_reused)
 {
     struct sockaddr_un where;
     struct conform_end end;
@@ -376,7 +376,7 @@ HG_TEST(a_path_left_behind_is_used_again)
 
 /* ---- Who is who ---- */
 
-HG_TEST(oneself_is_known_by_every_name)
+HG_TEST(self_address_is_recognized_by_every_name)
 {
     struct conform_end end;
     char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN];
@@ -464,7 +464,7 @@ static void names_two_ways(const char *string)
     conform_close(&two);
 }
 
-HG_TEST(two_that_listen_talk_both_ways)
+HG_TEST(two_listeners_exchange_messages)
 {
     names_two_ways("zmq+tcp://127.0.0.1");
     names_two_ways("zmq+ipc://*");
@@ -514,7 +514,7 @@ static unsigned names_turns(
 
 /* A turn asks for no more than is likely there, and that is more as more
  * comes. */
-HG_TEST(many_messages_are_received_in_few_turns)
+HG_TEST(many_messages_are_received_in_few_polls)
 {
     struct conform_end one, two;
 
@@ -616,14 +616,14 @@ static void names_both_ways(const char *one_string, const char *two_string)
     ends_unmap(want, NAMES_MEMORY);
 }
 
-HG_TEST(who_does_not_listen_has_memory_all_the_same)
+HG_TEST(class_that_does_not_listen_serves_memory)
 {
     names_both_ways("zmq+tcp://", "zmq+tcp://127.0.0.1");
     names_both_ways("zmq+ipc://", "zmq+ipc://*");
     names_both_ways("zmq+inproc://", "zmq+inproc://*");
 }
 
-HG_TEST(two_that_listen_move_memory_both_ways)
+HG_TEST(two_listeners_move_memory_both_ways)
 {
     names_both_ways("zmq+tcp://127.0.0.1", "zmq+tcp://127.0.0.1");
     names_both_ways("zmq+ipc://*", "zmq+ipc://*");
@@ -723,14 +723,14 @@ static void names_terminate_for_good(const char *string)
     conform_close(&client);
 }
 
-HG_TEST(terminated_and_gone_is_disconnected)
+HG_TEST(terminated_peer_that_exits_is_disconnected)
 {
     names_terminate_for_good("zmq+tcp://127.0.0.1");
     names_terminate_for_good("zmq+ipc://*");
     names_terminate_for_good("zmq+inproc://*");
 }
 
-HG_TEST(terminating_lets_everything_leave_and_can_be_undone)
+HG_TEST(terminate_sends_everything_and_can_be_undone)
 {
     names_terminate("zmq+tcp://127.0.0.1");
     names_terminate("zmq+ipc://*");
@@ -781,7 +781,7 @@ static void names_meanwhile(bool by_server)
     conform_close(&server);
 }
 
-HG_TEST(terminated_is_found_again_at_every_moment)
+HG_TEST(terminated_peer_is_looked_up_again_at_every_moment)
 {
     names_meanwhile(false);
     names_meanwhile(true);
@@ -789,7 +789,7 @@ HG_TEST(terminated_is_found_again_at_every_moment)
 
 /* ---- What remains ---- */
 
-HG_TEST(callers_come_and_go_and_leave_no_descriptor)
+HG_TEST(callers_leave_no_descriptor)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
@@ -859,7 +859,7 @@ HG_TEST(many_classes_in_one_process_reach_each_other)
 }
 
 /* A get sends the source's memory as it lies there. */
-HG_TEST(the_source_of_a_get_copies_nothing)
+HG_TEST(source_of_a_get_copies_nothing)
 {
     enum { SIZE = 16 << 20 };
     struct conform_end server, client;
@@ -931,7 +931,7 @@ static void *names_answer(void *arg)
     return NULL;
 }
 
-HG_TEST_SECONDS(no_wake_up_is_lost, 60)
+HG_TEST_SECONDS(no_wakeup_is_lost, 60)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct names_echo echo;
@@ -1039,7 +1039,7 @@ static void names_transfer(const char *string)
     ends_unmap(to, SIZE);
 }
 
-HG_TEST_SECONDS(no_wake_up_is_lost_by_transfers, 60)
+HG_TEST_SECONDS(no_wakeup_is_lost_by_transfers, 60)
 {
     names_transfer("zmq+tcp://127.0.0.1");
     names_transfer("zmq+ipc://*");

@@ -220,27 +220,27 @@ static void unread_run(const char *string, bool push, bool talks)
     calls_close(&server);
 }
 
-HG_TEST(a_push_to_a_client_that_reads_nothing_ends)
+HG_TEST(push_to_a_client_that_reads_nothing_ends)
 {
     unread_run("zmq+tcp://127.0.0.1", true, false);
 }
 
-HG_TEST(a_push_to_a_client_that_reads_nothing_and_writes_ends)
+HG_TEST(push_to_a_client_that_reads_nothing_and_writes_ends)
 {
     unread_run("zmq+tcp://127.0.0.1", true, true);
 }
 
-HG_TEST(a_push_to_a_client_that_reads_nothing_ends_on_ipc)
+HG_TEST(push_to_a_client_that_reads_nothing_ends_on_ipc)
 {
     unread_run("zmq+ipc://*", true, true);
 }
 
-HG_TEST(a_pull_from_a_client_that_reads_nothing_ends)
+HG_TEST(pull_from_a_client_that_reads_nothing_ends)
 {
     unread_run("zmq+tcp://127.0.0.1", false, false);
 }
 
-HG_TEST(a_pull_from_a_client_that_reads_nothing_and_writes_ends)
+HG_TEST(pull_from_a_client_that_reads_nothing_and_writes_ends)
 {
     unread_run("zmq+tcp://127.0.0.1", false, true);
 }

@@ -84,7 +84,7 @@ static hg_bulk_t names_forge(
     return forged;
 }
 
-HG_TEST(a_host_that_a_peer_names_is_not_resolved)
+HG_TEST(host_named_by_a_peer_is_not_resolved)
 {
     struct names_end end, owner;
     hg_return_t ret = HG_RETURN_MAX;
@@ -127,7 +127,7 @@ static hg_return_t names_answer(hg_handle_t handle)
 }
 
 /* A class connects to itself if it does not know the name as its own. */
-HG_TEST(one_is_called_by_another_name_of_ones_own)
+HG_TEST(class_is_called_by_another_of_its_names)
 {
     hg_return_t ret = HG_RETURN_MAX;
     char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN + 32];

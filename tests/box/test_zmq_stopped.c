@@ -151,7 +151,7 @@ static void stopped_end(struct hg_test_peer *client, na_class_t *na_class)
     HG_CHECK_OK(HG_Set_options(NULL));
 }
 
-HG_TEST(a_stopped_client_does_not_stop_the_server)
+HG_TEST(stopped_client_does_not_stop_the_server)
 {
     na_class_t *na_class;
     struct hg_test_peer *client = stopped_begin(1000, &na_class);
@@ -166,7 +166,7 @@ HG_TEST(a_stopped_client_does_not_stop_the_server)
     stopped_end(client, na_class);
 }
 
-HG_TEST(a_stopped_client_does_not_hold_up_the_end)
+HG_TEST(stopped_client_does_not_delay_finalize)
 {
     na_class_t *na_class;
     struct hg_test_peer *client = stopped_begin(60000, &na_class);

@@ -327,7 +327,7 @@ static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
     free(mine.bytes);
 }
 
-HG_TEST_SECONDS(bulk_moves_every_shape, 60)
+HG_TEST_SECONDS(bulk_moves_every_segment_layout, 60)
 {
     uint64_t state = hg_test_seed();
     struct rpc_end end;
@@ -339,7 +339,7 @@ HG_TEST_SECONDS(bulk_moves_every_shape, 60)
     rpc_close(&end);
 }
 
-HG_TEST_SECONDS(bulk_moves_on_a_class_of_its_own, 60)
+HG_TEST_SECONDS(bulk_moves_on_a_separate_class, 60)
 {
     uint64_t state = hg_test_seed();
     struct rpc_end end;
@@ -358,7 +358,7 @@ static bool bulk_needs_listener(void)
         strncmp(hg_test_transport(), "zmq", 3) == 0;
 }
 
-HG_TEST_WHERE(bulk_of_its_own_must_listen, bulk_needs_listener)
+HG_TEST_WHERE(bulk_class_must_listen, bulk_needs_listener)
 {
     size_t size = 10;
     na_class_t *rpc_class = rpc_open_class(NA_TRUE);
@@ -469,7 +469,7 @@ HG_TEST_SECONDS(bulk_moves_5_gib, 120)
 
 /* ---- Handles ---- */
 
-HG_TEST(bulk_memory_can_be_the_librarys)
+HG_TEST(bulk_memory_can_be_allocated_by_the_library)
 {
     size_t sizes[3] = {100, 0, 50};
     unsigned char mine[60];
@@ -607,7 +607,7 @@ static void *bulk_start_of(hg_bulk_t bulk)
     return ret == HG_SUCCESS ? start : NULL;
 }
 
-HG_TEST(bulk_handle_travels_as_bytes)
+HG_TEST(bulk_handle_can_be_serialized)
 {
     unsigned char bytes[1024];
     struct rpc_end end;
@@ -643,7 +643,7 @@ HG_TEST(bulk_handle_travels_as_bytes)
     rpc_close(&end);
 }
 
-HG_TEST(bulk_handle_of_a_peer_stays_a_peers)
+HG_TEST(bulk_handle_of_a_peer_stays_bound_to_it)
 {
     bulk_moved_t out = {-1, 0};
     struct rpc_end end;
@@ -700,7 +700,7 @@ HG_TEST(bulk_handle_may_be_freed_too_early)
 
 /* The same of oneself: the server has the handle already, and its memory goes
  * away. */
-HG_TEST_WHERE(bulk_of_oneself_ends_with_its_owner, hg_test_is_self)
+HG_TEST_WHERE(bulk_to_oneself_ends_with_its_owner, hg_test_is_self)
 {
     unsigned char *bytes = rpc_new_pattern(1000, 1);
     hg_bulk_request_t transfer;
@@ -809,7 +809,7 @@ static hg_bulk_request_t bulk_start_home(const struct bulk_home *home)
 
 /* What is over when it is asked for takes no memory, and has a request like any
  * other: one that is waited for once. */
-HG_TEST(bulk_that_is_over_takes_no_memory)
+HG_TEST(completed_bulk_transfer_takes_no_memory)
 {
     struct bulk_home home;
     struct rpc_end end;
@@ -841,7 +841,8 @@ HG_TEST(bulk_that_is_over_takes_no_memory)
 }
 
 /* Somebody who only ever waits for such makes progress all the same. */
-HG_TEST_WHERE(bulk_that_is_over_makes_progress, hg_test_crosses_processes)
+HG_TEST_WHERE(wait_for_a_completed_bulk_transfer_makes_progress,
+    hg_test_crosses_processes)
 {
     bulk_moved_t out = {-1, 0};
     struct bulk_home home;

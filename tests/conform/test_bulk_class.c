@@ -271,12 +271,12 @@ static void apart_check_data(bool bulk_sm, bool listen, bool meet)
     rpc_close(&end);
 }
 
-HG_TEST_WHERE(apart_bulk_goes_over_sm, apart_applies)
+HG_TEST_WHERE(bulk_class_sm_and_calls_on_the_transport, apart_applies)
 {
     apart_check_data(true, true, false);
 }
 
-HG_TEST_WHERE(apart_calls_go_over_sm, apart_applies)
+HG_TEST_WHERE(bulk_class_on_the_transport_and_calls_over_sm, apart_applies)
 {
     apart_check_data(false, true, false);
 }
@@ -322,19 +322,19 @@ static void apart_check_callers(bool bulk_sm)
             bulk_sm, false, apart_finds_callers(bulk_sm) == APART_CONNECTED);
 }
 
-HG_TEST_WHERE(apart_client_over_sm_need_not_listen, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_over_sm_need_not_listen, apart_applies)
 {
     apart_check_callers(true);
 }
 
-HG_TEST_WHERE(apart_client_need_not_listen, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_need_not_listen, apart_applies)
 {
     apart_check_callers(false);
 }
 
 /* The server's transfer ends with a code; once the client has connected, the
  * same handle serves. */
-HG_TEST_WHERE(apart_client_must_connect_first, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
 {
     unsigned char *bytes = rpc_new_pattern(1000, 7);
     apart_move_t in = {HG_BULK_NULL, 0, 0, 0};
@@ -414,18 +414,18 @@ static void apart_check_death(bool bulk_sm)
     rpc_end(&end);
 }
 
-HG_TEST_WHERE(apart_owner_dies_on_sm, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_dies_on_sm, apart_applies)
 {
     apart_check_death(true);
 }
 
-HG_TEST_WHERE(apart_owner_dies, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_dies, apart_applies)
 {
     apart_check_death(false);
 }
 
 /* Descriptions whose owner's address says something else. */
-HG_TEST_WHERE(apart_owner_has_a_wrong_address, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, apart_applies)
 {
     static const struct {
         const char *begins; /* of as many bytes of the address */

@@ -95,7 +95,7 @@ static hg_return_t addr_look_up(
     return found->ret;
 }
 
-HG_TEST(cb_addr_lookup_by_callback_brings_a_reference)
+HG_TEST(cb_addr_lookup_callback_returns_a_reference)
 {
     struct addr_found found;
     char name[NA_MAX_ADDR_LEN];
@@ -114,7 +114,7 @@ HG_TEST(cb_addr_lookup_by_callback_brings_a_reference)
 }
 
 /* A context does not end before the callback of a lookup has come. */
-HG_TEST(cb_addr_lookup_ends_before_its_context)
+HG_TEST(cb_addr_lookup_completes_before_its_context_ends)
 {
     struct addr_found found;
     char name[NA_MAX_ADDR_LEN];
@@ -137,7 +137,7 @@ HG_TEST(cb_addr_lookup_ends_before_its_context)
     cb_close(&end);
 }
 
-HG_TEST(cb_addr_lookup_of_nobody_fails)
+HG_TEST(cb_addr_lookup_without_a_listener_fails)
 {
     struct addr_found found;
     struct cb_end end;
@@ -162,7 +162,7 @@ HG_TEST(cb_addr_lookup_of_nobody_fails)
 }
 
 /* As Mercury's own test does. */
-HG_TEST(cb_addr_lookup_call_and_free_again_and_again)
+HG_TEST(cb_addr_lookup_call_and_free_repeatedly)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -190,7 +190,7 @@ HG_TEST(cb_addr_lookup_call_and_free_again_and_again)
 
 /* A peer that is given up and lives: what is in flight ends at both sides, and
  * who is looked up next is the same peer, by another connection. */
-HG_TEST(cb_addr_set_remove_ends_calls_and_is_looked_up_anew)
+HG_TEST(cb_addr_set_remove_ends_calls_and_allows_a_new_lookup)
 {
     enum { COUNT = 5 };
     struct cb_call calls[COUNT];
@@ -249,7 +249,7 @@ static na_return_t addr_parted(const struct na_cb_info *info)
 /* The same of a peer that was told goodbye, be that over or not: an address
  * that could be used again cannot any more. */
 HG_TEST_WHERE(
-    cb_addr_set_remove_ends_one_without_connection, hg_test_crosses_processes)
+    cb_addr_set_remove_of_an_unconnected_address, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
     cb_one_t one = {1};
@@ -318,7 +318,7 @@ HG_TEST(cb_addr_references_are_counted)
     cb_close(&end);
 }
 
-HG_TEST(cb_addr_string_tells_its_size)
+HG_TEST(cb_addr_string_reports_its_size)
 {
     char name[NA_MAX_ADDR_LEN];
     char want[NA_MAX_ADDR_LEN];
@@ -342,7 +342,7 @@ HG_TEST(cb_addr_string_tells_its_size)
 }
 
 /* Mercury's codes, from both functions. */
-HG_TEST(cb_addr_strings_nobody_can_read)
+HG_TEST(cb_addr_malformed_strings_are_refused)
 {
     static const char *const wrong[] = {
         "carrier+pigeon://coop", "://", "none://x", "?://"};
@@ -369,7 +369,7 @@ HG_TEST(cb_addr_strings_nobody_can_read)
     cb_close(&end);
 }
 
-HG_TEST(cb_addr_invalid_arguments)
+HG_TEST(cb_addr_invalid_arguments_are_refused)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;

@@ -211,7 +211,7 @@ static void args_try(
     free(in.text);
 }
 
-HG_TEST(cb_args_stand_behind_a_header_of_the_applications)
+HG_TEST(cb_args_follow_a_header_of_the_application)
 {
     struct cb_end end;
     hg_handle_t handle;
@@ -228,7 +228,7 @@ HG_TEST(cb_args_stand_behind_a_header_of_the_applications)
     cb_close(&end);
 }
 
-HG_TEST(cb_args_header_may_be_all_there_is)
+HG_TEST(cb_args_may_be_only_a_header)
 {
     unsigned char want[ARGS_AREA];
     struct cb_end end;
@@ -393,7 +393,7 @@ static hg_return_t args_too_much(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-HG_TEST(cb_args_that_do_not_fit_may_be_forbidden)
+HG_TEST(cb_args_overflow_may_be_forbidden)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     args_in_t in = {NULL, 10};

@@ -389,7 +389,7 @@ HG_TEST(cb_bulk_transfer_of_size_0)
     cb_close(&end);
 }
 
-HG_TEST(cb_bulk_moves_the_shapes_of_mercurys_tests)
+HG_TEST(cb_bulk_moves_the_layouts_of_mercurys_tests)
 {
     static const struct {
         uint32_t count;
@@ -497,7 +497,7 @@ HG_TEST(cb_bulk_cancel_ends_a_transfer_in_flight)
 }
 
 /* Nothing is written to memory whose handle the application has freed. */
-HG_TEST(cb_bulk_last_free_gives_the_local_memory_back)
+HG_TEST(cb_bulk_last_free_releases_the_local_memory)
 {
     struct bulk_memory memory;
     struct cb_end end;
@@ -722,8 +722,8 @@ HG_TEST_WHERE(
 }
 
 /* Who does not listen can be reached by whom it called, and by nobody else. */
-HG_TEST_WHERE(
-    cb_bulk_bound_handle_of_who_does_not_listen, hg_test_crosses_processes)
+HG_TEST_WHERE(cb_bulk_bound_handle_of_a_class_that_does_not_listen,
+    hg_test_crosses_processes)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct bulk_memory memory;
@@ -758,7 +758,7 @@ HG_TEST_WHERE(
 
 /* ---- Handles as bytes, and their memory ---- */
 
-HG_TEST(cb_bulk_handle_comes_back_from_its_bytes)
+HG_TEST(cb_bulk_handle_round_trips_through_bytes)
 {
     unsigned char bytes[1024];
     hg_size_t sizes[2] = {100, 200};
@@ -793,7 +793,7 @@ HG_TEST(cb_bulk_handle_comes_back_from_its_bytes)
     cb_close(&end);
 }
 
-HG_TEST(cb_bulk_access_tells_the_segments)
+HG_TEST(cb_bulk_access_returns_the_segments)
 {
     hg_size_t sizes[4] = {10, 0, 20, 30};
     hg_size_t got[4];
@@ -870,7 +870,7 @@ static int bulk_play(void *arg)
     return (int) ret;
 }
 
-HG_TEST_WHERE(cb_bulk_without_memory_fails_whole, hg_test_is_self)
+HG_TEST_WHERE(cb_bulk_fails_cleanly_without_memory, hg_test_is_self)
 {
     struct cb_end end;
 

@@ -338,7 +338,7 @@ HG_TEST(deadline_travels_with_the_call)
 }
 
 /* Progress returns for what HG_Trigger can run, not for a timer. */
-HG_TEST(deadline_of_a_call_is_no_event)
+HG_TEST(deadline_of_a_call_does_not_end_progress)
 {
     struct ends_end end;
     struct ends_call call;
@@ -414,7 +414,7 @@ HG_TEST(cancel_of_many_calls_of_one_handle)
     ends_close(&end);
 }
 
-HG_TEST(error_brings_code_and_text)
+HG_TEST(error_carries_code_and_text)
 {
     struct ends_end end;
     struct ends_call call;

@@ -437,7 +437,8 @@ HG_TEST(answer_has_exactly_one_callback)
 }
 
 /* To oneself who answers hears of it first, as with Mercury. */
-HG_TEST_WHERE(answer_to_oneself_is_told_before_the_call, hg_test_is_self)
+HG_TEST_WHERE(respond_callback_runs_before_the_forward_callback_to_oneself,
+    hg_test_is_self)
 {
     struct cb_end end;
     struct cb_call call;
@@ -464,7 +465,7 @@ HG_TEST(input_may_be_decoded_twice)
     cb_close(&end);
 }
 
-HG_TEST(buffers_of_a_call_are_behind_its_header)
+HG_TEST(buffers_of_a_call_follow_its_header)
 {
     struct cb_end end;
 
@@ -841,7 +842,7 @@ HG_TEST(second_answer_is_exist)
     cb_close(&end);
 }
 
-HG_TEST(answer_that_cannot_be_encoded_is_none)
+HG_TEST(response_that_cannot_be_encoded_is_not_sent)
 {
     struct cb_end end;
 
@@ -988,7 +989,7 @@ HG_TEST(one_way_calls_are_not_answered)
     cb_close(&end);
 }
 
-HG_TEST(handles_take_over_whether_calls_are_answered)
+HG_TEST(handles_inherit_whether_calls_are_answered)
 {
     struct cb_end end;
     hg_handle_t handle;
@@ -1036,7 +1037,7 @@ static hg_return_t calls_count_in(hg_proc_t proc, void *data)
 }
 
 /* A call is what is registered when it is made, not when its handle was. */
-HG_TEST(handles_call_what_is_registered_now)
+HG_TEST(handles_use_the_current_registration)
 {
     struct cb_end end;
     hg_handle_t handle;

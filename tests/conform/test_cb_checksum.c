@@ -199,7 +199,7 @@ static void sum_try(hg_checksum_level_t from, hg_checksum_level_t to)
     sum_close(&pair);
 }
 
-HG_TEST(front_part_is_enough_without_a_checksum)
+HG_TEST(first_part_suffices_without_a_checksum)
 {
     static const char left[] = "bytes of arguments undecoded";
     unsigned from, to;
@@ -334,7 +334,7 @@ static void sum_try_request_model(hg_checksum_level_t level, bool none)
     cb_close(&end);
 }
 
-HG_TEST_WHERE(both_models_talk_to_each_other, hg_test_crosses_processes)
+HG_TEST_WHERE(both_models_interoperate, hg_test_crosses_processes)
 {
     unsigned i;
 

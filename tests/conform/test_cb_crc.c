@@ -237,14 +237,14 @@ HG_TEST_WHERE(crc_of_large_data_is_right, crc_travels)
     crc_try(true, true, (size_t) 5 << 20, ((size_t) 5 << 20) / 3);
 }
 
-HG_TEST_WHERE(crc_is_an_option_of_the_mover, crc_travels)
+HG_TEST_WHERE(crc_is_an_option_of_the_initiator, crc_travels)
 {
     crc_try(false, true, 100000, 33333);
     crc_try(true, false, 100000, 33333);
 }
 
 /* Memory of one class does not travel. */
-HG_TEST_WHERE(crc_of_memory_of_ones_own, hg_test_moves_in_messages)
+HG_TEST_WHERE(crc_covers_transfers_to_oneself, hg_test_moves_in_messages)
 {
     struct crc_move move = {0, HG_SUCCESS};
     struct crc_memory from;
@@ -270,7 +270,7 @@ HG_TEST_WHERE(crc_of_memory_of_ones_own, hg_test_moves_in_messages)
 
 /* ---- Where there is nothing to compute it of ---- */
 
-HG_TEST_WHERE(crc_is_refused_where_the_transport_moves, crc_is_refused)
+HG_TEST_WHERE(crc_is_refused_where_the_transport_moves_data, crc_is_refused)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     na_class_t *na_class = crc_open_class();

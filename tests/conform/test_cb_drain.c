@@ -208,7 +208,7 @@ HG_TEST(drain_runs_what_is_queued)
 }
 
 /* Nobody looks for what a client sent but the drain. */
-HG_TEST(drain_refuses_what_nobody_has_read_yet)
+HG_TEST(drain_refuses_calls_that_are_unread)
 {
     struct cb_end server;
     struct cb_end client;
@@ -242,7 +242,7 @@ HG_TEST(drain_refuses_what_nobody_has_read_yet)
     cb_end(&server);
 }
 
-HG_TEST(drain_is_begun_by_a_handler)
+HG_TEST(drain_may_be_called_by_a_handler)
 {
     struct cb_end end;
     cb_one_t out = {0};

@@ -144,7 +144,7 @@ static void watch_open_self(struct cb_end *end, struct watch_log *log)
     HG_CHECK_OK(HG_Set_hook(end->hg_class, watch_hook, log));
 }
 
-HG_TEST(hook_sees_four_moments)
+HG_TEST(hook_runs_at_four_points)
 {
     watch_code_t in = {HG_PERMISSION};
     struct watch_log log;
@@ -184,7 +184,7 @@ HG_TEST(hook_sees_four_moments)
 
 /* One that is taken back completes, too; what the library serves is not seen
  * at the target. */
-HG_TEST(hook_sees_ends)
+HG_TEST(hook_sees_call_ends)
 {
     hg_builtin_t ping = {0, NULL};
     struct watch_log log;
@@ -213,7 +213,7 @@ HG_TEST(hook_sees_ends)
     cb_close(&end);
 }
 
-HG_TEST(hook_ends_calls)
+HG_TEST(hook_can_end_calls)
 {
     struct watch_log log;
     struct cb_call call;
@@ -250,7 +250,7 @@ HG_TEST(hook_ends_calls)
 
 /* ---- Traces ---- */
 
-HG_TEST(trace_travels)
+HG_TEST(trace_is_transmitted)
 {
     uint64_t traces[3];
     watch_trace_t out;
@@ -428,7 +428,7 @@ HG_TEST_WHERE(histograms_count_a_call_once, hg_test_is_self)
     HG_CHECK_OK(HG_Finalize(end.hg_class));
 }
 
-HG_TEST(histograms_of_who_has_none)
+HG_TEST(histograms_invalid_requests_are_refused)
 {
     struct hg_histogram times;
     struct cb_end end;

@@ -47,7 +47,7 @@ static void identity_check(const struct cb_end *end, const char *want)
     HG_CHECK_OK(HG_Destroy(handle));
 }
 
-HG_TEST(identity_of_the_caller_is_told)
+HG_TEST(identity_of_the_caller_is_available)
 {
     struct cb_end end;
     char want[32] = "";
@@ -62,7 +62,7 @@ HG_TEST(identity_of_the_caller_is_told)
     cb_close(&end);
 }
 
-HG_TEST(identity_of_oneself_is_none)
+HG_TEST(caller_within_the_process_has_no_identity)
 {
     struct cb_end end;
 

@@ -138,7 +138,7 @@ static void look_target_name(const struct cb_end *end, char *name)
     HG_CHECK_OK(HG_Addr_to_string(end->hg_class, name, &size, end->target));
 }
 
-HG_TEST(dump_tells_of_calls)
+HG_TEST(dump_shows_calls)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -178,7 +178,7 @@ static hg_return_t look_bulk_ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-HG_TEST(dump_tells_of_transfers)
+HG_TEST(dump_shows_transfers)
 {
     _Atomic unsigned ended = 0;
     hg_bulk_t bulks[2];
@@ -218,7 +218,7 @@ static void *look_turn(void *arg)
 }
 
 /* Calls to oneself, one of which hangs in the thread that triggers. */
-HG_TEST(dump_waits_for_nobody)
+HG_TEST(dump_does_not_wait_for_progress)
 {
     struct cb_call calls[2];
     hg_handle_t handles[2];
@@ -279,7 +279,7 @@ static void *look_dump_on(void *arg)
 }
 
 /* Handles, calls and transfers come and go meanwhile. */
-HG_TEST(dump_beside_calls)
+HG_TEST(dump_runs_while_calls_run)
 {
     struct look_dumper dumper = {NULL, 0, 0};
     hg_size_t size = 65536;
@@ -322,7 +322,7 @@ HG_TEST(dump_beside_calls)
 }
 
 /* NULL is every class there is; no stream is an error. */
-HG_TEST(dump_of_all_classes)
+HG_TEST(dump_covers_all_classes)
 {
     struct cb_end ends[2];
     char *text;
@@ -446,7 +446,7 @@ HG_TEST(builtins_are_not_triggered)
 }
 
 /* So also while a function of ours hangs. */
-HG_TEST(builtins_answer_while_functions_hang)
+HG_TEST(builtins_answer_while_handlers_hang)
 {
     struct cb_call call;
     hg_handle_t handle;

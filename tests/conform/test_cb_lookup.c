@@ -154,8 +154,8 @@ static bool lookup_has_peers(void)
     return !hg_test_is_self();
 }
 
-HG_TEST_WHERE(
-    lookup_of_nobody_is_found_out_by_the_call, hg_test_crosses_processes)
+HG_TEST_WHERE(lookup_without_a_listener_fails_at_the_first_call,
+    hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
     cb_one_t one = {5};
@@ -209,7 +209,8 @@ static void *lookup_call_nobody(void *arg)
 
 /* A thread calls while another one ends the dials that failed: each call dials
  * or joins a dial, and ends. */
-HG_TEST_WHERE(lookup_of_nobody_by_calls_of_another_thread, lookup_has_peers)
+HG_TEST_WHERE(
+    lookup_without_a_listener_during_calls_of_another_thread, lookup_has_peers)
 {
     struct lookup_caller caller;
     char name[NA_MAX_ADDR_LEN];
@@ -294,7 +295,7 @@ HG_TEST_WHERE(
 
 /* An address that was never used is given up: the next lookup has another. */
 HG_TEST_WHERE(
-    lookup_address_given_up_before_it_is_used, hg_test_crosses_processes)
+    lookup_address_freed_before_its_first_use, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end, other;
@@ -320,7 +321,7 @@ HG_TEST_WHERE(
  * and its peer does not poll: that message keeps none back that comes by the
  * next connection. */
 HG_TEST_WHERE(
-    lookup_address_given_up_with_a_message_untaken, hg_test_crosses_processes)
+    lookup_address_freed_with_an_unread_message, hg_test_crosses_processes)
 {
     static unsigned char bytes[10000];
     struct blob blob = {sizeof(bytes), bytes};
@@ -344,8 +345,7 @@ HG_TEST_WHERE(
 
 /* An address that is being connected is left alone: a lookup finds it, and the
  * calls by it succeed. */
-HG_TEST_WHERE(
-    lookup_address_given_up_while_it_connects, hg_test_crosses_processes)
+HG_TEST_WHERE(lookup_address_freed_while_it_connects, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end, other;
@@ -541,8 +541,7 @@ HG_TEST_WHERE(lookup_first_use_may_be_a_transfer, hg_test_crosses_processes)
 }
 
 /* Nobody's error but the owner's: no line at the default level. */
-HG_TEST_WHERE(
-    lookup_of_an_owner_that_is_gone_is_no_error, hg_test_crosses_processes)
+HG_TEST_WHERE(lookup_of_a_dead_owner_is_no_error, hg_test_crosses_processes)
 {
     struct cb_end end, other;
     hg_bulk_t own, remote;
@@ -650,7 +649,7 @@ HG_TEST_WHERE(lookup_of_bad_names_of_peers_is_counted, lookup_has_peers)
 
 /* A peer gave an address that cannot be reached: no error line. That the
  * application cannot reach it is one, and not counted. */
-HG_TEST_WHERE(lookup_of_a_bad_name_by_both, lookup_has_peers)
+HG_TEST_WHERE(lookup_of_a_bad_name_fails_in_both_models, lookup_has_peers)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end, other;
@@ -733,8 +732,7 @@ HG_TEST_WHERE(lookup_of_a_server_that_starts_later, hg_test_crosses_processes)
 }
 
 /* A handle of the earlier owner still has its address, which is dead. */
-HG_TEST_WHERE(
-    lookup_of_an_owner_that_was_started_anew, hg_test_crosses_processes)
+HG_TEST_WHERE(lookup_of_a_restarted_owner, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end, other;

@@ -82,7 +82,7 @@ static void restart_check(const struct cb_end *end, hg_return_t want)
 }
 
 HG_TEST_WHERE(
-    killed_server_started_anew_is_called_again, hg_test_crosses_processes)
+    killed_and_restarted_server_can_be_called, hg_test_crosses_processes)
 {
     hg_handle_t handles[RESTART_CALLS];
     struct cb_call calls[RESTART_CALLS];

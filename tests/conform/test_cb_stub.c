@@ -58,7 +58,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(stubs_dawdle_provide(hg_class) != 0);
 }
 
-HG_TEST(stub_carries_values_there_and_back)
+HG_TEST(stub_carries_values_both_ways)
 {
     struct cb_end end;
     int32_t ret = 0;
@@ -76,7 +76,7 @@ HG_TEST(stub_carries_values_there_and_back)
     cb_close(&end);
 }
 
-HG_TEST(stub_does_without_inputs_and_outputs)
+HG_TEST(stub_may_have_no_inputs_or_outputs)
 {
     struct cb_end end;
     uint32_t count = 0;
@@ -94,7 +94,7 @@ HG_TEST(stub_does_without_inputs_and_outputs)
 
 /* A stub here, a handler written by hand there, and the other way round, see
  * the same bytes: structs of nothing are nothing. */
-HG_TEST(stub_meets_what_is_written_by_hand)
+HG_TEST(stub_interoperates_with_handwritten_code)
 {
     struct cb_end end;
     stubs_divide_in_t in = {17, 5};
@@ -182,7 +182,7 @@ HG_TEST(stub_carries_structs)
     cb_close(&end);
 }
 
-HG_TEST(stub_carries_many)
+HG_TEST(stub_carries_many_arguments)
 {
     struct cb_end end;
     int8_t a = 0;
@@ -203,7 +203,7 @@ HG_TEST(stub_carries_many)
     cb_close(&end);
 }
 
-HG_TEST(stub_moves_memory)
+HG_TEST(stub_moves_bulk_memory)
 {
     static const size_t sizes[] = {1, 4096, 3 << 20};
     struct cb_end end;
@@ -242,7 +242,7 @@ HG_TEST(stub_moves_memory)
 }
 
 /* None is given; and what the function may not do. */
-HG_TEST(stub_memory_ends_where_it_ends)
+HG_TEST(stub_memory_stays_within_its_bounds)
 {
     struct cb_end end;
     unsigned char data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -318,7 +318,7 @@ static void stub_turn_until(const struct cb_end *end, unsigned ends)
     HG_CHECK_EQ_U64(stub_ends, ends);
 }
 
-HG_TEST(stub_goes_on_meanwhile)
+HG_TEST(stub_can_be_asynchronous)
 {
     struct cb_end end;
     stubs_add_call_t adds[32];
@@ -344,7 +344,7 @@ HG_TEST(stub_goes_on_meanwhile)
 
 /* Functions that wait for memory, more of them than may be inside each other;
  * the first callbacks run while others wait. */
-HG_TEST(stub_moves_memory_of_many_at_once)
+HG_TEST(stub_moves_bulk_memory_of_many_calls_at_once)
 {
     enum { CALLS = 40 };
     const size_t size = 300000;
@@ -443,7 +443,7 @@ HG_TEST(stub_waits_while_others_trigger)
 
 /* The deadline goes along: without it the function would not return. Its answer
  * may still be in time. */
-HG_TEST(stub_ends_in_time)
+HG_TEST(stub_times_out)
 {
     struct cb_end end;
     unsigned char data[8] = {0};
@@ -469,7 +469,7 @@ static bool stub_reaches_others(void)
     return !hg_test_is_self();
 }
 
-HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
+HG_TEST_WHERE(stub_bulk_transfer_times_out, stub_reaches_others)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -498,7 +498,7 @@ HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
 
 /* Sixteen calls wait inside each other; a seventeenth waits in vain, and the
  * log says why. */
-HG_TEST_WHERE(stub_waits_too_deep_run_no_calls, hg_test_is_self)
+HG_TEST_WHERE(stub_waits_nested_too_deep_run_no_handlers, hg_test_is_self)
 {
     struct cb_end end;
     cb_one_t value;
@@ -584,7 +584,7 @@ HG_TEST(stub_with_types_that_mean_the_same_is_served)
     cb_close(&end);
 }
 
-HG_TEST(stub_tells_what_is_wrong)
+HG_TEST(stub_reports_errors)
 {
     struct cb_end end;
     stubs_add_call_t call;
@@ -664,7 +664,7 @@ static int stub_try(void *arg)
     return (int) ret;
 }
 
-HG_TEST_WHERE(stub_memory_may_run_out, hg_test_is_self)
+HG_TEST_WHERE(stub_survives_allocation_failures, hg_test_is_self)
 {
     hg_test_alloc_install();
     HG_CHECK(hg_test_oom_loop(stub_try, NULL) > 20);

@@ -337,7 +337,7 @@ static void pass_look(struct pass_case *c, unsigned char *bytes)
 
 /* ---- What works ---- */
 
-HG_TEST_WHERE(cb_pass_third_process_pulls, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_pulls, hg_test_crosses_processes)
 {
     static const struct {
         uint32_t count;
@@ -361,7 +361,7 @@ HG_TEST_WHERE(cb_pass_third_process_pulls, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-HG_TEST_WHERE(cb_pass_third_process_pushes, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_pushes, hg_test_crosses_processes)
 {
     unsigned char *bytes = (unsigned char *) malloc(PASS_SIZE);
     pass_moved_t out;
@@ -382,7 +382,7 @@ HG_TEST_WHERE(cb_pass_third_process_pushes, hg_test_crosses_processes)
     free(bytes);
 }
 
-HG_TEST_WHERE(cb_pass_twice, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_handle_is_passed_twice, hg_test_crosses_processes)
 {
     struct hg_test_peer *fourth;
     struct pass_case c;
@@ -403,7 +403,7 @@ HG_TEST_WHERE(cb_pass_twice, hg_test_crosses_processes)
 
 /* The bytes of a handle that came from a peer are those that came, whatever
  * lies behind them. */
-HG_TEST_WHERE(cb_pass_bytes_stay_the_same, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_handle_bytes_are_unchanged, hg_test_crosses_processes)
 {
     unsigned char bytes[2][1024];
     struct pass_case c;
@@ -435,7 +435,7 @@ HG_TEST_WHERE(cb_pass_bytes_stay_the_same, hg_test_crosses_processes)
 
 /* ---- What does not ---- */
 
-HG_TEST_WHERE(cb_pass_keeps_permissions, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_keeps_permissions, hg_test_crosses_processes)
 {
     struct pass_case c;
 
@@ -450,7 +450,7 @@ HG_TEST_WHERE(cb_pass_keeps_permissions, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-HG_TEST_WHERE(cb_pass_of_memory_that_was_freed, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_of_freed_memory_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
 
@@ -466,7 +466,7 @@ HG_TEST_WHERE(cb_pass_of_memory_that_was_freed, hg_test_crosses_processes)
 }
 
 /* Neither the process between nor the third one is the owner. */
-HG_TEST_WHERE(cb_pass_with_a_wrong_address, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_with_a_wrong_address_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
 
@@ -481,7 +481,7 @@ HG_TEST_WHERE(cb_pass_with_a_wrong_address, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-HG_TEST_WHERE(cb_pass_of_an_owner_that_died, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_of_a_dead_owner_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
     hg_return_t ret;
@@ -501,7 +501,7 @@ HG_TEST_WHERE(cb_pass_of_an_owner_that_died, hg_test_crosses_processes)
 
 /* Any bit of a description may be another when it is passed on: all that it
  * leads to is a code, or data of the memory that the owner lent. */
-HG_TEST_WHERE(cb_pass_of_forged_handles, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_with_forged_handles_fails, hg_test_crosses_processes)
 {
     uint64_t state = hg_test_seed();
     unsigned char bytes[1024];

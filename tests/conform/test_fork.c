@@ -431,7 +431,7 @@ static void fork_once(struct fork_ends *ends)
 }
 
 /* Both threads go on after each child. */
-HG_TEST_SECONDS(a_child_is_told_whatever_other_threads_do, 120)
+HG_TEST_SECONDS(child_is_refused_whatever_other_threads_do, 120)
 {
     const unsigned rounds =
         hg_test_is_plain() && hg_test_crosses_processes() ? 200 : 30;
@@ -458,7 +458,7 @@ HG_TEST_SECONDS(a_child_is_told_whatever_other_threads_do, 120)
 }
 
 /* A process whose layer has ended leaves its children free to begin one. */
-HG_TEST(a_child_of_who_has_no_layer_may_begin_one)
+HG_TEST(child_of_a_process_without_a_layer_may_initialize_one)
 {
     struct rpc_end end;
     na_class_t *own;
@@ -540,7 +540,7 @@ static bool fork_may_open(void)
 /* Whatever the threads of the parent do at the fork. The classes of inproc
  * share a context of libzmq, which frees sockets late: one thread there. */
 HG_TEST_WHERE_SECONDS(
-    a_child_opens_a_class_while_others_open_and_close, fork_may_open, 120)
+    child_opens_a_class_while_others_open_and_close, fork_may_open, 120)
 {
     const unsigned count = hg_test_crosses_processes() ? 2 : 1;
     struct fork_opener openers[2];
@@ -578,8 +578,7 @@ static bool fork_owns_descriptors(void)
     return strcmp(hg_test_transport(), "mpi+dynamic") != 0;
 }
 
-HG_TEST_WHERE(
-    a_program_that_is_executed_gets_no_descriptor, fork_owns_descriptors)
+HG_TEST_WHERE(executed_program_inherits_no_descriptor, fork_owns_descriptors)
 {
     static struct fork_ends ends;
     bool before[FORK_FDS];

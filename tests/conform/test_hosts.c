@@ -336,7 +336,7 @@ HG_TEST_WHERE(hosts_lose_packets, hg_test_crosses_hosts)
     rpc_close(&end);
 }
 
-HG_TEST_WHERE(hosts_without_a_cable_end_their_calls, hg_test_crosses_hosts)
+HG_TEST_WHERE(hosts_without_a_link_end_their_calls, hg_test_crosses_hosts)
 {
     enum { COUNT = 20 };
     char address[NA_MAX_ADDR_LEN];
@@ -360,7 +360,7 @@ HG_TEST_WHERE(hosts_without_a_cable_end_their_calls, hg_test_crosses_hosts)
     rpc_close(&end);
 }
 
-HG_TEST_WHERE(hosts_without_a_cable_end_their_transfers, hg_test_crosses_hosts)
+HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
 {
     char address[NA_MAX_ADDR_LEN];
     hg_request_t request;
@@ -394,7 +394,7 @@ HG_TEST_WHERE(hosts_without_a_cable_end_their_transfers, hg_test_crosses_hosts)
 }
 
 /* A cut that is shorter than death_ms ends nothing. */
-HG_TEST_WHERE(hosts_survive_a_short_cut, hg_test_crosses_hosts)
+HG_TEST_WHERE(hosts_survive_a_short_link_failure, hg_test_crosses_hosts)
 {
     char address[NA_MAX_ADDR_LEN];
     hg_request_t request;

@@ -295,7 +295,7 @@ static bool mux_is_zmq(void)
 
 /* ---- One node ---- */
 
-HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
+HG_TEST_WHERE(mux_uses_sm_on_one_node, hg_test_is_mux)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -325,7 +325,7 @@ HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
 }
 
 /* Who listens at a file is known by that. */
-HG_TEST_WHERE(mux_at_a_path_goes_by_sm, mux_is_zmq)
+HG_TEST_WHERE(mux_at_a_path_uses_sm, mux_is_zmq)
 {
     char string[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -339,7 +339,7 @@ HG_TEST_WHERE(mux_at_a_path_goes_by_sm, mux_is_zmq)
     mux_close(&end);
 }
 
-HG_TEST_WHERE(mux_that_does_not_listen_goes_by_sm, hg_test_is_mux)
+HG_TEST_WHERE(mux_that_does_not_listen_uses_sm, hg_test_is_mux)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -387,7 +387,7 @@ HG_TEST_ROLE(stranger)
     mux_end(&end);
 }
 
-HG_TEST_WHERE(mux_of_another_user_goes_by_the_network, hg_test_is_mux)
+HG_TEST_WHERE(mux_of_another_user_uses_the_network, hg_test_is_mux)
 {
     struct hg_test_peer *listener, *stranger;
     char string[128];
@@ -410,7 +410,7 @@ HG_TEST_WHERE(mux_of_another_user_goes_by_the_network, hg_test_is_mux)
     }
 }
 
-HG_TEST_WHERE(mux_is_called_by_who_has_no_sm, hg_test_is_mux)
+HG_TEST_WHERE(mux_is_called_by_a_class_without_sm, hg_test_is_mux)
 {
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -425,7 +425,7 @@ HG_TEST_WHERE(mux_is_called_by_who_has_no_sm, hg_test_is_mux)
     mux_close(&end);
 }
 
-HG_TEST_WHERE(mux_calls_who_has_no_sm, hg_test_is_mux)
+HG_TEST_WHERE(mux_calls_a_class_without_sm, hg_test_is_mux)
 {
     char name[NA_MAX_ADDR_LEN];
     mux_carried_t carried;
@@ -508,7 +508,7 @@ HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
 
 /* Options about who may connect must be honoured by every transport of the
  * list, or there is no class, and one line tells why. */
-HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
+HG_TEST_WHERE(mux_does_not_ignore_access_options, hg_test_is_mux)
 {
     char reversed[64];
     const char *const strings[] = {
@@ -529,7 +529,7 @@ HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
 
 /* ---- Several networks ---- */
 
-HG_TEST_WHERE(mux_listens_on_all_of_them, mux_is_zmq)
+HG_TEST_WHERE(mux_listens_on_all_transports, mux_is_zmq)
 {
     static const char *const schemes[] = {
         "zmq+tcp://", "zmq+ipc://", "sm://", "zmq+ipc://;zmq+tcp://"};
@@ -558,7 +558,7 @@ HG_TEST_WHERE(mux_listens_on_all_of_them, mux_is_zmq)
     hg_test_stop(listener);
 }
 
-HG_TEST_WHERE(mux_refuses_what_is_no_list, mux_is_zmq)
+HG_TEST_WHERE(mux_refuses_malformed_lists, mux_is_zmq)
 {
     struct cb_end end;
     hg_addr_t addr;
@@ -583,7 +583,7 @@ HG_TEST_WHERE(mux_refuses_what_is_no_list, mux_is_zmq)
 
 /* ---- auto_sm ---- */
 
-HG_TEST_WHERE(auto_sm_is_such_a_class, hg_test_is_mux)
+HG_TEST_WHERE(auto_sm_makes_a_class_of_two_transports, hg_test_is_mux)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     char name[NA_MAX_ADDR_LEN], sm[64];

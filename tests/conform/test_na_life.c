@@ -62,7 +62,7 @@ static void life_refuse(const char *string, const struct na_init_info *info)
 }
 
 /* Options about who may connect are honoured, or there is no class. */
-HG_TEST(options_about_who_may_connect_are_not_ignored)
+HG_TEST(options_about_access_are_not_ignored)
 {
     bool sm = strncmp(hg_test_transport(), "sm", 2) == 0;
     na_class_t *na_class;
@@ -90,7 +90,7 @@ HG_TEST(options_about_who_may_connect_are_not_ignored)
     free(string);
 }
 
-HG_TEST(options_are_judged)
+HG_TEST(options_are_checked)
 {
     struct na_init_info info;
     na_class_t *na_class;
@@ -157,7 +157,7 @@ static int life_ordering(void)
     return 0;
 }
 
-HG_TEST(a_class_tells_what_it_is)
+HG_TEST(class_reports_its_properties)
 {
     na_class_t *na_class = conform_class(NULL);
     const char *transport = hg_test_transport();
@@ -177,7 +177,7 @@ HG_TEST(a_class_tells_what_it_is)
     life_ask_nobody(na_class, "no such class is open");
 }
 
-HG_TEST(a_class_need_not_listen)
+HG_TEST(class_need_not_listen)
 {
     char string[64];
     na_class_t *na_class;
@@ -195,7 +195,7 @@ HG_TEST(a_class_need_not_listen)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(classes_come_and_go_and_leave_no_descriptor)
+HG_TEST(classes_leave_no_descriptor)
 {
     unsigned before;
     unsigned i;
@@ -225,7 +225,7 @@ static void *life_thread(void *arg)
     return NULL;
 }
 
-HG_TEST(classes_come_and_go_in_threads)
+HG_TEST(classes_open_and_close_in_threads)
 {
     pthread_t threads[4];
     unsigned i;
@@ -270,7 +270,7 @@ static void life_sink(
     life_warnings++;
 }
 
-HG_TEST(what_is_leaked_is_released_with_one_line)
+HG_TEST(leaked_objects_are_released_with_one_line)
 {
     struct conform_end end;
     na_mem_handle_t mem[2];
@@ -306,7 +306,7 @@ HG_TEST(what_is_leaked_is_released_with_one_line)
 
 /* Use of a destroyed object is refused, with one line each time, and the memory
  * behind its pointer is not read. */
-HG_TEST(what_ended_cannot_be_used)
+HG_TEST(finalized_objects_are_refused)
 {
     static const char class_line[] = ": no such class is open";
     static const char context_line[] = ": the class has no such context";
@@ -361,7 +361,7 @@ HG_TEST(what_ended_cannot_be_used)
 
 /* ---- Contexts ---- */
 
-HG_TEST(contexts_are_limited_where_asked)
+HG_TEST(contexts_are_limited_on_request)
 {
     struct na_init_info info;
     na_class_t *na_class;
@@ -384,7 +384,7 @@ HG_TEST(contexts_are_limited_where_asked)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(contexts_of_others_and_none_are_refused)
+HG_TEST(contexts_of_other_classes_and_null_are_refused)
 {
     struct conform_end a, b;
     unsigned count = 7;
@@ -425,7 +425,7 @@ static na_return_t life_destroy_me(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-HG_TEST(a_context_is_not_destroyed_by_its_own_callback)
+HG_TEST(context_is_not_destroyed_by_its_own_callback)
 {
     struct conform_end end;
     na_addr_t self;
@@ -498,7 +498,7 @@ HG_TEST(addresses_are_compared_and_printed)
     conform_close(&end);
 }
 
-HG_TEST(addresses_of_others_and_none_are_refused)
+HG_TEST(addresses_of_other_classes_and_null_are_refused)
 {
     struct conform_end a, b;
     na_addr_t addr;
@@ -537,7 +537,7 @@ HG_TEST(addresses_of_others_and_none_are_refused)
     conform_close(&b);
 }
 
-HG_TEST(bytes_that_are_no_address_are_refused)
+HG_TEST(malformed_serialized_addresses_are_refused)
 {
     struct conform_end end;
     uint64_t random = hg_test_seed();
@@ -568,7 +568,7 @@ static na_return_t life_lookup(
         end->na_class, end->context, conform_ended, call, name, &call->id);
 }
 
-HG_TEST(ones_own_string_is_oneself)
+HG_TEST(own_address_string_gives_the_self_address)
 {
     struct conform_end end;
     struct conform_call call;
@@ -645,7 +645,7 @@ HG_TEST(bad_names_are_refused_at_once)
     conform_close(&end);
 }
 
-HG_TEST(a_dead_address_is_unreachable)
+HG_TEST(dead_address_is_unreachable)
 {
     struct na_init_info info;
     struct conform_end end, gone;
@@ -672,7 +672,7 @@ HG_TEST(a_dead_address_is_unreachable)
     conform_close(&end);
 }
 
-HG_TEST(a_lookup_can_be_canceled)
+HG_TEST(lookup_can_be_canceled)
 {
     struct conform_end end;
     struct conform_call call;

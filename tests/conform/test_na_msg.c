@@ -92,7 +92,7 @@ HG_TEST(sizes_asked_for_are_kept_within_limits)
     conform_close(&end);
 }
 
-HG_TEST(tags_up_to_the_maximum_are_told_apart)
+HG_TEST(tags_up_to_the_maximum_are_distinguished)
 {
     struct conform_end end;
     na_tag_t max;
@@ -114,7 +114,7 @@ HG_TEST(tags_up_to_the_maximum_are_told_apart)
     conform_close(&end);
 }
 
-HG_TEST(what_is_past_a_limit_is_refused)
+HG_TEST(sizes_and_tags_past_the_limit_are_refused)
 {
     struct conform_end end;
     struct conform_call call;
@@ -301,7 +301,7 @@ HG_TEST(expected_messages_find_their_tag)
     conform_close(&end);
 }
 
-HG_TEST(planes_never_meet)
+HG_TEST(message_planes_are_separate)
 {
     struct conform_end end;
     struct conform_call send, expected, unexpected;
@@ -324,7 +324,7 @@ HG_TEST(planes_never_meet)
     conform_close(&end);
 }
 
-HG_TEST(a_message_too_large_for_its_receive_is_lost)
+HG_TEST(message_too_large_for_its_receive_is_dropped)
 {
     struct conform_end end;
     struct conform_call send, recv;
@@ -352,7 +352,7 @@ HG_TEST(a_message_too_large_for_its_receive_is_lost)
     conform_close(&end);
 }
 
-HG_TEST(canceled_receives_end_once_and_take_nothing)
+HG_TEST(canceled_receives_complete_once_and_take_no_message)
 {
     struct conform_end end;
     struct conform_call first, second, send;
@@ -413,7 +413,7 @@ HG_TEST(stale_ids_never_hit_a_new_operation)
     conform_close(&end);
 }
 
-HG_TEST(nobody_need_listen_to_an_end)
+HG_TEST(callback_may_be_null)
 {
     struct conform_end end;
     struct conform_call call;
@@ -538,7 +538,7 @@ HG_TEST(expected_messages_complete_where_they_were_posted)
     conform_close(&end);
 }
 
-HG_TEST(unexpected_messages_go_where_a_receive_is)
+HG_TEST(unexpected_messages_go_to_a_context_with_a_receive)
 {
     struct conform_end end, other;
     struct conform_call recv, send;
@@ -572,7 +572,7 @@ HG_TEST(unexpected_messages_go_where_a_receive_is)
 
 /* ---- The limit of what waits ---- */
 
-HG_TEST(a_full_queue_holds_back_or_drops)
+HG_TEST(full_queue_holds_back_or_drops)
 {
     struct na_init_info info;
     struct conform_end end;
@@ -671,7 +671,7 @@ HG_TEST_WHERE(sends_that_are_held_back_can_be_canceled, hg_test_holds_back)
     conform_close(&end);
 }
 
-HG_TEST(a_class_closes_with_messages_and_sends_waiting)
+HG_TEST(class_closes_with_messages_and_sends_waiting)
 {
     struct na_init_info info;
     struct conform_end end;

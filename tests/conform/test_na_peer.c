@@ -165,12 +165,12 @@ static void peer_talk(bool listen)
     peer_close(&pair);
 }
 
-HG_TEST_WHERE(processes_talk, hg_test_crosses_processes)
+HG_TEST_WHERE(processes_exchange_messages, hg_test_crosses_processes)
 {
     peer_talk(true);
 }
 
-HG_TEST_WHERE(who_does_not_listen_is_answered, hg_test_crosses_processes)
+HG_TEST_WHERE(class_that_does_not_listen_is_answered, hg_test_crosses_processes)
 {
     peer_talk(false);
 }
@@ -240,8 +240,7 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
     peer_close(&pair);
 }
 
-HG_TEST_WHERE(
-    a_killed_process_fails_what_waits_for_it, hg_test_crosses_processes)
+HG_TEST_WHERE(killed_process_fails_what_waits_for_it, hg_test_crosses_processes)
 {
     struct peer_pair pair;
     struct conform_call recvs[3], send;

@@ -83,7 +83,7 @@ static unsigned char *rma_byte(
     return (unsigned char *) segments[i].address + offset;
 }
 
-HG_TEST(every_shape_moves_like_the_model)
+HG_TEST(every_segment_layout_moves_like_the_model)
 {
     static unsigned char spaces[2][RMA_SPACE], model[RMA_SPACE];
     struct na_segment segments[2][RMA_PIECES];
@@ -134,7 +134,7 @@ HG_TEST(every_shape_moves_like_the_model)
     conform_close(&end);
 }
 
-HG_TEST(large_transfers_and_many_at_a_time)
+HG_TEST(large_and_many_transfers_succeed)
 {
     enum { COUNT = 32, SIZE = 200000 };
     static struct conform_call calls[COUNT];
@@ -175,7 +175,7 @@ HG_TEST(large_transfers_and_many_at_a_time)
     free(to);
 }
 
-HG_TEST(sixty_five_thousand_segments)
+HG_TEST(transfer_of_65536_segments)
 {
     enum { COUNT = 65536 };
     struct na_segment *segments =
@@ -248,7 +248,7 @@ static bool rma_has_addresses(void)
 #endif
 }
 
-HG_TEST_WHERE(a_small_transfer_beyond_four_gigabytes, rma_has_addresses)
+HG_TEST_WHERE(small_transfer_beyond_4_gib, rma_has_addresses)
 {
     /* No power of two, so that an offset cut to 32 bits reads other bytes. */
     const size_t window = (size_t) 13 << 20;
@@ -311,7 +311,7 @@ static bool rma_moves_all_at_once(void)
 /* Memory of 5 GiB that needs few megabytes. Gets, and a put, across 4 GiB on
  * one side and on both; then, in the plain build, all of it at once: in
  * check-full on every transport. */
-HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
+HG_TEST_SECONDS(transfers_across_4_gib, 120)
 {
     enum { PIECE = 3 << 20, COUNT = 1707, SIZE = 2 * PIECE };
     const na_size_t total = (na_size_t) PIECE * COUNT;
@@ -370,7 +370,7 @@ HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
 
 /* ---- Handles ---- */
 
-HG_TEST(handles_are_judged_when_made)
+HG_TEST(handle_arguments_are_checked)
 {
     struct conform_end a, b;
     char buf[16];
@@ -419,7 +419,7 @@ HG_TEST(handles_are_judged_when_made)
     conform_close(&b);
 }
 
-HG_TEST(registration_has_its_rules)
+HG_TEST(registration_rules_are_enforced)
 {
     struct conform_end end;
     char buf[16];
@@ -460,7 +460,7 @@ HG_TEST(registration_has_its_rules)
     conform_close(&end);
 }
 
-HG_TEST(garbage_is_no_handle)
+HG_TEST(malformed_handles_are_refused)
 {
     struct conform_end end;
     uint64_t random = hg_test_seed();
@@ -660,7 +660,7 @@ HG_TEST(transfers_can_be_canceled_and_their_memory_freed)
     conform_close(&end);
 }
 
-HG_TEST(a_handle_in_use_is_not_freed)
+HG_TEST(handle_in_use_is_not_freed)
 {
     enum { SIZE = 1000000 };
     struct conform_end end;
@@ -689,7 +689,7 @@ HG_TEST(a_handle_in_use_is_not_freed)
     free(to);
 }
 
-HG_TEST(a_put_is_there_before_a_later_message)
+HG_TEST(put_completes_before_a_later_message_arrives)
 {
     struct conform_end end;
     struct conform_call put, send, recv;

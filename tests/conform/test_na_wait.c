@@ -34,7 +34,7 @@ static uint64_t wait_now_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-HG_TEST(progress_and_trigger_tell_what_there_is)
+HG_TEST(progress_and_trigger_report_what_is_available)
 {
     struct conform_end end;
     struct conform_call calls[3];
@@ -157,24 +157,24 @@ static void wait_be_woken(uint8_t mode, bool trigger)
     conform_close(&end);
 }
 
-HG_TEST(a_send_wakes_a_thread_in_progress)
+HG_TEST(send_wakes_a_thread_in_progress)
 {
     wait_be_woken(NA_WAIT_ADAPTIVE, false);
 }
 
-HG_TEST(a_send_wakes_a_thread_that_blocks)
+HG_TEST(send_wakes_a_thread_that_blocks)
 {
     wait_be_woken(NA_WAIT_BLOCK, false);
 }
 
-HG_TEST(a_send_wakes_a_thread_that_spins)
+HG_TEST(send_wakes_a_thread_that_spins)
 {
     wait_be_woken(NA_WAIT_SPIN, false);
 }
 
 /* Only on self does a send complete its receive; elsewhere somebody else has
  * to progress. */
-HG_TEST_WHERE(a_send_wakes_a_thread_in_trigger, hg_test_is_self)
+HG_TEST_WHERE(send_wakes_a_thread_in_trigger, hg_test_is_self)
 {
     wait_be_woken(NA_WAIT_ADAPTIVE, true);
 }
@@ -200,7 +200,7 @@ static void *wait_signal_often(void *arg)
     return NULL;
 }
 
-HG_TEST(a_signal_ends_a_wait)
+HG_TEST(signal_ends_a_wait)
 {
     struct na_init_info info;
     struct conform_end end;
@@ -270,7 +270,7 @@ static void wait_interrupt(struct wait_hearer *hearers, int which)
 
 /* One thread has the context's progress, others wait for it, or to trigger:
  * each sleeps where a signal finds it. */
-HG_TEST(a_signal_ends_the_wait_of_its_thread)
+HG_TEST(signal_ends_the_wait_of_its_thread)
 {
     enum { HEARERS = 5 };
     struct wait_hearer hearers[HEARERS];
@@ -303,7 +303,7 @@ static bool wait_is_tcp(void)
 }
 
 /* Somebody accepts and says nothing: a lookup ends by its time, or a signal. */
-HG_TEST_WHERE(a_blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
+HG_TEST_WHERE(blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
 {
     struct wait_hearer hearer;
     struct sockaddr_in here;
@@ -360,7 +360,7 @@ static int wait_descriptor(struct conform_end *end)
 }
 
 HG_TEST_WHERE_SECONDS(
-    sleeping_on_the_descriptor_loses_no_wake_up, hg_test_has_epoll, 60)
+    sleeping_on_the_descriptor_loses_no_wakeup, hg_test_has_epoll, 60)
 {
     enum { COUNT = 20000 };
     struct conform_end end;
@@ -408,8 +408,7 @@ HG_TEST_WHERE_SECONDS(
 }
 
 /* Work that the calling thread itself has left must not sleep either. */
-HG_TEST_WHERE(
-    what_one_started_oneself_keeps_the_descriptor_awake, hg_test_has_epoll)
+HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
 {
     enum { SIZE = 300000 };
     struct na_init_info info;
@@ -586,7 +585,7 @@ static void *wait_cancel(void *arg)
     return NULL;
 }
 
-HG_TEST(a_cancel_from_another_thread_meets_every_moment)
+HG_TEST(cancel_from_another_thread_works_at_every_moment)
 {
     struct conform_end end;
     struct wait_canceler canceler;
@@ -621,7 +620,7 @@ HG_TEST(a_cancel_from_another_thread_meets_every_moment)
 
 /* ---- The progress thread ---- */
 
-HG_TEST(the_progress_thread_comes_and_goes)
+HG_TEST(progress_thread_starts_and_stops)
 {
     struct na_init_info info;
     struct conform_end end;
@@ -644,7 +643,7 @@ HG_TEST(the_progress_thread_comes_and_goes)
 
 /* A signal that the application's threads block stays with the process: here,
  * taking it would be the process's end. */
-HG_TEST_WHERE(the_progress_thread_takes_no_signals, hg_test_is_self)
+HG_TEST_WHERE(progress_thread_takes_no_signals, hg_test_is_self)
 {
     struct na_init_info info;
     struct conform_end end;
@@ -667,7 +666,7 @@ HG_TEST_WHERE(the_progress_thread_takes_no_signals, hg_test_is_self)
 
 /* A context may be destroyed as soon as a callback ran, though the thread that
  * completed the operation has just said so. */
-HG_TEST(a_context_ends_while_the_progress_thread_completes)
+HG_TEST(context_ends_while_the_progress_thread_completes)
 {
     enum { SIZE = 64 };
     /* libfabric's clock polls the context, ten times a second. */
@@ -704,7 +703,7 @@ HG_TEST(a_context_ends_while_the_progress_thread_completes)
     conform_close(&end);
 }
 
-HG_TEST(the_progress_thread_moves_memory_while_we_compute)
+HG_TEST(progress_thread_moves_memory_during_computation)
 {
     enum { SIZE = 500000 };
     struct na_init_info info;

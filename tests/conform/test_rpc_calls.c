@@ -398,7 +398,7 @@ HG_TEST(calls_carry_arguments_and_results)
     rpc_close(&end);
 }
 
-HG_TEST(calls_outlive_the_address_they_were_given)
+HG_TEST(calls_outlive_their_address_handle)
 {
     struct rpc_end end;
     two_t two = {1, 2};
@@ -507,7 +507,7 @@ HG_TEST(calls_past_the_limit_of_size_are_refused)
     rpc_close(&end);
 }
 
-HG_TEST(calls_by_hand)
+HG_TEST(calls_with_handwritten_procs)
 {
     struct rpc_end end;
     two_t in = {0, 9};
@@ -695,7 +695,7 @@ HG_TEST(calls_that_cannot_be_encoded_never_start)
     rpc_close(&end);
 }
 
-HG_TEST(calls_nobody_serves_are_answered)
+HG_TEST(calls_of_unregistered_functions_are_answered)
 {
     struct rpc_end end;
     one_t in = {1};
@@ -746,7 +746,7 @@ static hg_return_t calls_answer_nine(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-HG_TEST(calls_have_the_id_of_their_name)
+HG_TEST(calls_use_the_id_of_their_name)
 {
     struct rpc_end end;
     na_addr_t self;
@@ -793,7 +793,7 @@ HG_TEST(calls_refuse_two_names_with_one_id)
 
 /* ---- Many at once, later, elsewhere ---- */
 
-HG_TEST_SECONDS(calls_a_thousand_answered_in_reverse_order, 60)
+HG_TEST_SECONDS(thousand_calls_are_answered_in_reverse_order, 60)
 {
     enum { COUNT = 1000 };
     static one_t in[COUNT];

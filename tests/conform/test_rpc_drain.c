@@ -33,7 +33,7 @@ static void rpc_register(void)
     drain_quit_id = MERCURY_REGISTER("quit", void, rpc_one_t, drain_quit);
 }
 
-HG_TEST(drain_finishes_what_was_taken_by_the_layer)
+HG_TEST(drain_of_the_layer_finishes_accepted_calls)
 {
     hg_request_t kept, queued, late;
     struct rpc_end end;
@@ -66,7 +66,7 @@ HG_TEST(drain_finishes_what_was_taken_by_the_layer)
     rpc_close(&end);
 }
 
-HG_TEST(drain_of_the_layer_is_begun_by_a_handler)
+HG_TEST(drain_of_the_layer_may_be_called_by_a_handler)
 {
     struct rpc_end end;
     rpc_one_t out = {0};

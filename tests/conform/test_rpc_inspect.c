@@ -67,7 +67,7 @@ static char *look_at(void)
     return text;
 }
 
-HG_TEST(dump_tells_of_calls)
+HG_TEST(dump_shows_calls)
 {
     rpc_one_t in = {1};
     rpc_one_t out;

@@ -72,7 +72,7 @@ static void *life_serve(void *arg)
     return NULL;
 }
 
-HG_TEST(life_does_not_end_under_a_handler)
+HG_TEST(finalize_is_busy_during_a_handler)
 {
     struct rpc_end end;
     rpc_one_t in = {1};
@@ -99,7 +99,7 @@ HG_TEST(life_does_not_end_under_a_handler)
     rpc_close(&end);
 }
 
-HG_TEST(life_does_not_end_inside_its_own_proc)
+HG_TEST(finalize_is_busy_inside_a_proc)
 {
     struct rpc_end end;
     rpc_one_t in = {1};
@@ -115,7 +115,7 @@ HG_TEST(life_does_not_end_inside_its_own_proc)
 }
 
 /* A call that begins and ends inside the proc is not the end of the proc. */
-HG_TEST(life_does_not_end_inside_a_proc_that_has_called)
+HG_TEST(finalize_is_busy_inside_a_proc_that_made_a_call)
 {
     struct rpc_end end;
     rpc_one_t in = {1};
@@ -145,7 +145,7 @@ HG_TEST(life_does_not_end_inside_a_proc_that_has_called)
 
 /* A handle that a server's thread still has when the layer ends: its caller
  * was answered, the handle is gone, and using it is refused. */
-HG_TEST(life_refuses_handles_after_its_end)
+HG_TEST(handles_are_refused_after_finalize)
 {
     struct rpc_end end;
     rpc_one_t in = {1};

@@ -136,7 +136,7 @@ finalize_class:
 }
 
 /* Elsewhere the transport's own memory is not counted. */
-HG_TEST_WHERE_SECONDS(memory_may_run_out_anywhere, hg_test_is_self, 60)
+HG_TEST_WHERE_SECONDS(allocation_may_fail_anywhere, hg_test_is_self, 60)
 {
     size_t small = 100;
     size_t large = 200000;

@@ -83,7 +83,7 @@ HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
 
 /* A server that ends in order answers what it has. */
 HG_TEST_WHERE(
-    peer_that_finalizes_answers_what_it_has, hg_test_crosses_processes)
+    peer_that_finalizes_answers_accepted_calls, hg_test_crosses_processes)
 {
     struct rpc_end end;
     hg_request_t requests[2];
@@ -123,8 +123,8 @@ HG_TEST_ROLE(busy_server)
     rpc_end(&end);
 }
 
-HG_TEST_WHERE(peer_is_called_beside_contexts_of_the_application,
-    hg_test_crosses_processes)
+HG_TEST_WHERE(
+    peer_is_called_beside_application_contexts, hg_test_crosses_processes)
 {
     struct rpc_end end = {NULL, NULL, NULL, NULL};
     rpc_one_t one = {1};
@@ -172,7 +172,8 @@ HG_TEST_ROLE(client)
 
 /* Several clients at once, one of which dies while it fetches an output; this
  * process serves, and nothing of the dead one stays with it. */
-HG_TEST_WHERE_SECONDS(peer_clients_come_and_die, hg_test_crosses_processes, 60)
+HG_TEST_WHERE_SECONDS(
+    clients_that_die_leave_nothing, hg_test_crosses_processes, 60)
 {
     struct hg_test_peer *clients[3];
     char address[NA_MAX_ADDR_LEN];

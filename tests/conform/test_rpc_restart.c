@@ -100,7 +100,7 @@ static void restart_check(const struct rpc_end *end, hg_return_t want)
 }
 
 HG_TEST_WHERE(
-    killed_server_started_anew_is_called_again, hg_test_crosses_processes)
+    killed_and_restarted_server_can_be_called, hg_test_crosses_processes)
 {
     hg_request_t requests[RESTART_CALLS];
     na_addr_t before;
@@ -152,8 +152,8 @@ static hg_return_t restart_end(hg_request_t *request)
 }
 
 /* What it has is answered, and what it has not heard ends, too. */
-HG_TEST_WHERE(
-    server_that_ends_under_calls_is_called_again, hg_test_crosses_processes)
+HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
+    hg_test_crosses_processes)
 {
     hg_request_t requests[RESTART_CALLS];
     struct rpc_end end;
@@ -197,7 +197,7 @@ static na_return_t restart_parted(const struct na_cb_info *info)
 }
 
 /* Whoever says goodbye waits for no answers; the address is good for more. */
-HG_TEST_WHERE(calls_end_with_a_goodbye, hg_test_crosses_processes)
+HG_TEST_WHERE(calls_end_when_the_peer_says_bye, hg_test_crosses_processes)
 {
     hg_request_t requests[RESTART_CALLS];
     na_context_t *context;
@@ -294,7 +294,7 @@ static void *restart_serve(void *arg)
 }
 
 /* Its calls have the numbers that those of its earlier life had. */
-HG_TEST_WHERE(caller_started_anew_gets_no_answers_of_its_earlier_life,
+HG_TEST_WHERE(restarted_caller_gets_no_responses_to_earlier_calls,
     hg_test_crosses_processes)
 {
     char *string = hg_test_listen_string();

@@ -31,7 +31,7 @@ static void rpc_register(void)
     HG_CHECK(stubs_dawdle_provide() != 0);
 }
 
-HG_TEST(stub_carries_values_there_and_back)
+HG_TEST(stub_carries_values_both_ways)
 {
     struct rpc_end end;
     int32_t ret = 0;
@@ -47,7 +47,7 @@ HG_TEST(stub_carries_values_there_and_back)
     rpc_close(&end);
 }
 
-HG_TEST(stub_does_without_inputs_and_outputs)
+HG_TEST(stub_may_have_no_inputs_or_outputs)
 {
     struct rpc_end end;
     uint32_t count = 0;
@@ -65,7 +65,7 @@ HG_TEST(stub_does_without_inputs_and_outputs)
 
 /* A stub here, a handler written by hand there, and the other way round, see
  * the same bytes: structs of nothing are nothing. */
-HG_TEST(stub_meets_what_is_written_by_hand)
+HG_TEST(stub_interoperates_with_handwritten_code)
 {
     struct rpc_end end;
     stubs_divide_in_t in = {17, 5};
@@ -150,7 +150,7 @@ HG_TEST(stub_carries_structs)
     rpc_close(&end);
 }
 
-HG_TEST(stub_carries_many)
+HG_TEST(stub_carries_many_arguments)
 {
     struct rpc_end end;
     int8_t a = 0;
@@ -171,7 +171,7 @@ HG_TEST(stub_carries_many)
     rpc_close(&end);
 }
 
-HG_TEST(stub_moves_memory)
+HG_TEST(stub_moves_bulk_memory)
 {
     static const size_t sizes[] = {1, 4096, 3 << 20};
     struct rpc_end end;
@@ -207,7 +207,7 @@ HG_TEST(stub_moves_memory)
 }
 
 /* None is given; and what the function may not do. */
-HG_TEST(stub_memory_ends_where_it_ends)
+HG_TEST(stub_memory_stays_within_its_bounds)
 {
     struct rpc_end end;
     unsigned char data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -244,7 +244,7 @@ HG_TEST(stub_memory_ends_where_it_ends)
     rpc_close(&end);
 }
 
-HG_TEST(stub_goes_on_meanwhile)
+HG_TEST(stub_can_be_asynchronous)
 {
     struct rpc_end end;
     stubs_add_call_t adds[32];
@@ -276,7 +276,7 @@ HG_TEST(stub_goes_on_meanwhile)
 
 /* The deadline goes along: without it the function would not return. Its answer
  * may still be in time. */
-HG_TEST(stub_ends_in_time)
+HG_TEST(stub_times_out)
 {
     struct rpc_end end;
     unsigned char data[8] = {0};
@@ -323,7 +323,7 @@ static void stub_sink(
     }
 }
 
-HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
+HG_TEST_WHERE(stub_bulk_transfer_times_out, stub_reaches_others)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct rpc_end end;
@@ -490,7 +490,7 @@ HG_TEST(stub_with_types_that_mean_the_same_is_served)
     rpc_close(&end);
 }
 
-HG_TEST(stub_tells_what_is_wrong)
+HG_TEST(stub_reports_errors)
 {
     struct rpc_end end;
     stubs_add_call_t call;
@@ -560,7 +560,7 @@ finalize_class:
     return ret;
 }
 
-HG_TEST_WHERE(stub_memory_may_run_out, hg_test_is_self)
+HG_TEST_WHERE(stub_survives_allocation_failures, hg_test_is_self)
 {
     hg_test_alloc_install();
     HG_CHECK(hg_test_oom_loop(stub_try, NULL) > 20);

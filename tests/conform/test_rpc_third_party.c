@@ -199,7 +199,7 @@ static void pass_try(bool separate, const char *how)
     pass_close(&c);
 }
 
-HG_TEST_WHERE(rpc_pass_third_process_moves, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_moves_data, hg_test_crosses_processes)
 {
     pass_try(false, "plain");
 }
@@ -209,18 +209,18 @@ static bool pass_may_check(void)
     return hg_test_crosses_processes() && hg_test_moves_in_messages();
 }
 
-HG_TEST_WHERE(rpc_pass_with_checks, pass_may_check)
+HG_TEST_WHERE(third_party_with_checksums, pass_may_check)
 {
     pass_try(false, "checked");
 }
 
 /* The handle tells where its memory is on the bulk class. */
-HG_TEST_WHERE(rpc_pass_on_a_class_of_its_own, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_on_a_separate_class, hg_test_crosses_processes)
 {
     pass_try(true, "plain");
 }
 
-HG_TEST_WHERE(rpc_pass_of_memory_that_was_returned, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_of_freed_memory_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
     bool same;
@@ -233,7 +233,7 @@ HG_TEST_WHERE(rpc_pass_of_memory_that_was_returned, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-HG_TEST_WHERE(rpc_pass_with_a_wrong_address, hg_test_crosses_processes)
+HG_TEST_WHERE(third_party_with_a_wrong_address_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
     bool same;

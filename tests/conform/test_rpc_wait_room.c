@@ -147,7 +147,7 @@ HG_TEST_WHERE(overload_ends_every_call, hg_test_crosses_processes)
 
 /* The same, as far as it goes with the limits there are by default. */
 HG_TEST_WHERE_SECONDS(
-    a_hundred_thousand_calls_at_once, hg_test_crosses_processes, 600)
+    hundred_thousand_calls_at_once, hg_test_crosses_processes, 600)
 {
     if (getenv("HG_TEST_FULL") == NULL)
         hg_test_skip("takes 70 s; set HG_TEST_FULL");
@@ -156,7 +156,7 @@ HG_TEST_WHERE_SECONDS(
 
 /* ---- Waiting for room ---- */
 
-HG_TEST(room_is_there_at_once)
+HG_TEST(wait_room_returns_at_once_when_there_is_room)
 {
     struct rpc_end end;
 
@@ -196,7 +196,7 @@ static void room_fill(const struct hg_options *options, int most)
     rpc_close(&end);
 }
 
-HG_TEST(room_comes_when_a_call_ends)
+HG_TEST(wait_room_returns_when_a_call_ends)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
 
@@ -204,7 +204,7 @@ HG_TEST(room_comes_when_a_call_ends)
     room_fill(&options, 4);
 }
 
-HG_TEST(room_for_bytes_comes_when_a_call_ends)
+HG_TEST(wait_room_for_bytes_returns_when_a_call_ends)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
 
@@ -213,7 +213,7 @@ HG_TEST(room_for_bytes_comes_when_a_call_ends)
 }
 
 /* However small the limit is, and large the call. */
-HG_TEST(room_for_one_call_is_always)
+HG_TEST(wait_room_always_admits_one_call)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     rpc_one_t one = {1};
@@ -228,7 +228,8 @@ HG_TEST(room_for_one_call_is_always)
 }
 
 /* A target that is full says so, and its next answer says that it is not. */
-HG_TEST_WHERE(room_there_comes_with_an_answer, hg_test_crosses_processes)
+HG_TEST_WHERE(
+    wait_room_returns_when_a_full_target_answers, hg_test_crosses_processes)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     hg_request_t requests[4];
@@ -248,7 +249,8 @@ HG_TEST_WHERE(room_there_comes_with_an_answer, hg_test_crosses_processes)
 }
 
 /* It may be full of others' calls, and say nothing more. */
-HG_TEST_WHERE(room_there_is_hoped_for, hg_test_crosses_processes)
+HG_TEST_WHERE(
+    wait_room_retries_when_a_full_target_is_silent, hg_test_crosses_processes)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     rpc_one_t one = {1};
@@ -267,7 +269,7 @@ HG_TEST_WHERE(room_there_is_hoped_for, hg_test_crosses_processes)
     rpc_close(&end);
 }
 
-HG_TEST_WHERE(room_of_the_dead_is_none, hg_test_crosses_processes)
+HG_TEST_WHERE(wait_room_fails_when_the_target_dies, hg_test_crosses_processes)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     rpc_one_t one = {1};
@@ -324,7 +326,8 @@ static void *room_push(void *arg)
     return NULL;
 }
 
-HG_TEST_WHERE(room_for_one_is_found_by_many_threads, hg_test_crosses_processes)
+HG_TEST_WHERE(
+    wait_room_for_one_call_wakes_many_threads, hg_test_crosses_processes)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     pthread_t threads[ROOM_THREADS];

@@ -336,7 +336,7 @@ static void waits_do_release(const struct rpc_end *end, int32_t expected)
 
 /* ---- How waits end ---- */
 
-HG_TEST(waits_time_out_and_go_on)
+HG_TEST(wait_times_out_and_can_be_repeated)
 {
     struct rpc_end end;
     waits_text_t out = {NULL};
@@ -361,7 +361,7 @@ static void waits_on_alarm(int signal_number)
     (void) signal_number;
 }
 
-HG_TEST(waits_end_with_a_signal)
+HG_TEST(wait_ends_with_a_signal)
 {
     struct sigaction action;
     struct itimerval often = {{0, 20000}, {0, 20000}};
@@ -401,7 +401,7 @@ static uint64_t waits_now_ms(void)
 
 /* Calls that keep coming neither keep a wait from ending in time, nor from
  * hearing of what it waits for. */
-HG_TEST(waits_end_in_time_while_calls_keep_coming)
+HG_TEST(wait_times_out_while_calls_keep_arriving)
 {
     rpc_one_t in = {1};
     rpc_one_t out = {0};
@@ -446,7 +446,7 @@ HG_TEST(waits_end_in_time_while_calls_keep_coming)
 
 /* Slow handlers that are queued: no wait runs more of them than one past its
  * time, and what is done is told without running any. */
-HG_TEST(waits_end_in_time_beside_slow_handlers)
+HG_TEST(wait_times_out_beside_slow_handlers)
 {
     hg_status_t statuses[8];
     hg_request_t done[8];
@@ -489,7 +489,7 @@ HG_TEST(waits_end_in_time_beside_slow_handlers)
 }
 
 /* A request is not freed under a wait. */
-HG_TEST(waits_keep_their_request)
+HG_TEST(wait_timeout_keeps_the_request)
 {
     hg_request_t undo;
     struct rpc_end end;
@@ -518,7 +518,7 @@ static void *waits_take_shared(void *arg)
 }
 
 /* Of several threads that wait for one transfer one gets its result. */
-HG_TEST(waits_for_one_transfer_give_one_result)
+HG_TEST(waits_for_one_transfer_return_one_result)
 {
     size_t size = 4000000;
     struct rpc_end end;
@@ -667,7 +667,7 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
     rpc_close(&end);
 }
 
-HG_TEST(waits_for_all_tell_the_first_error)
+HG_TEST(wait_all_returns_the_first_error)
 {
     struct rpc_end end;
     rpc_one_t codes[4] = {{HG_SUCCESS}, {HG_ACCESS}, {HG_NODEV}, {0}};
@@ -700,7 +700,7 @@ HG_TEST(waits_for_all_tell_the_first_error)
 }
 
 /* One that is unknown is told at once, not when the others have ended. */
-HG_TEST(waits_for_all_begin_when_all_are_known)
+HG_TEST(wait_all_checks_all_requests_first)
 {
     hg_request_t requests[2];
     hg_status_t statuses[2] = {77, 77};
@@ -722,7 +722,7 @@ HG_TEST(waits_for_all_begin_when_all_are_known)
 }
 
 /* After HG_Request_free the output is not touched. */
-HG_TEST(waits_given_up_leave_the_output_alone)
+HG_TEST(canceled_wait_does_not_write_the_output)
 {
     static const unsigned char poison[sizeof(struct blob)] = {
         0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5};
@@ -787,7 +787,7 @@ HG_TEST(waits_inside_handlers_run_handlers)
     rpc_close(&end);
 }
 
-HG_TEST(waits_too_deep_leave_calls_in_the_queue)
+HG_TEST(waits_nested_too_deep_leave_calls_queued)
 {
     struct rpc_end end;
     waits_two_t in = {16, 200};
@@ -887,7 +887,7 @@ HG_TEST(outputs_are_decoded_by_the_wait_for_their_request)
     rpc_close(&end);
 }
 
-HG_TEST(waits_for_bulk_inside_handlers_start_none)
+HG_TEST(bulk_wait_inside_a_handler_starts_no_handler)
 {
     enum { COUNT = 20 };
     struct rpc_end end;
@@ -1001,7 +1001,7 @@ HG_TEST_SECONDS(waits_of_many_threads_all_end, 60)
 
 /* Without anybody who serves: each waits for its own, and the role of
  * progressing is handed on whenever one leaves. */
-HG_TEST_SECONDS(waits_hand_the_role_on, 60)
+HG_TEST_SECONDS(wait_hands_progress_to_another_thread, 60)
 {
     struct rpc_end end;
     struct waits_thread callers[8];
@@ -1035,7 +1035,7 @@ static void *waits_sleep(void *arg)
 
 /* A completion wakes the thread that waits for it, though another one has the
  * role of progressing and keeps it. */
-HG_TEST(waits_wake_the_thread_concerned)
+HG_TEST(wait_wakes_the_thread_whose_call_completed)
 {
     enum { SLEEPERS = 5 };
     struct waits_sleeper sleepers[SLEEPERS];
@@ -1098,7 +1098,7 @@ static void waits_answer_one(void)
 /* Two answers end the waits of the thread that progresses and of one that
  * sleeps, which is woken to take over and leaves instead: the third must not
  * sleep on with nobody progressing. */
-HG_TEST_SECONDS(waits_leave_nobody_asleep, 60)
+HG_TEST_SECONDS(wait_leaves_no_thread_asleep, 60)
 {
     struct waits_sleeper sleepers[3];
     struct rpc_end end;
@@ -1135,7 +1135,7 @@ HG_TEST_SECONDS(waits_leave_nobody_asleep, 60)
 
 /* ---- Life ---- */
 
-HG_TEST(waits_layer_begins_and_ends_a_hundred_times)
+HG_TEST(layer_initializes_and_finalizes_100_times)
 {
     na_class_t *na_class = rpc_open_class(NA_TRUE);
     unsigned fds = 0;
@@ -1161,7 +1161,7 @@ HG_TEST(waits_layer_begins_and_ends_a_hundred_times)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(waits_layer_ends_with_everything_in_flight)
+HG_TEST(layer_finalizes_with_everything_in_flight)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     size_t size = 1000000;
@@ -1237,7 +1237,7 @@ static void waits_try_all(void)
     HG_CHECK_RET(HG_Bulk_wait(NULL, 0, &status), HG_FAULT);
 }
 
-HG_TEST(waits_layer_tells_who_comes_too_early_or_too_late)
+HG_TEST(layer_refuses_calls_before_init_and_after_finalize)
 {
     static const char *const lines[] = {"HG_Forward: HG_Init was not",
         "HG_Wait: HG_Init was not", "HG_Wait_all: HG_Init was not",
@@ -1273,7 +1273,7 @@ HG_TEST(waits_layer_tells_who_comes_too_early_or_too_late)
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
 }
 
-HG_TEST(waits_layer_begins_once)
+HG_TEST(layer_is_initialized_once)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct rpc_end end;
@@ -1426,7 +1426,7 @@ HG_TEST(waits_refuse_null_for_bulk)
 
 /* A request names one call only: what was freed is told from what lives, in
  * the same HG_Init or a later one, and so is what never was a request. */
-HG_TEST(waits_refuse_requests_that_are_gone)
+HG_TEST(wait_refuses_freed_requests)
 {
     rpc_one_t in = {1};
     rpc_one_t out = {0};

@@ -161,7 +161,7 @@ HG_TEST_ROLE(bodies)
     conform_close(&end);
 }
 
-HG_TEST_SECONDS(a_body_goes_to_the_receive_that_asked_for_it, 60)
+HG_TEST_SECONDS(body_goes_to_its_receive, 60)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "bodies"), 0);
 }
@@ -287,7 +287,7 @@ HG_TEST_ROLE(later)
     conform_close(&end);
 }
 
-HG_TEST(what_there_is_no_memory_for_comes_later_in_order)
+HG_TEST(messages_without_memory_arrive_later_in_order)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "later"), 0);
 }
@@ -325,7 +325,7 @@ HG_TEST_ROLE(nobody)
     conform_close(&end);
 }
 
-HG_TEST(a_send_to_nobody_ends_unreachable)
+HG_TEST(send_without_a_receiver_ends_unreachable)
 {
     HG_CHECK_EQ_INT(ranks_run(1, "nobody"), 0);
 }
@@ -364,7 +364,7 @@ HG_TEST_ROLE(untaken)
     }
 }
 
-HG_TEST(a_class_that_ends_with_a_message_untaken_is_noticed)
+HG_TEST(class_that_ends_with_an_unread_message_is_detected)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "untaken"), 0);
 }
@@ -400,7 +400,7 @@ HG_TEST_ROLE(unanswered)
     }
 }
 
-HG_TEST(a_class_that_ends_while_it_connects_is_forgotten)
+HG_TEST(class_that_ends_while_it_connects_is_forgotten)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
 }
@@ -480,7 +480,7 @@ HG_TEST_ROLE(withdrawn_frames)
     conn_withdraw(true);
 }
 
-HG_TEST(a_body_that_does_not_come_is_not_waited_for)
+HG_TEST(missing_body_is_not_waited_for)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "withdrawn_message"), 0);
     HG_CHECK_EQ_INT(ranks_run(2, "withdrawn_frames"), 0);
@@ -524,7 +524,7 @@ HG_TEST_ROLE(deaf)
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
-HG_TEST(a_class_that_does_not_listen_is_found_by_those_it_called)
+HG_TEST(class_that_does_not_listen_is_found_by_those_it_called)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
 }
@@ -557,7 +557,7 @@ HG_TEST_ROLE(too_long)
     conform_close(&end);
 }
 
-HG_TEST(a_packet_that_is_too_long_is_refused)
+HG_TEST(packet_that_is_too_long_is_refused)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "too_long"), 0);
 }

@@ -208,7 +208,7 @@ HG_TEST_ROLE(late_guest)
     dynamic_guest(argv[0], 1);
 }
 
-HG_TEST_SECONDS(process_that_took_a_turn_and_died_is_passed_over, 60)
+HG_TEST_SECONDS(process_that_died_in_the_queue_is_skipped, 60)
 {
     const struct ranks_job jobs[] = {
         {1, "host_of_one"}, {1, "thief"}, {1, "late_guest"}};
@@ -319,7 +319,7 @@ HG_TEST_ROLE(busy_guest)
     dynamic_close(vain.na_class);
 }
 
-HG_TEST_SECONDS(lookup_of_nobody_does_not_hold_up_others, 60)
+HG_TEST_SECONDS(lookup_without_a_listener_does_not_delay_others, 60)
 {
     const struct ranks_job jobs[] = {{1, "host_of_one"}, {1, "busy_guest"}};
 

@@ -140,7 +140,7 @@ HG_TEST_ROLE(plain)
     HG_CHECK_OK(NA_Finalize(job_open("mpi+static://", NA_FALSE)));
 }
 
-HG_TEST(hg_begins_and_ends_mpi)
+HG_TEST(hg_initializes_and_finalizes_mpi)
 {
     HG_CHECK_EQ_INT(ranks_run(3, "plain"), 0);
 }
@@ -161,7 +161,7 @@ HG_TEST_ROLE(guest)
     HG_CHECK(NA_Initialize("mpi+static://", NA_FALSE) == NULL);
 }
 
-HG_TEST(an_application_begins_and_ends_mpi)
+HG_TEST(application_initializes_and_finalizes_mpi)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "guest"), 0);
 }
@@ -177,7 +177,7 @@ HG_TEST_ROLE(careless)
         HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(a_class_may_be_left_open)
+HG_TEST(class_may_be_left_open)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "careless"), 0);
 }
@@ -198,7 +198,7 @@ HG_TEST_ROLE(hasty)
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
-HG_TEST(mpi_that_ends_before_a_class_is_told)
+HG_TEST(mpi_finalized_before_a_class_is_reported)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "hasty"), 0);
 }
@@ -214,7 +214,7 @@ HG_TEST_ROLE(funneled)
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
-HG_TEST(too_few_threads_are_refused)
+HG_TEST(insufficient_thread_support_is_refused)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "funneled"), 0);
 }
@@ -240,7 +240,7 @@ HG_TEST_ROLE(parent)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(a_child_of_fork_is_refused)
+HG_TEST(child_of_fork_is_refused)
 {
     HG_CHECK_EQ_INT(ranks_run(1, "parent"), 0);
 }
@@ -318,7 +318,7 @@ HG_TEST_ROLE(between)
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
-HG_TEST(a_communicator_between_groups_is_refused)
+HG_TEST(communicator_between_groups_is_refused)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "between"), 0);
 }
@@ -417,7 +417,7 @@ HG_TEST_ROLE(early)
     }
 }
 
-HG_TEST(a_rank_may_end_before_the_others)
+HG_TEST(rank_may_end_before_the_others)
 {
     HG_CHECK_EQ_INT(ranks_run(3, "early"), 0);
 }
@@ -486,7 +486,7 @@ HG_TEST_ROLE(aborts)
     job_die(job_abort);
 }
 
-HG_TEST(a_rank_that_dies_ends_the_job)
+HG_TEST(rank_that_dies_ends_the_job)
 {
     HG_CHECK(ranks_run(3, "exits") != 0);
     HG_CHECK(ranks_run(3, "returns") != 0);

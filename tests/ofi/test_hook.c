@@ -133,7 +133,7 @@ static void hook_traffic(const char *words)
     bare_close(&hook_b);
 }
 
-HG_TEST(hook_lets_pass_who_complies)
+HG_TEST(hook_accepts_correct_use)
 {
     static const char *const words[] = {"", "plain", "local", "provkey",
         "provkey,virt", "rawkey", "rawkey,virt", "offset", "allocated",
@@ -145,7 +145,7 @@ HG_TEST(hook_lets_pass_who_complies)
         hook_traffic(words[i]);
 }
 
-HG_TEST(hook_counts_what_it_did)
+HG_TEST(hook_counts_its_actions)
 {
     static const char *const names[] = {"send", "recv", "read", "write", "desc",
         "again", "cqagain", "shuffled", "split", "keys", "mapped", "unmapped",
@@ -164,7 +164,7 @@ HG_TEST(hook_counts_what_it_did)
     HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 0);
 }
 
-HG_TEST(hook_keeps_messages_in_order_where_asked)
+HG_TEST(hook_keeps_message_order_on_request)
 {
     hg_test_ofi_configure("order");
     bare_open_two(&hook_a, &hook_b);
@@ -220,7 +220,7 @@ static int hook_ask(const char *words, int mr_mode, uint64_t mode,
     return ret;
 }
 
-HG_TEST(hook_offers_nothing_to_whom_it_demands_too_much_of)
+HG_TEST(hook_offers_nothing_if_hints_lack_its_demands)
 {
     const int all = BARE_MR_MODE, none = -FI_ENODATA;
     const uint64_t context = FI_CONTEXT2, dc = FI_DELIVERY_COMPLETE;
@@ -465,7 +465,7 @@ static void hook_reuse_context(void)
         bare_progress(&hook_a, &hook_b);
 }
 
-HG_TEST(hook_notices_who_breaks_a_rule)
+HG_TEST(hook_detects_broken_rules)
 {
     static const struct {
         const char *words;
@@ -558,7 +558,7 @@ HG_TEST(hook_refuses_memory_without_pages)
     bare_close(&hook_a);
 }
 
-HG_TEST(hook_other_authorization_keys_are_not_reached)
+HG_TEST(hook_separates_authorization_keys)
 {
     static const char ours[] = "sixteen bytes ..", other[] = "of another kind.";
     unsigned same;

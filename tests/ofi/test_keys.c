@@ -52,7 +52,7 @@ static void keys_check(const char *key, bool same)
     conform_close(&server);
 }
 
-HG_TEST(classes_with_different_keys_do_not_hear_each_other)
+HG_TEST(classes_with_different_keys_cannot_communicate)
 {
     static const struct {
         const char *key;
@@ -71,7 +71,7 @@ HG_TEST(classes_with_different_keys_do_not_hear_each_other)
 }
 
 /* The provider wants other keys: no class is opened, above all not without. */
-HG_TEST(a_key_that_the_provider_refuses)
+HG_TEST(key_refused_by_the_provider_fails)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char longest[66];

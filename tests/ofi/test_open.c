@@ -97,7 +97,7 @@ static void open_begin(void)
     hg_test_expect_log(OPEN_CAUSE);
 }
 
-HG_TEST(a_fabric_a_domain_or_a_vector_does_not_open)
+HG_TEST(open_fails_without_fabric_domain_or_address_vector)
 {
     open_begin();
     open_fail("fabric", "", 1);
@@ -105,14 +105,14 @@ HG_TEST(a_fabric_a_domain_or_a_vector_does_not_open)
     open_fail("av", "", 1);
 }
 
-HG_TEST(a_queue_does_not_open)
+HG_TEST(open_fails_without_a_completion_queue)
 {
     open_begin();
     HG_CHECK(open_fail_at("cq", ",nowait", 2));
     HG_CHECK(open_fail_at("cq", ",nowait", 4)); /* the second context's */
 }
 
-HG_TEST(an_endpoint_does_not_open)
+HG_TEST(open_fails_without_an_endpoint)
 {
     open_begin();
     open_fail("ep", "", 2);
@@ -124,14 +124,14 @@ HG_TEST(an_endpoint_does_not_open)
     open_fail("insert", "", 1);
 }
 
-HG_TEST(a_buffer_is_not_registered_or_not_posted)
+HG_TEST(open_fails_without_a_registered_and_posted_buffer)
 {
     open_begin();
     open_fail("mr", ",local", 9);
     open_fail("recv", "", 8);
 }
 
-HG_TEST(memory_is_not_registered)
+HG_TEST(registration_failure_is_reported)
 {
     open_begin();
     open_fail("mr", "", 1);
@@ -191,7 +191,7 @@ static unsigned open_watched(int epoll)
 }
 
 /* Other descriptors of libfabric are inherited: see faults.h. */
-HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
+HG_TEST(descriptor_of_a_queue_is_not_inherited)
 {
     static const char *const strings[] = {"ofi+tcp://127.0.0.1:0",
         "ofi+tcp;ofi_rxm://127.0.0.1:0", "ofi+sockets://127.0.0.1:0"};
@@ -216,7 +216,7 @@ HG_TEST(the_descriptor_of_a_queue_is_not_inherited)
 
 /* A provider does not tell that it accepts nobody. The warning comes once each
  * time that happens. */
-HG_TEST(who_has_no_descriptor_left_is_warned)
+HG_TEST(missing_descriptor_logs_a_warning)
 {
     uint64_t end = ends_ms() + CONFORM_PATIENCE;
     struct rlimit limit = {200, 200};
@@ -246,7 +246,7 @@ HG_TEST(who_has_no_descriptor_left_is_warned)
 }
 
 /* libfabric has other errors for that, too. */
-HG_TEST(a_class_that_finds_no_descriptor_says_so)
+HG_TEST(class_without_a_descriptor_reports_it)
 {
     struct rlimit limit = {200, 200};
     struct conform_end end;
@@ -281,7 +281,7 @@ HG_TEST(a_class_that_finds_no_descriptor_says_so)
 
 /* A context that asked twice whether it may sleep sleeps once: later, when it
  * computes, the clock answers a lookup for it. */
-HG_TEST(a_context_that_was_to_sleep_is_polled_when_it_computes)
+HG_TEST(context_that_cannot_sleep_is_polled)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
@@ -302,7 +302,7 @@ HG_TEST(a_context_that_was_to_sleep_is_polled_when_it_computes)
 }
 
 /* A queue with a descriptor takes longer to poll. */
-HG_TEST(who_spins_has_no_descriptor)
+HG_TEST(spinning_class_has_no_descriptor)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
@@ -319,7 +319,7 @@ HG_TEST(who_spins_has_no_descriptor)
 }
 
 /* The provider's thread spins instead of ours. */
-HG_TEST(sockets_sleep_unless_they_are_to_spin)
+HG_TEST(sockets_provider_sleeps_unless_told_to_spin)
 {
     static const uint8_t modes[] = {
         NA_WAIT_ADAPTIVE, NA_WAIT_SPIN, NA_WAIT_BLOCK};
@@ -341,7 +341,7 @@ HG_TEST(sockets_sleep_unless_they_are_to_spin)
 
 /* No memory for a HELLO or a WELCOME: it goes a little later. Some of the
  * registrations that fail are those of opening, which fails then. */
-HG_TEST(a_lookup_outlasts_a_lack_of_memory)
+HG_TEST(lookup_outlasts_a_lack_of_memory)
 {
     unsigned n, met = 0;
 

@@ -45,7 +45,7 @@ static na_addr_t peers_visit(struct conform_end *server)
 }
 
 /* All of its endpoints leave the address vector with the last reference. */
-HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
+HG_TEST(dead_peer_is_removed_from_the_address_vector)
 {
     struct conform_end server;
     unsigned i;
@@ -68,7 +68,7 @@ HG_TEST(a_peer_that_is_gone_leaves_the_address_vector)
 }
 
 /* The last message to it may still be in flight. */
-HG_TEST(an_address_is_looked_up_again_at_once_after_it_was_closed)
+HG_TEST(closed_address_can_be_looked_up_again_at_once)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
@@ -143,7 +143,7 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
 
 /* The endpoint that the last message came from has gone with the old one. Those
  * of the next one are learned, each by its own address. */
-HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
+HG_TEST(closed_address_reaches_the_next_process)
 {
     struct conform_end server, client;
     na_addr_t addr, back, source;
@@ -189,7 +189,7 @@ HG_TEST(an_address_that_was_closed_reaches_the_next_process_there)
 }
 
 /* The lookup has a context of its own, which shares the endpoint. */
-HG_TEST(a_blocking_lookup_leaves_transfers_alone)
+HG_TEST(blocking_lookup_does_not_disturb_transfers)
 {
     const size_t size = (size_t) 16 << 20;
     struct conform_end owner, client;
@@ -226,7 +226,7 @@ HG_TEST(a_blocking_lookup_leaves_transfers_alone)
 }
 
 /* Closing waits for the answer, and tells the peer then. */
-HG_TEST(an_address_that_is_asked_is_closed_when_it_has_answered)
+HG_TEST(address_in_lookup_is_closed_after_its_answer)
 {
     struct conform_end client, server;
     struct conform_call send, close;
@@ -257,7 +257,7 @@ HG_TEST(an_address_that_is_asked_is_closed_when_it_has_answered)
 }
 
 /* Without BYE it would wait for the end of death_ms. */
-HG_TEST(who_is_abandoned_is_told)
+HG_TEST(abandoned_peer_gets_a_bye)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct conform_end client, peer;
@@ -301,7 +301,7 @@ HG_TEST_ROLE(peer)
     ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
-HG_TEST(the_death_of_a_peer_breaks_its_connections_only)
+HG_TEST(death_of_a_peer_breaks_only_its_connections)
 {
     struct conform_end end;
     struct conform_call get;

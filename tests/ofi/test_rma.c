@@ -254,7 +254,7 @@ HG_TEST(segments_where_memory_belongs_to_an_endpoint)
     HG_CHECK(hg_test_ofi_count("enabled") > 0);
 }
 
-HG_TEST(segments_where_everything_is_wanted)
+HG_TEST(segments_where_the_provider_demands_everything)
 {
     rma_shapes("ofi+tcp",
         "local,rawkey,virt,allocated,context,iov=2,msg=512,again=3,"
@@ -321,7 +321,7 @@ HG_TEST(pieces_are_as_large_as_the_limits_allow)
     HG_CHECK_EQ_U64(rma_reads("msg=1024", 2, 4, RMA_SPACE), 8);
 }
 
-HG_TEST(many_transfers_that_the_provider_takes_slowly)
+HG_TEST(many_transfers_while_the_provider_returns_again)
 {
     enum { COUNT = 64, SIZE = 20000 };
     static unsigned char from[COUNT * SIZE], to[COUNT * SIZE];
@@ -438,12 +438,12 @@ static void rma_cancel_at_the_end(bool put)
     rma_close(&pair);
 }
 
-HG_TEST(a_cancel_meets_the_end_of_a_get)
+HG_TEST(cancel_races_with_the_end_of_a_get)
 {
     rma_cancel_at_the_end(false);
 }
 
-HG_TEST(a_cancel_meets_the_end_of_a_put)
+HG_TEST(cancel_races_with_the_end_of_a_put)
 {
     rma_cancel_at_the_end(true);
 }
@@ -591,7 +591,7 @@ static void rma_accepted(
     rma_free(&pair->initiator, mem);
 }
 
-HG_TEST(a_description_has_these_bytes)
+HG_TEST(description_matches_its_bytes)
 {
     static unsigned char memory[200];
     struct na_segment segments[3] = {
@@ -934,7 +934,7 @@ HG_TEST(transfers_that_shm_drops_end_when_canceled)
 }
 
 /* A context that goes gives the memory back, also that of such a transfer. */
-HG_TEST(a_context_goes_with_a_transfer_that_never_ends)
+HG_TEST(context_can_be_destroyed_with_a_transfer_that_never_ends)
 {
     static unsigned char memory[4096];
     unsigned char *buf = ends_map(4096);
@@ -994,7 +994,7 @@ HG_TEST(registrations_that_fail_leave_nothing)
 
 /* A piece fails: those in flight end first, and then the transfer. If it was
  * the connection that broke, the transfer begins anew. */
-HG_TEST(a_piece_that_fails_ends_its_transfer)
+HG_TEST(failed_piece_ends_its_transfer)
 {
     static const struct {
         const char *words;

@@ -53,22 +53,22 @@ static void delays_race(unsigned mode, bool by_fd, bool by_socket)
     step_hook = NULL;
 }
 
-HG_TEST_SECONDS(sm_step_delayed_loses_no_wake, 3600)
+HG_TEST_SECONDS(sm_delays_lose_no_wakeup, 3600)
 {
     delays_race(NA_WAIT_BLOCK, false, false);
 }
 
-HG_TEST_SECONDS(sm_step_delayed_loses_no_wake_of_who_spins_first, 3600)
+HG_TEST_SECONDS(sm_delays_lose_no_wakeup_of_a_thread_that_spins_first, 3600)
 {
     delays_race(NA_WAIT_ADAPTIVE, false, false);
 }
 
-HG_TEST_SECONDS(sm_step_delayed_loses_no_wake_of_an_event_loop, 3600)
+HG_TEST_SECONDS(sm_delays_lose_no_wakeup_of_an_event_loop, 3600)
 {
     delays_race(NA_WAIT_BLOCK, true, false);
 }
 
-HG_TEST_SECONDS(sm_step_delayed_loses_no_wake_by_the_socket, 3600)
+HG_TEST_SECONDS(sm_delays_lose_no_wakeup_through_the_socket, 3600)
 {
     delays_race(NA_WAIT_BLOCK, false, true);
 }

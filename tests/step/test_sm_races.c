@@ -104,7 +104,7 @@ static void *between_run(void *arg)
 
 /* The polling thread ends the connection, and waits for a thread that fetches
  * the description of memory: neither waits for ever. */
-HG_TEST(sm_step_between_fetching_segments_the_peer_ends)
+HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
 {
     enum { PIECE = 32768 };
     static unsigned char memory[3 * PIECE], got[2 * PIECE];
@@ -183,7 +183,7 @@ static void between_receive(struct between_pair *pair)
 
 /* It finds no room, and comes once there is some, not only when all rings are
  * looked at. */
-HG_TEST(sm_step_between_lowering_a_hint_a_message_is_held)
+HG_TEST(sm_race_message_is_held_while_the_hint_is_lowered)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct between_pair pair;
@@ -251,7 +251,7 @@ static void between_fork(const char *function, unsigned line)
 }
 
 /* A child that kept one would hide its parent's death. */
-HG_TEST(sm_step_between_meeting_and_being_known_a_child_is_born)
+HG_TEST(sm_race_fork_between_connecting_and_registering_the_peer)
 {
     struct between_pair pair;
 
@@ -368,7 +368,7 @@ static void between_live(const char *path)
 /* Wherever a child can be born, it keeps no socket: not of a class that is
  * being opened, of a caller who has not been heard, of somebody who is not
  * connected yet. */
-HG_TEST(sm_step_at_any_a_child_is_born)
+HG_TEST(sm_race_fork_at_every_step)
 {
     char path[100];
 
@@ -405,7 +405,7 @@ static void between_fork_to_stay(const char *function, unsigned line)
 
 /* Nor does one that has a descriptor of the folder, and lives on, keep it
  * locked once the name is bound. */
-HG_TEST(sm_step_between_locking_a_folder_and_binding_a_child_is_born)
+HG_TEST(sm_race_fork_between_locking_a_directory_and_binding)
 {
     char name[NA_MAX_ADDR_LEN];
     na_class_t *na_class;

@@ -45,7 +45,7 @@ static void words_take(const char *function, unsigned line)
         words_ring.told = true;
 }
 
-HG_TEST(sm_step_of_a_full_ring_finds_room_or_is_told)
+HG_TEST(sm_full_ring_is_retried_or_its_writer_is_woken)
 {
     const struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0};
     struct na_sm_out out;

@@ -651,14 +651,14 @@ static void steps_all(const struct steps_actor *plan)
         steps_strides(plan, &met, full);
 }
 
-HG_TEST_SECONDS(sm_step_of_a_caller_may_be_its_last, 600)
+HG_TEST_SECONDS(sm_caller_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {true, NULL, 1, false};
 
     steps_all(&plan);
 }
 
-HG_TEST_SECONDS(sm_step_of_a_server_may_be_its_last, 600)
+HG_TEST_SECONDS(sm_server_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {false, NULL, 1, false};
     char name[64];
@@ -669,7 +669,7 @@ HG_TEST_SECONDS(sm_step_of_a_server_may_be_its_last, 600)
 }
 
 /* What it leaves at its path does not stand in the way of the next. */
-HG_TEST_SECONDS(sm_step_of_a_server_at_a_path_may_be_its_last, 600)
+HG_TEST_SECONDS(sm_server_at_a_path_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {false, NULL, 4, false};
     char name[200];
@@ -679,14 +679,14 @@ HG_TEST_SECONDS(sm_step_of_a_server_at_a_path_may_be_its_last, 600)
     steps_all(&plan);
 }
 
-HG_TEST_SECONDS(sm_step_of_an_owner_may_be_its_last, 600)
+HG_TEST_SECONDS(sm_owner_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {true, NULL, 4, true};
 
     steps_all(&plan);
 }
 
-HG_TEST_SECONDS(sm_step_of_who_maps_may_be_its_last, 600)
+HG_TEST_SECONDS(sm_process_that_maps_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {false, NULL, 1, true};
     char name[64];

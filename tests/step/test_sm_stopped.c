@@ -136,7 +136,7 @@ static void stopped_end(struct stopped_owner *owner)
     conform_close(&owner->end);
 }
 
-HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
+HG_TEST(sm_memory_stays_in_use_by_a_stopped_peer_until_it_continues)
 {
     struct stopped_owner owner;
     struct conform_call call;
@@ -289,7 +289,7 @@ HG_TEST(sm_memory_is_withdrawn_or_in_use)
 
 /* Who cancels a copy while it is found that the kernel will not make it, ends
  * the one through the rings. */
-HG_TEST(sm_copy_is_canceled_while_handed_over)
+HG_TEST(sm_copy_is_canceled_during_its_handover)
 {
     step_hook = stopped_cancel;
     stopped_open(&stopped_pair);

@@ -96,7 +96,7 @@ HG_TEST(wire_stops_at_the_end)
     }
 }
 
-HG_TEST(wire_takes_nothing_for_nothing)
+HG_TEST(wire_reads_of_zero_bytes_succeed)
 {
     unsigned char byte = 7;
     struct hg_wire wire = hg_wire_reader(&byte, 1);
@@ -140,7 +140,7 @@ static unsigned char *bytes_random(uint64_t *state, size_t size)
     return buf;
 }
 
-HG_TEST(crc_gives_the_check_values)
+HG_TEST(crc_matches_the_check_values)
 {
     static const char digits[] = "123456789";
     uint64_t crc64 = 0;

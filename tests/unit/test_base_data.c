@@ -145,7 +145,7 @@ static unsigned data_pop(struct na_link *head)
     return HG_CONTAINER_OF(link, struct data_item, link)->number;
 }
 
-HG_TEST(list_keeps_order)
+HG_TEST(list_keeps_insertion_order)
 {
     struct data_item items[6];
     struct na_link head;
@@ -262,7 +262,7 @@ HG_TEST(map_stays_small_under_churn)
     hg_map_fini(&map);
 }
 
-HG_TEST(map_may_lose_entries_while_walked)
+HG_TEST(map_entries_may_be_removed_during_iteration)
 {
     static char value;
     struct hg_map map;
@@ -301,7 +301,7 @@ static int data_fill_map(void *arg)
     return ret;
 }
 
-HG_TEST(map_survives_running_out_of_memory)
+HG_TEST(map_survives_allocation_failures)
 {
     static char value;
 
@@ -311,7 +311,7 @@ HG_TEST(map_survives_running_out_of_memory)
 
 /* ---- slots ---- */
 
-HG_TEST(slots_tell_generations_apart)
+HG_TEST(slots_distinguish_generations)
 {
     static char values[2];
     struct hg_slots slots;
@@ -390,7 +390,7 @@ HG_TEST(slots_equal_a_naive_model)
     hg_slots_fini(&slots);
 }
 
-HG_TEST(slots_end_at_their_limit)
+HG_TEST(slots_are_refused_past_the_limit)
 {
     static char value;
     struct hg_slots slots;
@@ -422,7 +422,7 @@ static int data_fill_slots(void *arg)
     return ret;
 }
 
-HG_TEST(slots_survive_running_out_of_memory)
+HG_TEST(slots_survive_allocation_failures)
 {
     static char value;
 

@@ -65,7 +65,7 @@ HG_TEST(log_levels_are_obeyed)
     HG_CHECK_EQ_STR(seen.line, "late");
 }
 
-HG_TEST(log_default_is_errors)
+HG_TEST(log_default_level_is_error)
 {
     struct log_seen seen = {0};
 
@@ -143,7 +143,7 @@ HG_TEST(log_filter_chooses_subsystems)
 
 /* Lines that the filter or the rate leaves out count as begun, so that callers
  * do not log a second one. */
-HG_TEST(log_lines_that_are_not_written_have_begun)
+HG_TEST(log_suppressed_lines_count_as_written)
 {
     struct log_seen seen = {0};
     unsigned errors, warnings, i;
@@ -166,7 +166,7 @@ HG_TEST(log_lines_that_are_not_written_have_begun)
     HG_CHECK(seen.count < 100);
 }
 
-HG_TEST(log_setter_warns_of_unknown_subsystems)
+HG_TEST(log_setter_warns_about_unknown_subsystems)
 {
     struct log_seen seen = {0};
 
@@ -457,7 +457,7 @@ HG_TEST(log_survives_a_closed_stderr)
 }
 
 /* One that waits for the application already is not taken away. */
-HG_TEST(log_leaves_a_signal_that_it_did_not_raise)
+HG_TEST(log_leaves_a_pending_sigpipe_that_it_did_not_raise)
 {
     sigset_t pending;
     sigset_t set;
@@ -543,7 +543,7 @@ HG_TEST(log_reads_the_environment)
     HG_CHECK_EQ_STR(err, "");
 }
 
-HG_TEST(log_takes_words_of_mercury_from_the_environment)
+HG_TEST(log_reads_mercury_variables_from_the_environment)
 {
     static const char *const levels[] = {"dbg", "DEBUG", "Debug"};
     static const char *const lists[] = {
@@ -574,7 +574,7 @@ HG_TEST(log_knows_its_own_subsystems)
     HG_CHECK_EQ_STR(err, "");
 }
 
-HG_TEST(log_warns_once_of_a_bad_environment)
+HG_TEST(log_warns_once_about_a_bad_environment)
 {
     char list[300];
     char err[500];

@@ -51,7 +51,7 @@ HG_TEST(clock_rounds_up)
 }
 
 /* An age is what the clock says, give or take a part of it. */
-HG_TEST(clock_tells_ages)
+HG_TEST(clock_computes_ages)
 {
     struct hg_clock_pair born;
     uint64_t began = hg_clock_now();
@@ -132,7 +132,7 @@ HG_TEST(lock_is_free_during_a_pause)
 }
 
 /* A thread that goes on with a lock lets those in who wait for it. */
-HG_TEST(lock_is_passed_to_who_wants_it)
+HG_TEST(lock_is_passed_to_a_waiting_thread)
 {
     struct waker_door door;
     pthread_t thread;
@@ -311,7 +311,7 @@ static void *waker_reader(void *arg)
     return NULL;
 }
 
-HG_TEST_SECONDS(waker_loses_no_handover, 60)
+HG_TEST_SECONDS(waker_loses_no_message_between_two_threads, 60)
 {
     struct waker_mailbox box;
     pthread_t thread;
@@ -445,7 +445,7 @@ static void *waker_changer(void *arg)
     return NULL;
 }
 
-HG_TEST_SECONDS(waker_or_sleeper_sees_the_other, 180)
+HG_TEST_SECONDS(waker_ring_or_sleeper_check_sees_the_other_side, 180)
 {
     struct waker_meeting meeting;
     pthread_t thread;

@@ -131,7 +131,7 @@ static void bulk_compare_bound(struct engine *engine, struct golden *golden)
     hg_bulk_unref(bulk);
 }
 
-HG_TEST(bulk_handle_matches_its_picture)
+HG_TEST(bulk_handle_matches_its_golden_file)
 {
     static const size_t one_sizes[] = {1000, 3096};
     static const size_t two_sizes[] = {8, 16};
@@ -190,7 +190,7 @@ HG_TEST(bulk_handle_matches_its_picture)
 }
 
 /* Which flags there are; those of versions to come are refused. */
-HG_TEST(bulk_handle_knows_its_flags)
+HG_TEST(bulk_handle_with_unknown_flags_is_refused)
 {
     size_t size = 16;
     unsigned char bytes[256];
@@ -223,7 +223,7 @@ HG_TEST(bulk_handle_knows_its_flags)
 
 /* A handle that was passed on learns where its memory is from one of the same
  * memory that came before, and from no other. */
-HG_TEST(bulk_handle_that_was_passed_on_is_recognised)
+HG_TEST(bulk_handle_from_a_third_party_finds_its_owner)
 {
     size_t size = 100;
     unsigned char bytes[2][256];
@@ -303,7 +303,7 @@ HG_TEST_SECONDS(bulk_handle_may_be_garbage, 60)
     golden_close(golden);
 }
 
-HG_TEST(bulk_handle_refuses_every_cut)
+HG_TEST(bulk_handle_truncated_anywhere_is_refused)
 {
     struct golden *golden = golden_open("tests/golden/bulk.hex");
     struct engine engine;
@@ -404,7 +404,7 @@ static size_t bulk_write_lie(
     return room - hg_wire_left(&wire);
 }
 
-HG_TEST(bulk_handle_that_lies_is_refused)
+HG_TEST(bulk_handle_with_false_fields_is_refused)
 {
     struct engine engine;
     size_t i;
@@ -433,7 +433,7 @@ HG_TEST(bulk_handle_that_lies_is_refused)
 }
 
 /* Also one that this process made itself, and that came back cut. */
-HG_TEST(bulk_handle_of_this_process_is_refused_when_cut)
+HG_TEST(bulk_handle_of_this_process_is_refused_when_truncated)
 {
     size_t size = 16;
     unsigned char bytes[256];
@@ -563,7 +563,7 @@ static void bulk_try_shapes(struct engine *engine, uint64_t *state)
     bulk_free_shape(&local);
 }
 
-HG_TEST_SECONDS(bulk_moves_every_shape, 60)
+HG_TEST_SECONDS(bulk_moves_every_segment_layout, 60)
 {
     uint64_t state = hg_test_seed();
     struct engine engine;
@@ -577,7 +577,7 @@ HG_TEST_SECONDS(bulk_moves_every_shape, 60)
 }
 
 /* One that fails while it runs. */
-HG_TEST(bulk_transfer_ends_once_with_the_first_error)
+HG_TEST(bulk_transfer_completes_once_with_the_first_error)
 {
     enum { COUNT = 300, PIECE = 20000 };
     static size_t sizes[COUNT];
@@ -628,7 +628,7 @@ HG_TEST(bulk_transfer_ends_once_with_the_first_error)
 
 /* Of memory of this process, both ends are held or none: a copy that does not
  * start keeps nobody from freeing the other one. */
-HG_TEST(bulk_copy_that_does_not_start_holds_neither_end)
+HG_TEST(bulk_copy_that_does_not_start_references_neither_handle)
 {
     size_t size = 100;
     struct bulk_result result;
@@ -700,7 +700,7 @@ static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
     }
 }
 
-HG_TEST(bulk_transfer_checks_before_it_starts)
+HG_TEST(bulk_transfer_checks_arguments_before_it_starts)
 {
     struct engine engine;
     struct hg_bulk *read_only;
@@ -926,7 +926,7 @@ static na_return_t bulk_stuck_get(struct na_op *op)
 
 /* Its transfer outlives the RPC layer: it goes on looking at its handles, and
  * tells nobody when it ends. */
-HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
+HG_TEST(bulk_transfer_that_does_not_complete_is_abandoned)
 {
     static struct hg_context *left; /* for leak checkers: on purpose */
     static struct hg_transfer *transfer;
@@ -1064,7 +1064,7 @@ static hg_return_t bulk_pull_separate(struct bulk_separate *a,
     return result.ret;
 }
 
-HG_TEST(bulk_may_have_a_class_of_its_own)
+HG_TEST(bulk_may_use_a_separate_na_class)
 {
     struct bulk_separate a;
     struct bulk_separate b;

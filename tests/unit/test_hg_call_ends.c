@@ -144,7 +144,7 @@ HG_TEST(deadline_ends_a_call_never_too_early)
 }
 
 /* A call that is answered in time ends then, and no timer is left of it. */
-HG_TEST(deadline_is_gone_with_its_call)
+HG_TEST(deadline_is_removed_when_its_call_completes)
 {
     struct engine_call call;
     struct engine engine;
@@ -260,7 +260,7 @@ HG_TEST(deadline_ends_the_fetch_of_an_output)
 }
 
 /* Whoever took it back first tells how it ends. */
-HG_TEST(fetch_of_an_output_ends_as_was_asked_first)
+HG_TEST(fetch_of_an_output_ends_for_the_first_reason)
 {
     struct engine_call call;
     struct engine engine;
@@ -347,7 +347,7 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
 
 /* Every piece of an input has its time: who sends the first one and no more
  * keeps neither the call nor its memory. */
-HG_TEST(fetch_of_an_input_ends_in_the_midst_of_it)
+HG_TEST(fetch_of_an_input_may_be_canceled_halfway)
 {
     struct hg_context *context;
     struct hg_handle *target;
@@ -380,7 +380,7 @@ HG_TEST(fetch_of_an_input_ends_in_the_midst_of_it)
 }
 
 /* The answer was on its way: its holder hears at once that it need not wait. */
-HG_TEST(cancel_lets_go_of_a_large_answer_that_comes_too_late)
+HG_TEST(cancel_releases_a_large_response_that_arrives_late)
 {
     struct engine_call call;
     struct engine engine;
@@ -444,7 +444,7 @@ HG_TEST(cancel_callback_runs_while_the_call_is_open)
     }
 }
 
-HG_TEST(cancel_of_somebody_else_is_none)
+HG_TEST(cancel_from_another_peer_is_ignored)
 {
     struct engine_call call;
     struct engine engine;
@@ -509,7 +509,7 @@ static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
 
 /* The first notice enters all calls in a table. Later ones visit no call but
  * theirs: they find it while the list of calls is out of reach. */
-HG_TEST(cancel_finds_its_call_without_a_search)
+HG_TEST(cancel_finds_its_call_in_constant_time)
 {
     enum { CALLS = 60 };
     struct engine_call calls[CALLS];
@@ -697,7 +697,7 @@ HG_TEST(end_of_the_calls_to_a_dead_peer_visits_the_newest_calls_only)
 
 /* The application may keep the handle of a call after its answer. Such a call
  * is none of those that the peer waits for. */
-HG_TEST(cancel_of_a_dead_peer_passes_over_calls_with_an_answer)
+HG_TEST(cancel_of_a_dead_peer_skips_calls_that_are_answered)
 {
     enum { CALLS = 6 };
     struct engine_call calls[CALLS];
@@ -813,7 +813,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
 }
 
 /* Two contexts of a peer number their calls alike. */
-HG_TEST(cancel_tells_contexts_of_a_peer_apart)
+HG_TEST(cancel_distinguishes_contexts_of_a_peer)
 {
     struct engine_call call;
     struct engine engine;
@@ -1065,7 +1065,7 @@ static void ends_permute(struct ends_order *order, unsigned first)
     }
 }
 
-HG_TEST_SECONDS(calls_end_once_in_every_order, 120)
+HG_TEST_SECONDS(calls_complete_once_in_every_order_of_events, 120)
 {
     static struct ends_order order;
     unsigned i;
@@ -1144,7 +1144,7 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
     ends_check_empty(engine);
 }
 
-HG_TEST_SECONDS(calls_end_once_in_any_order_of_several, 120)
+HG_TEST_SECONDS(calls_complete_once_in_any_order_of_several_calls, 120)
 {
     uint64_t state = hg_test_seed();
     unsigned rounds = hg_test_is_plain() ? 2000 : 300;
@@ -1184,7 +1184,7 @@ static void ends_check_text(
     engine_forget(&call);
 }
 
-HG_TEST(error_has_the_text_it_was_given)
+HG_TEST(error_carries_the_text_it_was_given)
 {
     char longest[HG_ERROR_TEXT_MAX];
     char longer[2 * HG_ERROR_TEXT_MAX];
@@ -1241,7 +1241,7 @@ HG_TEST(error_of_a_handler_has_no_guessed_text)
 }
 
 /* Where there is no memory for it the code travels alone. */
-HG_TEST(error_comes_without_its_text_rather_than_not)
+HG_TEST(error_arrives_without_text_if_memory_is_short)
 {
     struct engine_call call;
     struct engine engine;
@@ -1317,7 +1317,7 @@ static enum loop_fate ends_damage(
     return LOOP_PASS;
 }
 
-HG_TEST(damage_is_told_in_words)
+HG_TEST(damaged_request_is_answered_with_a_text)
 {
     struct engine engine;
     unsigned at;
@@ -1360,7 +1360,7 @@ static void ends_turn_context(hg_context_t *context)
 
 /* The handle of a call that was canceled may call again, though the message has
  * yet to leave. */
-HG_TEST(handle_is_free_though_its_message_has_not_left)
+HG_TEST(handle_is_freed_while_its_message_is_queued)
 {
     struct ends_tap tap = {LOOP_STUCK, HG_HEADER_REQUEST, 0};
     hg_class_t *hg_class;
@@ -1405,7 +1405,7 @@ HG_TEST(handle_is_free_though_its_message_has_not_left)
 
 /* After its peer's death a handle is among the calls as before: what ends them
  * all finds it. */
-HG_TEST(handle_that_outlives_its_peer_is_found_again)
+HG_TEST(handle_that_outlives_its_peer_is_listed_again)
 {
     struct ends_tap tap = {LOOP_DROP, HG_HEADER_REQUEST, 0};
     hg_class_t *hg_class;
@@ -1475,7 +1475,7 @@ static hg_return_t ends_encode_nothing(hg_proc_t proc, void *data)
 }
 
 /* It is told when there is no answer. */
-HG_TEST(cancel_is_heard_while_an_answer_fails)
+HG_TEST(cancel_is_handled_while_a_response_fails)
 {
     hg_class_t *hg_class = HG_Init2("self://", HG_TRUE);
     unsigned ends = 0;

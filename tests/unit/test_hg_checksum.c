@@ -35,7 +35,7 @@ HG_TEST(checksum_is_crc64)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-HG_TEST(checksum_refuses_what_is_wrong)
+HG_TEST(checksum_refuses_invalid_arguments)
 {
     hg_checksum_t checksum = NULL;
     unsigned char value[8];

@@ -136,7 +136,7 @@ HG_TEST_SECONDS(overflow_carries_arguments_of_any_size, 60)
     engine_close(&engine);
 }
 
-HG_TEST(overflow_writes_what_its_picture_shows)
+HG_TEST(overflow_matches_its_golden_file)
 {
     struct golden *golden = golden_open("tests/golden/overflow.hex");
     struct engine engine;
@@ -193,7 +193,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
     golden_close(golden);
 }
 
-HG_TEST(overflow_output_is_let_go_when_nobody_fetches_it)
+HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
@@ -217,7 +217,7 @@ HG_TEST(overflow_output_is_let_go_when_nobody_fetches_it)
     engine_end(&engine);
 }
 
-HG_TEST(overflow_output_let_go_too_early_is_an_error)
+HG_TEST(overflow_output_released_too_early_is_an_error)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct blob in = {0, NULL};
@@ -271,7 +271,7 @@ HG_TEST(overflow_output_that_was_fetched_is_not_canceled)
 }
 
 /* Only a valid CANCEL of the peer that fetches an output releases it. */
-HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
+HG_TEST(overflow_output_is_released_by_its_peer_only)
 {
     unsigned char bytes[HG_HEADER_MIN];
     struct blob in = {0, NULL};
@@ -485,7 +485,7 @@ static void engine_tell_lies(
     }
 }
 
-HG_TEST(overflow_request_that_lies_is_answered_with_the_error)
+HG_TEST(overflow_request_with_false_fields_is_answered_with_an_error)
 {
     struct engine engine;
 
@@ -494,7 +494,7 @@ HG_TEST(overflow_request_that_lies_is_answered_with_the_error)
     engine_close(&engine);
 }
 
-HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
+HG_TEST(overflow_response_with_false_fields_ends_the_call)
 {
     struct engine engine;
 
@@ -505,7 +505,7 @@ HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
 
 /* An answer that is an error has no large output, whatever its flags say: the
  * caller fetches nothing and sends no CANCEL. */
-HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
+HG_TEST(overflow_response_with_an_error_is_not_fetched)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
     struct blob in = {0, NULL};
@@ -540,7 +540,7 @@ HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
 
 /* ---- Messages damaged, lost, delayed, made up ---- */
 
-HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)
+HG_TEST(forward_ends_with_the_error_of_a_damaged_response)
 {
     struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_RESPONSE, 0, 0};
     struct blob in = engine_new_blob(100, 1);
@@ -629,7 +629,7 @@ static void engine_try_checksum(
     engine_end(&engine);
 }
 
-HG_TEST(checksum_is_the_choice_of_the_sender)
+HG_TEST(checksum_is_chosen_by_the_sender)
 {
     unsigned from, to;
 
@@ -644,7 +644,7 @@ HG_TEST(checksum_is_the_choice_of_the_sender)
     }
 }
 
-HG_TEST(checksum_level_decides_what_messages_have)
+HG_TEST(checksum_level_decides_which_messages_have_one)
 {
     unsigned i;
 
@@ -661,7 +661,7 @@ HG_TEST(checksum_level_decides_what_messages_have)
 }
 
 /* A peer may send a text that is longer than texts are. */
-HG_TEST(forward_keeps_the_front_of_a_text_that_is_too_long)
+HG_TEST(forward_truncates_an_error_text_that_is_too_long)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
     unsigned char bytes[HG_HEADER_MIN + 2 * HG_ERROR_TEXT_MAX];
@@ -702,7 +702,7 @@ static hg_return_t engine_respond(hg_handle_t handle)
 }
 
 /* Not even from one context to another. */
-HG_TEST(checksum_is_of_no_use_within_a_process)
+HG_TEST(checksum_is_not_used_within_a_process)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_context_t *contexts[2];
@@ -818,7 +818,7 @@ static void engine_damage_large(bool answer, bool checked)
     engine_end(&engine);
 }
 
-HG_TEST(overflow_checks_what_it_fetched)
+HG_TEST(overflow_verifies_the_bytes_it_fetched)
 {
     hg_test_expect_log("bytes of arguments of \"echo\" from loop://a changed");
     engine_damage_large(false, true);
@@ -867,7 +867,7 @@ HG_TEST(serve_answers_a_damaged_request)
     engine_end(&engine);
 }
 
-HG_TEST(messages_that_leave_later_arrive)
+HG_TEST(messages_that_are_sent_late_arrive)
 {
     static const uint8_t types[] = {
         HG_HEADER_REQUEST, HG_HEADER_RESPONSE, HG_HEADER_CANCEL};
@@ -889,7 +889,7 @@ HG_TEST(messages_that_leave_later_arrive)
     engine_close(&engine);
 }
 
-HG_TEST(forward_ends_when_its_request_cannot_leave)
+HG_TEST(forward_ends_when_its_request_cannot_be_sent)
 {
     struct engine_trouble trouble = {LOOP_FAIL, HG_HEADER_REQUEST, 0, 0};
     size_t sizes[2] = {10, 100000};
@@ -915,7 +915,7 @@ HG_TEST(forward_ends_when_its_request_cannot_leave)
 }
 
 /* An answer that could not leave holds nothing for ever. */
-HG_TEST(serve_lets_go_of_an_answer_that_cannot_leave)
+HG_TEST(serve_releases_a_response_that_cannot_be_sent)
 {
     struct engine_trouble trouble = {LOOP_FAIL, HG_HEADER_RESPONSE, 0, 0};
     struct engine_call call;
@@ -952,7 +952,7 @@ HG_TEST(calls_never_sent_are_not_counted)
 }
 
 /* Answers that fit nothing are counted, no more. */
-HG_TEST(messages_nobody_waits_for_are_counted)
+HG_TEST(messages_without_a_call_are_counted)
 {
     unsigned char bytes[HG_HEADER_MIN];
     struct hg_header header;
@@ -1049,7 +1049,7 @@ HG_TEST(forward_ends_once_when_the_peer_dies)
     engine_end(&engine);
 }
 
-HG_TEST(serve_lets_go_of_what_it_held_for_the_dead)
+HG_TEST(serve_releases_what_it_held_for_a_dead_peer)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
     struct engine_call call;
@@ -1124,7 +1124,7 @@ static void engine_await_quiet(struct hg_context *context)
 }
 
 /* The driver had no timer when it went to sleep. */
-HG_TEST(driver_hears_of_a_timer_that_another_thread_sets)
+HG_TEST(driver_is_woken_for_a_timer_set_by_another_thread)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
@@ -1147,7 +1147,7 @@ HG_TEST(driver_hears_of_a_timer_that_another_thread_sets)
 }
 
 /* There was no memory for an answer; there is soon, and it is sent then. */
-HG_TEST(driver_hears_of_an_answer_to_send_again)
+HG_TEST(driver_is_woken_for_a_response_to_retry)
 {
     struct engine_trouble trouble = {LOOP_LATER, HG_HEADER_RESPONSE, 0, 0};
     struct engine_driver driver;
@@ -1173,7 +1173,7 @@ HG_TEST(driver_hears_of_an_answer_to_send_again)
 /* ---- The gates ---- */
 
 /* A beginning that fails leaves nothing. */
-HG_TEST(layer_that_does_not_begin_holds_nothing)
+HG_TEST(layer_that_fails_to_initialize_holds_nothing)
 {
     hg_return_t ret = HG_NOMEM;
     na_class_t *na_class;
@@ -1202,7 +1202,7 @@ HG_TEST(layer_that_does_not_begin_holds_nothing)
 
 /* What was answered lies in the handle: who answers again, or asks for a buffer
  * to do so, neither moves nor overwrites it. */
-HG_TEST(serve_keeps_an_answer_as_it_was_given)
+HG_TEST(serve_keeps_a_response_unchanged)
 {
     struct blob large = engine_new_blob(100000, 5);
     struct blob out = {0, NULL};
@@ -1271,7 +1271,7 @@ static void engine_check_pool(struct hg_context *context)
     HG_CHECK_EQ_U64(bytes, atomic_load(&context->pool_bytes));
 }
 
-HG_TEST(handles_that_rest_hold_little)
+HG_TEST(idle_handles_hold_little_memory)
 {
     enum { CALLS = HG_HANDLE_POOL_MAX + 100 };
     static struct engine_call calls[CALLS];
@@ -1337,7 +1337,7 @@ static int64_t engine_burst(
 }
 
 /* The pool keeps the handles of a burst, but only a part of their buffers. */
-HG_TEST(handles_give_large_buffers_back)
+HG_TEST(handles_release_large_buffers)
 {
     const size_t size = 60000; /* 31 handles keep two such buffers each */
     struct engine engine;
@@ -1361,7 +1361,7 @@ HG_TEST(handles_give_large_buffers_back)
 
 /* The buffer for an output by hand shows nobody what an earlier call left in
  * it; what the handler itself wrote stays. */
-HG_TEST(serve_gives_out_no_bytes_of_earlier_calls)
+HG_TEST(serve_leaks_no_bytes_of_earlier_calls)
 {
     enum { CALLS = 30 }; /* more than the pool has fresh handles */
     static const unsigned char zeros[8192] = {0};
@@ -1421,7 +1421,7 @@ HG_TEST(serve_refuses_a_raw_output_beyond_its_limit)
     engine_end(&engine);
 }
 
-HG_TEST(serve_refuses_beyond_its_limit)
+HG_TEST(serve_refuses_calls_beyond_its_limit)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct blob in = {0, NULL};
@@ -1461,7 +1461,7 @@ HG_TEST(serve_refuses_beyond_its_limit)
 
 /* ---- The end ---- */
 
-HG_TEST(context_ends_with_everything_in_flight)
+HG_TEST(context_destroy_ends_everything_in_flight)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
@@ -1510,7 +1510,7 @@ HG_TEST(context_ends_with_everything_in_flight)
 
 /* A send that the transport does not give back in time: it goes on looking at
  * the call's bytes, and tells the context in the end. */
-HG_TEST(context_leaves_its_memory_to_what_does_not_end)
+HG_TEST(context_memory_stays_while_a_send_does_not_complete)
 {
     static struct hg_context *left; /* for leak checkers: on purpose */
     static struct hg_handle *sent;
@@ -1551,7 +1551,7 @@ HG_TEST(context_leaves_its_memory_to_what_does_not_end)
 }
 
 /* A call that comes while the context ends is refused, not left behind. */
-HG_TEST(context_refuses_who_comes_while_it_ends)
+HG_TEST(context_refuses_calls_while_it_is_destroyed)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct blob in = {0, NULL};
@@ -1693,7 +1693,7 @@ static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
     }
 }
 
-HG_TEST(waits_that_end_leave_the_role_to_who_stays)
+HG_TEST(wait_that_ends_hands_progress_to_another_waiter)
 {
     struct engine engine;
     struct engine_waiter waiters[4];
@@ -1716,7 +1716,7 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
 }
 
 /* Nothing ends while a thread waits. */
-HG_TEST(layer_that_is_waited_in_stays)
+HG_TEST(finalize_is_busy_while_a_thread_waits)
 {
     struct engine_waiter waiter;
     na_class_t *na_class;
@@ -1753,7 +1753,7 @@ static void engine_run_step(struct na_completion *completion)
 }
 
 /* It would wait for itself. */
-HG_TEST(waits_of_a_thread_that_makes_progress_are_refused)
+HG_TEST(wait_inside_progress_is_refused)
 {
     struct engine engine;
     struct engine_step step = {{NULL, engine_run_step}, NULL, HG_SUCCESS};
@@ -1836,7 +1836,7 @@ static void engine_call_server(
 
 /* Who drives for its own result only looks for calls, too, once somebody sleeps
  * who runs handlers, and wakes that one. */
-HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
+HG_TEST(driver_without_handlers_wakes_a_thread_that_runs_them)
 {
     struct engine engine;
     struct engine_waiter driver;
@@ -1875,7 +1875,7 @@ static hg_return_t engine_echo_driven(hg_handle_t handle)
 
 /* Who drives and then runs a handler leaves the role to a sleeper: what that
  * one waits for does not wait for the handler. */
-HG_TEST(waits_that_run_handlers_leave_the_role_to_sleepers)
+HG_TEST(driver_that_runs_a_handler_hands_progress_to_a_sleeper)
 {
     struct engine engine;
     struct engine_waiter server;

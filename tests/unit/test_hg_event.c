@@ -72,7 +72,7 @@ HG_TEST(event_loop_is_woken_for_a_timer)
 }
 
 /* Who only pokes brings nothing that HG_Trigger could run. */
-HG_TEST(progress_that_is_poked_has_nothing_to_tell)
+HG_TEST(poked_progress_returns_timeout)
 {
     struct event_end event;
 
@@ -111,7 +111,7 @@ static void event_touch(struct na_emul *emul, uint64_t due)
 }
 
 /* Nor does anybody wake for what emulated RMA tries again after a while. */
-HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
+HG_TEST(event_loop_is_woken_for_emulation)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct hg_context *context;
@@ -185,14 +185,14 @@ static void event_try_na(const char *string, unsigned part)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(descriptor_of_a_class_rings_for_emulation)
+HG_TEST(descriptor_of_a_class_is_readable_for_emulation)
 {
     loop_register();
     event_try_na("loop://a", 0);
 }
 
 #if HG_ENABLE_SM
-HG_TEST(descriptor_of_several_transports_rings_for_emulation)
+HG_TEST(descriptor_of_several_transports_is_readable_for_emulation)
 {
     event_try_na("self://;sm://", 1);
 }

@@ -178,7 +178,7 @@ static void again_end(void)
 
 /* A call one way ends when its message has left: who sends it need not have
  * come back from that. */
-HG_TEST(handle_is_free_once_its_message_has_left)
+HG_TEST(handle_is_reusable_when_its_message_was_sent)
 {
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     HG_CHECK_OK(HG_Registered_disable_response(
@@ -197,7 +197,7 @@ HG_TEST(handle_is_free_once_its_message_has_left)
 }
 
 /* The same of one that could not leave. */
-HG_TEST(handle_is_free_once_its_message_cannot_leave)
+HG_TEST(handle_is_reusable_when_its_message_cannot_be_sent)
 {
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     again_create();
@@ -226,7 +226,7 @@ static hg_return_t again_answer_large(hg_handle_t handle)
 }
 
 /* That the last output was not wanted is nothing to the next one. */
-HG_TEST(handle_fetches_again_what_it_was_canceled_for)
+HG_TEST(handle_repeats_a_fetch_that_was_canceled)
 {
     again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
     again_now.id = HG_Register_name(
@@ -253,7 +253,7 @@ HG_TEST(handle_fetches_again_what_it_was_canceled_for)
 
 /* The next call is made while the message of this one waits to leave, which is
  * a copy: the arguments may be larger, also where the application has them. */
-HG_TEST(message_that_waits_keeps_no_other_back)
+HG_TEST(queued_message_does_not_delay_the_next_call)
 {
     hg_size_t size = 0;
     void *buf = NULL;
@@ -275,7 +275,7 @@ HG_TEST(message_that_waits_keeps_no_other_back)
 }
 
 /* What becomes of a message is not told to the next call. */
-HG_TEST(message_that_fails_late_ends_no_other_call)
+HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
 {
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     again_create();
@@ -308,7 +308,7 @@ static hg_return_t again_hear(const struct hg_cb_info *info)
 
 /* Memory is short for each part of an answer that has to wait. What HG_Respond
  * has refused is not told, and may be done once more. */
-HG_TEST(answer_without_memory_is_told_when_it_has_left)
+HG_TEST(response_callback_runs_after_a_send_without_memory)
 {
     struct blob out = engine_new_blob(AGAIN_LARGE, 8);
     uint64_t nth = 0;
@@ -340,7 +340,7 @@ HG_TEST(answer_without_memory_is_told_when_it_has_left)
 /* ---- Buffers, and HG_Reset ---- */
 
 /* A buffer that is asked for is no reason to move what a peer may fetch. */
-HG_TEST(buffer_of_a_call_under_way_is_not_moved)
+HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
 {
     struct blob out = engine_new_blob(AGAIN_SMALL, 6);
     hg_size_t size = 0;
@@ -374,7 +374,7 @@ HG_TEST(buffer_of_a_call_under_way_is_not_moved)
 }
 
 /* A handle that was reset has all of its time. */
-HG_TEST(reset_gives_a_handle_its_time_back)
+HG_TEST(reset_restores_the_deadline_of_a_handle)
 {
     again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
     again_create();
@@ -390,7 +390,7 @@ HG_TEST(reset_gives_a_handle_its_time_back)
 }
 
 /* It takes no room, nor memory, which may be short. */
-HG_TEST(reset_is_no_call)
+HG_TEST(reset_of_a_handle_is_not_counted_as_a_call)
 {
     hg_test_alloc_install();
     again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
@@ -409,7 +409,7 @@ HG_TEST(reset_is_no_call)
 
 /* Callbacks that call again and again do not keep a context from ending in its
  * time, here with HG_BUSY. */
-HG_TEST_SECONDS(context_ends_in_time_whatever_callbacks_do, 30)
+HG_TEST_SECONDS(context_destroy_ends_in_time_when_callbacks_forward_again, 30)
 {
     again_begin(LOOP_PASS, HG_HEADER_REQUEST, UINT_MAX);
     again_create();
@@ -425,7 +425,7 @@ HG_TEST_SECONDS(context_ends_in_time_whatever_callbacks_do, 30)
 
 /* A call one way counts until it is executed, not until its input was
  * fetched. */
-HG_TEST(call_one_way_counts_until_it_is_executed)
+HG_TEST(one_way_call_counts_as_input_until_it_is_executed)
 {
     struct blob in = engine_new_blob(AGAIN_OVERFLOW, 4);
     struct engine_call call;

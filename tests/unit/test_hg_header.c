@@ -113,7 +113,7 @@ static void header_compare(
     header_check_fields(&got, &header, want);
 }
 
-HG_TEST(header_matches_its_picture)
+HG_TEST(header_matches_its_golden_file)
 {
     struct golden *golden = golden_open("tests/golden/header.hex");
     const unsigned char *bytes;
@@ -149,7 +149,7 @@ HG_TEST(header_matches_its_picture)
 
 /* Each cut and each turned bit is noticed, in the header and in the payload,
  * but for bits of the magic and the major version by the CRC64. */
-HG_TEST(header_refuses_every_cut_and_every_turned_bit)
+HG_TEST(header_refuses_every_truncation_and_every_flipped_bit)
 {
     struct golden *golden = golden_open("tests/golden/header.hex");
     const unsigned char *bytes;
@@ -230,7 +230,7 @@ HG_TEST(header_fits_its_fields_and_its_message)
 
 /* What stood in the struct before is not taken for what a refused message
  * says: there is nothing but what every version shares. */
-HG_TEST(header_of_a_refused_message_has_nothing_of_before)
+HG_TEST(header_of_a_refused_message_is_cleared)
 {
     static const hg_return_t rets[] = {HG_PROTOCOL_ERROR, HG_CHECKSUM_ERROR};
     struct hg_header all = {
@@ -288,7 +288,7 @@ static void registry_end(struct hg_registry *registry)
     hg_monitor_fini(&registry_lock);
 }
 
-HG_TEST(registry_replaces_but_never_unserves)
+HG_TEST(registry_keeps_a_handler_when_registered_without_one)
 {
     struct hg_rpc served = {
         0, header_proc, NULL, header_callback, NULL, NULL, 0};
@@ -356,7 +356,7 @@ HG_TEST(registry_holds_many_names)
 
 /* The text is copied, its fingerprint is never 0, and two definitions with
  * other types exclude each other until one is forgotten. */
-HG_TEST(registry_keeps_types)
+HG_TEST(registry_keeps_type_hashes)
 {
     char types[] = "(int32_t) -> (float)";
     struct hg_rpc rpc = {0, header_proc, header_proc, NULL, NULL, NULL, 0};
@@ -498,7 +498,7 @@ HG_TEST(deadline_survives_a_failing_allocation)
 /* ---- Tickets ---- */
 
 /* No ticket of one life of the layer names anything in the next. */
-HG_TEST(ticket_of_an_earlier_life_names_nothing)
+HG_TEST(ticket_of_an_earlier_generation_is_invalid)
 {
     static struct hg_tickets tickets; /* as the layer's: never made */
     int objects[3];

@@ -41,7 +41,7 @@ HG_TEST(histogram_has_a_bucket_for_every_time)
         HG_Histogram_percentile(&histogram, 100), (uint64_t) 1 << 63);
 }
 
-HG_TEST(histogram_tells_percentiles)
+HG_TEST(histogram_computes_percentiles)
 {
     struct hg_histogram histogram = histogram_new();
     unsigned i;

@@ -13,7 +13,7 @@
 
 /* ---- The threshold ---- */
 
-HG_TEST(share_leaves_room_for_whoever_comes)
+HG_TEST(limit_leaves_quota_for_new_peers)
 {
     na_class_t *na_class;
     struct na_addr *peers[5];
@@ -64,7 +64,7 @@ HG_TEST(share_leaves_room_for_whoever_comes)
 }
 
 /* Nobody is refused as long as all have no more than the limit. */
-HG_TEST(share_refuses_nobody_below_the_limit)
+HG_TEST(limit_refuses_no_call_below_it)
 {
     uint64_t state = hg_test_seed();
     struct na_addr *peers[8];
@@ -213,7 +213,7 @@ static uint64_t share_total(struct share_siege *siege, enum hg_limit_kind kind)
 }
 
 /* It announces arguments, as large as they may be, and sends none. */
-HG_TEST(share_holds_against_inputs_that_never_come)
+HG_TEST(limit_holds_against_inputs_that_never_arrive)
 {
     struct share_siege siege;
     struct hg_context *context;
@@ -253,7 +253,7 @@ HG_TEST(share_holds_against_inputs_that_never_come)
 }
 
 /* The same, and it lives on: its time is up. */
-HG_TEST(share_of_inputs_that_never_come_is_given_back)
+HG_TEST(limit_is_released_for_inputs_that_never_arrive)
 {
     struct share_siege siege;
     struct hg_context *context;
@@ -276,7 +276,7 @@ HG_TEST(share_of_inputs_that_never_come_is_given_back)
 }
 
 /* It has outputs made and fetches none. */
-HG_TEST(share_holds_against_outputs_that_nobody_fetches)
+HG_TEST(limit_holds_against_outputs_that_are_never_fetched)
 {
     struct share_siege siege;
     struct hg_context *context;
@@ -302,7 +302,7 @@ HG_TEST(share_holds_against_outputs_that_nobody_fetches)
 
 /* What was taken back but is still on its way to a peer counts against what is
  * held for it next, and for no longer than that takes. */
-HG_TEST(share_counts_what_lingers_only_while_it_does)
+HG_TEST(limit_counts_lingering_bytes_only_while_they_linger)
 {
     struct share_siege siege;
     _Atomic uint64_t *lingering;
@@ -333,7 +333,7 @@ HG_TEST(share_counts_what_lingers_only_while_it_does)
 }
 
 /* It does not even take its refusals, so its connection ends. */
-HG_TEST(share_of_refusals_has_an_end)
+HG_TEST(limit_of_queued_refusals_holds)
 {
     struct share_siege siege;
     struct hg_limit *limits;
@@ -374,7 +374,7 @@ static enum loop_fate share_tap(
         : LOOP_PASS;
 }
 
-HG_TEST(share_counts_calls_until_their_answer_left)
+HG_TEST(limit_counts_calls_until_their_response_is_sent)
 {
     enum loop_fate fate = LOOP_STUCK;
     struct share_siege siege;
@@ -411,7 +411,7 @@ HG_TEST(share_counts_calls_until_their_answer_left)
 
 /* To oneself nothing has to leave: the answer is the end of it, however long
  * the handler keeps its handle. */
-HG_TEST(share_counts_calls_to_oneself_until_they_are_answered)
+HG_TEST(limit_counts_calls_to_oneself_until_they_are_answered)
 {
     struct share_siege siege;
     struct blob in = engine_new_blob(10, 3);
@@ -439,7 +439,7 @@ HG_TEST(share_counts_calls_to_oneself_until_they_are_answered)
 
 /* ---- Codes that are no results ---- */
 
-HG_TEST(answers_with_a_code_that_is_no_result_end_the_call)
+HG_TEST(response_with_an_invalid_code_ends_the_call)
 {
     static const int32_t codes[] = {
         HG_TIMEOUT, HG_INTR, HG_RETURN_MAX, 9999, -1, INT32_MIN};
@@ -492,7 +492,7 @@ static void *share_withdraw(void *arg)
     return NULL;
 }
 
-HG_TEST(bulk_is_not_freed_while_it_is_being_copied)
+HG_TEST(bulk_memory_is_not_freed_during_a_copy)
 {
     unsigned char bytes[1024];
     struct share_siege siege;

@@ -130,7 +130,7 @@ static unsigned starved_run(bool server, size_t size, hg_rpc_cb_t callback)
     return rounds;
 }
 
-HG_TEST_SECONDS(server_without_memory_answers_all_the_same, 60)
+HG_TEST_SECONDS(server_without_memory_answers_calls, 60)
 {
     struct engine engine;
 
@@ -150,7 +150,7 @@ HG_TEST_SECONDS(server_without_memory_answers_large_calls, 60)
     HG_CHECK(starved_run(true, 20000, engine_echo) > STARVED_CALLS);
 }
 
-HG_TEST_SECONDS(client_without_memory_lets_large_outputs_go, 60)
+HG_TEST_SECONDS(client_without_memory_releases_large_outputs, 60)
 {
     struct engine engine;
 
@@ -160,7 +160,7 @@ HG_TEST_SECONDS(client_without_memory_lets_large_outputs_go, 60)
 }
 
 /* The server asks the client for memory that it cannot even refuse yet. */
-HG_TEST_SECONDS(client_without_memory_gives_large_inputs_or_says_no, 60)
+HG_TEST_SECONDS(client_without_memory_serves_or_refuses_large_inputs, 60)
 {
     struct engine engine;
 

@@ -46,7 +46,7 @@ static void proc_round(
             sizeof(values[0])); \
     } while (0)
 
-HG_TEST(proc_numbers_come_back)
+HG_TEST(proc_numbers_round_trip)
 {
     PROC_ROUND(int8_t, 0, 1, -1, INT8_MIN, INT8_MAX);
     PROC_ROUND(uint8_t, 0, 1, 0x80, UINT8_MAX);
@@ -111,7 +111,7 @@ static char *proc_text(size_t length)
     return text;
 }
 
-HG_TEST(proc_strings_come_back)
+HG_TEST(proc_strings_round_trip)
 {
     static const size_t lengths[] = {0, 1, 7, 8, 9, 255, 256, 511, 512, 100000};
     unsigned char *bytes;
@@ -259,7 +259,7 @@ static void proc_check_rich(const rich_t *got)
     HG_CHECK_EQ_STR(got->constant, "third");
 }
 
-HG_TEST(proc_rich_type_comes_back)
+HG_TEST(proc_rich_type_round_trips)
 {
     unsigned char *bytes;
     size_t size;
@@ -358,7 +358,7 @@ static hg_return_t proc_raw_10(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_raw(proc, data, 10) : ret;
 }
 
-HG_TEST(proc_raw_bytes_come_back)
+HG_TEST(proc_raw_bytes_round_trip)
 {
     unsigned char got[12];
     unsigned char *bytes;
@@ -486,7 +486,7 @@ HG_TEST(proc_buf_reserve_keeps_its_limit)
 }
 
 /* No arguments are a message too. */
-HG_TEST(proc_nothing_is_encoded_and_decoded)
+HG_TEST(proc_empty_value_round_trips)
 {
     struct hg_buf buf = {NULL, 0, false};
     size_t size = 1;
@@ -499,7 +499,7 @@ HG_TEST(proc_nothing_is_encoded_and_decoded)
     hg_buf_fini(&buf);
 }
 
-HG_TEST(proc_tells_op_and_sizes)
+HG_TEST(proc_reports_op_and_sizes)
 {
     unsigned char room[16] = {0};
     struct hg_buf buf = {NULL, 0, false};

@@ -51,7 +51,7 @@ HG_TEST(proc_every_truncation_is_refused)
 
 /* Changed bytes under a right checksum: refused, or a value that encodes to
  * those bytes; never a leak, never a step past the end. */
-HG_TEST_SECONDS(proc_mutated_bytes_do_no_harm, 60)
+HG_TEST_SECONDS(proc_mutated_bytes_are_safe, 60)
 {
     uint64_t state = hg_test_seed();
     unsigned char *bytes;
@@ -123,7 +123,7 @@ static unsigned proc_try_all(hg_proc_t proc, hg_return_t want)
 }
 
 /* The first failure is everyone's, and told once. */
-HG_TEST(proc_failure_sticks)
+HG_TEST(proc_failure_is_permanent)
 {
     unsigned char bytes[64];
     struct hg_buf buf = {NULL, 0, false};
@@ -154,7 +154,7 @@ HG_TEST(proc_failure_sticks)
 
 /* What the proc function says comes before what its steps said; each is
  * told. */
-HG_TEST(proc_finish_tells_the_cause)
+HG_TEST(proc_finish_returns_the_cause)
 {
     unsigned char bytes[8] = {0};
     struct hg_proc proc;
@@ -234,7 +234,7 @@ static void proc_keep_100(struct hg_proc *proc)
     proc_unmade = 0;
 }
 
-HG_TEST(proc_failure_unmakes_what_was_decoded)
+HG_TEST(proc_failure_frees_what_was_decoded)
 {
     struct hg_proc proc;
 
@@ -268,7 +268,7 @@ static hg_return_t proc_careful(hg_proc_t proc, void *data)
     return HG_SUCCESS;
 }
 
-HG_TEST(proc_released_memory_is_not_unmade_again)
+HG_TEST(proc_released_memory_is_not_freed_again)
 {
     struct hg_proc proc;
     void *kept = NULL;
@@ -288,7 +288,7 @@ HG_TEST(proc_released_memory_is_not_unmade_again)
 }
 
 /* Where no memory is left to keep count with, nothing is made. */
-HG_TEST(proc_keeps_all_or_fails)
+HG_TEST(proc_decodes_everything_or_fails)
 {
     struct hg_proc proc;
     unsigned i;
@@ -407,7 +407,7 @@ HG_TEST(proc_null_data_is_refused)
 }
 
 /* A mistake while freeing does not keep the rest from being freed. */
-HG_TEST(proc_freeing_goes_on)
+HG_TEST(proc_free_continues_after_a_failure)
 {
     struct hg_proc proc;
     hg_string_t text = NULL;
@@ -437,7 +437,7 @@ HG_TEST(proc_null_proc_is_refused)
     HG_CHECK_EQ_INT(hg_test_log_count("the proc is NULL"), lines + 4);
 }
 
-HG_TEST(proc_create_refuses_what_is_wrong)
+HG_TEST(proc_create_refuses_invalid_arguments)
 {
     unsigned char room[4];
     hg_proc_t proc = NULL;

@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-HG_TEST(proc_of_a_call_knows_whose_it_is)
+HG_TEST(proc_of_a_call_knows_its_handle)
 {
     long places[2];
     struct hg_class *hg_class = (struct hg_class *) (void *) &places[0];
@@ -38,7 +38,7 @@ HG_TEST(proc_of_a_call_knows_whose_it_is)
 }
 
 /* The message grows, up to its limit. */
-HG_TEST(proc_of_a_call_makes_room)
+HG_TEST(proc_of_a_call_grows_its_buffer)
 {
     struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
@@ -57,7 +57,7 @@ HG_TEST(proc_of_a_call_makes_room)
 
 /* A string object that was decoded is unmade once when decoding fails later,
  * and belongs to nobody in the library when it succeeds. */
-HG_TEST(proc_of_a_call_unmakes_string_objects)
+HG_TEST(proc_of_a_call_frees_string_objects)
 {
     unsigned char bytes[] = {3, 0, 0, 0, 0, 0, 0, 0, 'h', 'g', 0, 0, 0, 1};
     hg_string_object_t object;

@@ -49,7 +49,7 @@ static hg_return_t restart_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-HG_TEST(restart_drops_what_an_earlier_life_answers)
+HG_TEST(restart_drops_responses_of_an_earlier_incarnation)
 {
     struct blob in = {0, NULL};
     struct engine_call call;
@@ -89,7 +89,7 @@ static enum loop_fate restart_meet(
 
 /* A connection is gone, but not the peer: what went by it is not answered any
  * more, what has yet to leave goes by the next one. */
-HG_TEST(restart_of_a_connection_ends_what_has_left)
+HG_TEST(restart_of_a_connection_ends_calls_that_were_sent)
 {
     struct blob in = {0, NULL};
     struct engine_call calls[2];

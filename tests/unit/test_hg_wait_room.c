@@ -137,7 +137,7 @@ static void room_push_all(struct room_end *end)
 }
 
 /* The target is oneself: who drives executes the calls, too. */
-HG_TEST(room_is_told_to_threads_that_do_not_progress)
+HG_TEST(wait_room_wakes_threads_that_make_no_progress)
 {
     struct room_end end;
     pthread_t driver;
@@ -183,7 +183,7 @@ static void room_close_pair(struct room_pair *pair)
 }
 
 /* Waiters that have the wheel, or find it taken. */
-HG_TEST(room_is_found_with_another_thread_at_the_wheel)
+HG_TEST(wait_room_returns_while_another_thread_makes_progress)
 {
     struct room_pair pair;
     pthread_t driver;
@@ -197,7 +197,7 @@ HG_TEST(room_is_found_with_another_thread_at_the_wheel)
 }
 
 /* Nobody else turns it, nor runs what has ended. */
-HG_TEST(room_is_found_by_who_turns_the_wheel)
+HG_TEST(wait_room_makes_progress_itself)
 {
     struct room_pair pair;
     unsigned count = 1;
@@ -276,7 +276,7 @@ static void room_end_under_a_wait(const char *string)
     HG_CHECK_OK(HG_Finalize2(end.hg_class));
 }
 
-HG_TEST(room_wait_keeps_its_context)
+HG_TEST(wait_room_keeps_its_context)
 {
     hg_test_allow_log("HG_Context_destroy: a thread is in the context");
     hg_test_expect_log("HG_Wait_room: no context makes calls on that class");
@@ -295,7 +295,7 @@ static void *room_wait_often(void *arg)
 }
 
 /* A thread waits in all contexts while others come and go. */
-HG_TEST(room_waits_find_no_context_that_is_gone)
+HG_TEST(wait_room_uses_no_destroyed_context)
 {
     struct room_end end;
     pthread_t thread;
@@ -320,7 +320,7 @@ HG_TEST(room_waits_find_no_context_that_is_gone)
 }
 
 /* A context that did not end, as a handle was left, serves as before. */
-HG_TEST(room_is_found_in_a_context_that_did_not_end)
+HG_TEST(wait_room_works_in_a_context_whose_destruction_failed)
 {
     hg_handle_t handle = HG_HANDLE_NULL;
     struct room_end end;
@@ -337,7 +337,7 @@ HG_TEST(room_is_found_in_a_context_that_did_not_end)
 
 /* The end of each call wakes who waits for room, who looks again by itself only
  * now and then. */
-HG_TEST(room_is_told_by_the_end_of_a_call)
+HG_TEST(wait_room_returns_when_a_call_completes)
 {
     struct room_end end;
     unsigned count;
@@ -421,7 +421,7 @@ static void room_send_many(struct room_end *end, struct room_fates *fates)
 
 /* Who waits for room sends as many as the target takes, and few more, once it
  * has shown what that is. */
-HG_TEST(room_there_is_found_out)
+HG_TEST(wait_room_learns_the_limit_of_the_target)
 {
     struct room_fates fates;
     struct room_pair pair;
@@ -443,7 +443,7 @@ HG_TEST(room_there_is_found_out)
 /* ---- Several peers ---- */
 
 /* A peer alone has the limit; what one has is not there for all others. */
-HG_TEST(room_is_shared_among_peers)
+HG_TEST(wait_room_shares_the_limit_among_peers)
 {
     struct room_pair pair;
     hg_addr_t other = HG_ADDR_NULL;
@@ -482,7 +482,7 @@ HG_TEST(room_is_shared_among_peers)
 #endif
 
 /* A call of any size counts for it, whole, and alone has room. */
-HG_TEST(room_for_a_call_beyond_32_bits)
+HG_TEST(wait_room_counts_bytes_beyond_32_bits)
 {
     struct room_end end;
     hg_handle_t handle;

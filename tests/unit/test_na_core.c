@@ -12,7 +12,7 @@
 
 /* ---- uri ---- */
 
-HG_TEST(uri_takes_strings_apart)
+HG_TEST(uri_parses_strings)
 {
     static const struct {
         const char *string, *plugin, *protocol, *rest;
@@ -42,7 +42,7 @@ HG_TEST(uri_takes_strings_apart)
         HG_CHECK_RET(na_uri_parse(bad[i], &uri), NA_INVALID_ARG);
 }
 
-HG_TEST(uri_has_a_limit)
+HG_TEST(uri_refuses_strings_past_its_limit)
 {
     char string[NA_MAX_ADDR_LEN + 1];
     struct na_uri uri;
@@ -115,7 +115,7 @@ static na_return_t core_queue_wait(
     return ret;
 }
 
-HG_TEST(queue_keeps_lanes_apart_and_in_order)
+HG_TEST(queue_keeps_each_lane_in_order)
 {
     struct na_queue queue;
     struct core_entry entries[6];
@@ -173,7 +173,7 @@ static void *core_push_one(void *arg)
     return NULL;
 }
 
-HG_TEST(queue_wakes_who_waits)
+HG_TEST(queue_wakes_a_waiting_thread)
 {
     struct core_entry *entries =
         (struct core_entry *) calloc(CORE_PUSHES, sizeof(*entries));
@@ -213,7 +213,7 @@ static void core_entry_run_rest(struct na_completion *done)
 }
 
 /* Entries that were pushed together are there for others, one by one. */
-HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
+HG_TEST(queue_delivers_entries_while_another_one_runs)
 {
     struct core_entry entries[3];
     struct na_queue queue;
@@ -235,7 +235,7 @@ HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
 }
 
 /* Two push at a time: each one's entries keep their order, and all come. */
-HG_TEST(queue_keeps_the_order_of_each_who_pushes)
+HG_TEST(queue_keeps_the_order_of_each_producer)
 {
     struct core_entry *entries =
         (struct core_entry *) calloc(2 * CORE_PUSHES, sizeof(*entries));
@@ -343,7 +343,7 @@ HG_TEST(live_objects_are_found_until_they_are_removed)
     }
 }
 
-HG_TEST(live_objects_are_limited_and_places_used_again)
+HG_TEST(live_objects_are_limited_and_slots_reused)
 {
     unsigned i;
 
@@ -365,7 +365,7 @@ HG_TEST(live_objects_are_limited_and_places_used_again)
     }
 }
 
-HG_TEST(live_classes_that_are_gone_are_known_to_be)
+HG_TEST(live_table_recognizes_finalized_classes)
 {
     na_class_t *gone = NA_Initialize("self://", NA_FALSE);
 
@@ -376,7 +376,7 @@ HG_TEST(live_classes_that_are_gone_are_known_to_be)
 }
 
 /* What a layer uses is not closed under it. */
-HG_TEST(live_classes_are_held_by_layers)
+HG_TEST(live_class_in_use_by_a_layer_is_not_finalized)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
 
@@ -398,7 +398,7 @@ static na_return_t core_op_ended(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-HG_TEST(op_ids_name_one_operation_only)
+HG_TEST(op_ids_are_unique)
 {
     enum { COUNT = 1000 };
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -446,7 +446,7 @@ HG_TEST(op_ids_name_one_operation_only)
 
 /* ---- addr ---- */
 
-HG_TEST(addr_names_and_deaths_come_once)
+HG_TEST(addr_names_and_deaths_are_reported_once)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     na_context_t *context = NA_Context_create(na_class);
@@ -506,7 +506,7 @@ static na_bool_t core_proves_nothing(
 
 /* Until a transport knows who a peer is, its name tells. Another process may
  * have a dead peer's name. */
-HG_TEST(addr_names_tell_the_living_only)
+HG_TEST(addr_names_compare_living_peers_only)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct na_addr *peer, *twin, *other;
@@ -601,7 +601,7 @@ static unsigned core_fill(
     return n;
 }
 
-HG_TEST(messages_of_the_dead_make_room)
+HG_TEST(messages_of_a_dead_peer_free_their_quota)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
@@ -637,7 +637,7 @@ HG_TEST(messages_of_the_dead_make_room)
 
 /* What is refused must not cost a walk over all that waits: that would be
  * minutes here. */
-HG_TEST_SECONDS(a_flood_is_refused_without_a_search, 10)
+HG_TEST_SECONDS(flood_is_refused_in_constant_time, 10)
 {
     enum { KEPT = 30000, REFUSED = 300000 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -755,7 +755,7 @@ static void *core_say_b(void *arg)
 }
 
 /* Also those that come while it is being set. */
-HG_TEST(a_sink_hears_all_in_their_order)
+HG_TEST(sink_receives_all_messages_in_order)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct core_sink sink;
@@ -787,7 +787,7 @@ HG_TEST(a_sink_hears_all_in_their_order)
 }
 
 /* Calls wait for the context that their sender names. */
-HG_TEST(a_sink_hears_what_waited_for_its_number_only)
+HG_TEST(sink_receives_only_messages_for_its_id)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct core_sink sinks[2];
@@ -839,7 +839,7 @@ HG_TEST(messages_without_memory_are_dropped_and_counted)
 
 /* ---- plugins ---- */
 
-HG_TEST(plugins_are_judged_and_filled)
+HG_TEST(plugins_are_checked_and_completed)
 {
     struct na_plugin bad, filled;
 
@@ -960,7 +960,7 @@ static na_return_t core_deliver(struct na_class_core *core,
 
 /* One that is asked for is given once; and the ones in between that nobody has
  * keep nobody from hearing of a death. */
-HG_TEST(sinks_have_the_numbers_they_ask_for)
+HG_TEST(sinks_get_the_ids_they_ask_for)
 {
     static const int wanted[3] = {NA_CORE_CONTEXTS - 1, 7, 0};
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -993,7 +993,7 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
 }
 
 /* A number belongs to one sink, and to nobody once that is taken away. */
-HG_TEST(sinks_give_their_numbers_back)
+HG_TEST(sinks_release_their_ids)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     struct na_class_core *core = na_class_core_of(na_class);
@@ -1069,7 +1069,7 @@ static na_return_t core_count_success(const struct na_cb_info *info)
 
 /* The queue is full of other messages, and stays so: the new receive is what
  * lets the one held back pass. */
-HG_TEST(a_receive_wakes_who_can_offer_again)
+HG_TEST(receive_wakes_a_transport_that_retries)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct core_sleeper sleeper;
@@ -1117,7 +1117,7 @@ static void *core_sleep_in_trigger(void *arg)
 }
 
 /* A context is not destroyed under a thread that sleeps in it. */
-HG_TEST(a_context_is_in_use_while_a_thread_waits_to_trigger)
+HG_TEST(context_is_in_use_while_a_thread_waits_in_trigger)
 {
     struct core_sleeper sleeper;
     unsigned sent = 0;
@@ -1166,7 +1166,7 @@ static int core_poke(na_context_t *context)
 }
 
 /* Also in the last moment before it arms, when no ring would be heard. */
-HG_TEST(who_is_poked_on_the_way_to_sleep_returns)
+HG_TEST(thread_poked_before_it_sleeps_returns)
 {
     static struct na_plugin table; /* borrowed for ever */
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -1188,7 +1188,7 @@ HG_TEST(who_is_poked_on_the_way_to_sleep_returns)
 
 /* A thread of the transport queues the end of a send, and then the answer to
  * it: who makes progress has seen the end when it tells of the answer. */
-HG_TEST(progress_takes_the_internal_steps_before_what_it_tells)
+HG_TEST(progress_runs_internal_steps_before_completions)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     na_context_t *context = NA_Context_create(na_class);
@@ -1223,7 +1223,7 @@ static void *core_progress_for_nothing(void *arg)
 
 /* An entry that is there already is found although another thread makes
  * progress, which waits for none. */
-HG_TEST(progress_finds_an_entry_while_another_thread_makes_progress)
+HG_TEST(progress_returns_an_entry_while_another_thread_makes_progress)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     na_context_t *context = NA_Context_create(na_class);
@@ -1287,7 +1287,7 @@ static void core_stay_on_one_processor(void)
 }
 
 /* A yield that takes longer than the window may be is the last for a while. */
-HG_TEST(window_is_empty_while_others_want_the_processor)
+HG_TEST(window_is_zero_while_other_threads_want_the_processor)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     const struct na_context_core *core;
@@ -1318,7 +1318,7 @@ HG_TEST(window_is_empty_while_others_want_the_processor)
 }
 
 /* With a second to stay awake, on the processor of somebody who wants it. */
-HG_TEST(who_waits_awake_leaves_the_processor_to_others)
+HG_TEST(spinning_thread_yields_the_processor)
 {
     enum { WAIT_MS = 300 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -1403,7 +1403,7 @@ static void core_close_news(na_context_t *context)
 
 /* The window is what it may be at most while news come in that time, and
  * shrinks to nothing while they do not. */
-HG_TEST(window_adapts_to_how_long_news_take)
+HG_TEST(window_adapts_to_the_latency_of_events)
 {
     static struct na_plugin table; /* borrowed for ever */
     uint64_t limit = 4 * HG_CLOCK_MS;
@@ -1443,7 +1443,7 @@ HG_TEST(wait_without_a_descriptor_spins_longer_than_it_sleeps)
 
 /* ---- The order of slots ---- */
 
-HG_TEST(slots_are_called_in_their_order)
+HG_TEST(plugin_slots_are_called_in_order)
 {
     na_class_t *na_class;
     na_context_t *context;

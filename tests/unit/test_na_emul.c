@@ -59,7 +59,7 @@ static void emul_shapes_round(struct emul_pair *pair)
 
 /* A copy to oneself is an operation, and uses registered memory: deregistering
  * that has to wait for it, as for the local side and for the context. */
-HG_TEST(emul_copies_to_oneself_use_both_memories)
+HG_TEST(emul_copies_to_oneself_hold_both_registrations)
 {
     struct na_emul_xfer xfer;
     struct na_mem_core mem;
@@ -82,7 +82,7 @@ HG_TEST(emul_copies_to_oneself_use_both_memories)
     HG_CHECK(!na_emul_uses(&xfer, NULL, &mem.pub));
 }
 
-HG_TEST(emul_moves_every_shape)
+HG_TEST(emul_moves_every_segment_layout)
 {
     static const size_t frames[] = {4096, 5000, 65536, 0};
     enum emul_release release;
@@ -108,7 +108,7 @@ HG_TEST(emul_moves_every_shape)
     }
 }
 
-HG_TEST(emul_receives_where_the_data_belongs)
+HG_TEST(emul_receives_into_the_final_memory)
 {
     struct emul_pair *pair = emul_open(5000, 0, EMUL_RELEASE_MIXED);
     unsigned round;
@@ -405,7 +405,7 @@ HG_TEST_SECONDS(emul_moves_5_gib, 120)
 
 /* ---- Turns ---- */
 
-HG_TEST(emul_lets_a_small_transfer_pass)
+HG_TEST(emul_small_transfer_overtakes_a_large_one)
 {
     struct emul_pair *pair = emul_open(65536, 4 * 65536, EMUL_RELEASE_ARRIVAL);
     struct emul_plain big, small;
@@ -467,7 +467,7 @@ HG_TEST(emul_shares_the_window_between_transfers)
 }
 
 /* The initiator of a get says how much may be on its way to it. */
-HG_TEST(emul_keeps_the_window_asked_for)
+HG_TEST(emul_obeys_the_requested_window)
 {
     struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_ARRIVAL);
     struct emul_plain plain;
@@ -509,7 +509,7 @@ HG_TEST(emul_queues_more_operations_than_a_peer_takes)
     emul_close(pair);
 }
 
-HG_TEST(emul_waits_for_room_in_the_transport)
+HG_TEST(emul_retries_when_the_transport_is_full)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_MIXED);
     struct emul_plain plain;
@@ -531,7 +531,7 @@ HG_TEST(emul_waits_for_room_in_the_transport)
     emul_close(pair);
 }
 
-HG_TEST(emul_reports_what_the_transport_reports)
+HG_TEST(emul_reports_errors_of_the_transport)
 {
     static const na_return_t errors[] = {
         NA_DISCONNECT, NA_HOSTUNREACH, NA_NOMEM};
@@ -622,7 +622,7 @@ HG_TEST(emul_finds_a_changed_bit_in_each_frame)
 }
 
 /* Without the option nobody looks; with it a frame without a sum is refused. */
-HG_TEST(emul_sums_only_what_was_asked_for)
+HG_TEST(emul_computes_checksums_only_on_request)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
     struct emul_pipe_frame *frame;
@@ -757,7 +757,7 @@ HG_TEST(emul_ends_a_connection_that_asks_for_too_much)
 
 /* Memory of the class itself is copied without a frame, under the same
  * checks. */
-HG_TEST(emul_copies_to_itself)
+HG_TEST(emul_copies_within_a_process)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
     struct na_addr *peer = pair->a.peer;

@@ -187,7 +187,7 @@ HG_TEST(emul_ends_one_context_only)
 }
 
 /* A dead peer starts nothing, and gets no answer. */
-HG_TEST(emul_refuses_the_dead)
+HG_TEST(emul_refuses_dead_peers)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
     struct emul_plain plain;
@@ -319,7 +319,7 @@ static size_t emul_forge(
 
 /* Strangers know the key of some memory and the ids in use, and shoot at its
  * owner and at the initiator, while the two work on other memory. */
-HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
+HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_MIXED);
     struct emul_plain plain;
@@ -433,7 +433,7 @@ static void emul_spoil(struct emul_side *side, unsigned char *junk)
     }
 }
 
-HG_TEST_SECONDS(emul_survives_a_peer_that_lies, 60)
+HG_TEST_SECONDS(emul_survives_false_frames, 60)
 {
     static unsigned char junk[8192];
     unsigned succeeded = 0;
@@ -594,7 +594,7 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
 }
 
 /* A frame about a request that has not left is a guess. */
-HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
+HG_TEST(emul_ignores_responses_without_a_request)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
     struct na_emul_wire wire;
@@ -674,7 +674,7 @@ int hg_fuzz_emul(const uint8_t *data, size_t size)
     return 0;
 }
 
-HG_TEST_SECONDS(emul_survives_what_a_fuzzer_feeds, 60)
+HG_TEST_SECONDS(emul_survives_random_frames, 60)
 {
     uint64_t random = hg_test_seed();
     unsigned round;
@@ -881,7 +881,7 @@ static void *emul_give_back_later(void *arg)
     return NULL;
 }
 
-HG_TEST(emul_deregisters_only_when_frames_came_back)
+HG_TEST(emul_deregisters_only_when_frames_are_released)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
     struct emul_plain plain;
@@ -1040,7 +1040,7 @@ HG_TEST(emul_withdraws_without_waiting)
 }
 
 /* What nobody uses stays the caller's. */
-HG_TEST(emul_withdraws_what_is_unused_at_once)
+HG_TEST(emul_withdraws_unused_memory_at_once)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
     na_mem_handle_t mem;
@@ -1078,7 +1078,7 @@ HG_TEST(emul_reclaims_while_it_deregisters)
 
 /* Frames that the transport returns are taken back by a poll, which is due soon
  * when an operation waits for that. */
-HG_TEST(emul_looks_for_what_a_release_ends)
+HG_TEST(emul_polls_for_released_frames)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
     struct na_emul *emul = pair->a.core.emul;

@@ -140,7 +140,7 @@ static void forked_close(struct forked_parent *parent)
     HG_CHECK_OK(NA_Finalize(parent->na_class));
 }
 
-HG_TEST(na_fork_takes_no_lock_of_what_is_the_parents)
+HG_TEST(na_fork_child_takes_no_lock_of_the_parent)
 {
     static struct forked_parent parent;
 
@@ -295,7 +295,7 @@ static void forked_run_callbacks(
     HG_CHECK_EQ_INT(status, 0);
 }
 
-HG_TEST(na_fork_takes_no_lock_of_the_callback_model)
+HG_TEST(na_fork_child_takes_no_lock_of_the_callback_model)
 {
     static struct forked_callbacks parent;
 
@@ -552,7 +552,7 @@ HG_TEST(na_fork_takes_the_lock_of_the_log_last)
 }
 
 /* A hang of parent or child ends with SIGALRM. */
-HG_TEST(na_forks_beside_a_peer_that_breaks_its_ring_do_not_hang)
+HG_TEST(na_fork_beside_a_peer_that_corrupts_its_ring_does_not_hang)
 {
     struct hg_test_peer *peer;
 

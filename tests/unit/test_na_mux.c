@@ -9,7 +9,7 @@
 
 /* ---- Strings ---- */
 
-HG_TEST(mux_lists_are_taken_apart)
+HG_TEST(mux_lists_are_parsed)
 {
     static const struct {
         const char *string;
@@ -41,7 +41,7 @@ HG_TEST(mux_lists_are_taken_apart)
 }
 
 /* An address with its NUL has at most NA_MAX_ADDR_LEN bytes. */
-HG_TEST(mux_lists_have_no_address_that_is_too_long)
+HG_TEST(mux_lists_with_an_address_too_long_are_refused)
 {
     char list[NA_MAX_ADDR_LEN + 8];
     char part[NA_MAX_ADDR_LEN];
@@ -123,7 +123,7 @@ HG_TEST(mux_descriptions_are_known_by_their_first_bytes)
 }
 
 /* A truncated or damaged description is not read past its end. */
-HG_TEST(mux_descriptions_may_be_damaged)
+HG_TEST(mux_descriptions_that_are_damaged_are_refused)
 {
     uint64_t random = hg_test_seed();
     na_size_t size = 0;
@@ -403,7 +403,7 @@ HG_TEST(mux_registers_with_all_parts_or_none)
 /* Large arguments are for one peer: they are registered with the part that
  * reaches it, so that none of the others keeps anybody from taking them
  * back. */
-HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
+HG_TEST(mux_exposes_large_arguments_through_the_peers_transport)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -502,7 +502,7 @@ static void mux_be_called(na_class_t *na_class, na_class_t *caller)
 
 /* Who called has an address, also while nobody else has that; it goes with its
  * peer, lest a server keep those of all that ever called. */
-HG_TEST(mux_forgets_who_called_once_he_is_dead)
+HG_TEST(mux_forgets_a_caller_when_it_dies)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class, *caller;
@@ -538,7 +538,7 @@ static int mux_listen_at(const char *path)
 /* The name by which sm goes at an address is that of one listener: the same
  * path may be another file to others, or later, and what is inside a process
  * has no name outside. */
-HG_TEST(mux_names_of_two_listeners_are_two)
+HG_TEST(mux_derived_names_are_unique)
 {
     char path[NA_MAX_ADDR_LEN], string[NA_MAX_ADDR_LEN + 16];
     char name[4][NA_MAX_ADDR_LEN];
@@ -581,7 +581,7 @@ static const char *mux_own_address(void)
 
 /* Whoever is faster has the name by which sm goes at an address; the class is
  * opened all the same, and comes by another one. */
-HG_TEST(mux_does_without_a_name_that_is_taken)
+HG_TEST(mux_works_without_a_name_that_is_taken)
 {
     const char *address = mux_own_address();
     na_class_t *na_class, *taker;
@@ -618,7 +618,7 @@ static void mux_check_choice(
 
 /* A path without a socket has no listener: the next address is chosen, and the
  * last one whatever there is. */
-HG_TEST(mux_chooses_a_path_where_a_socket_is)
+HG_TEST(mux_chooses_a_path_when_a_socket_exists)
 {
     char path[NA_MAX_ADDR_LEN], list[NA_MAX_ADDR_LEN];
     char first[NA_MAX_ADDR_LEN / 2], last[NA_MAX_ADDR_LEN / 2];
@@ -644,7 +644,7 @@ HG_TEST(mux_chooses_a_path_where_a_socket_is)
 
 /* sm where somebody listens under the name that follows from an address, else
  * the first address that has a transport here. */
-HG_TEST(mux_chooses_sm_for_who_listens_on_this_node)
+HG_TEST(mux_chooses_sm_for_listeners_on_this_node)
 {
     const char *address = mux_own_address();
     char list[NA_MAX_ADDR_LEN], sm[NA_MAX_ADDR_LEN];

@@ -93,7 +93,7 @@ static void wire_refuse(const unsigned char *bytes, size_t size, size_t data)
     }
 }
 
-HG_TEST(emul_wire_frames_match_their_picture)
+HG_TEST(emul_wire_frames_match_their_golden_file)
 {
     struct golden *golden = golden_open("tests/golden/rma.hex");
     const unsigned char *bytes;
@@ -168,7 +168,7 @@ static void wire_check_handle(struct golden *golden, const char *name,
     HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
 }
 
-HG_TEST(emul_wire_handles_match_their_picture)
+HG_TEST(emul_wire_handles_match_their_golden_file)
 {
     struct golden *golden = golden_open("tests/golden/rma.hex");
     size_t size;

@@ -93,7 +93,7 @@ HG_TEST(arena_blocks_of_many_sizes_never_overlap)
     na_sm_arenas_close(arenas);
 }
 
-HG_TEST(arena_is_filled_to_its_last_page)
+HG_TEST(arena_can_be_filled_to_its_last_page)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
     struct na_mem_block first, last, other, small, more;
@@ -121,7 +121,7 @@ HG_TEST(arena_is_filled_to_its_last_page)
     na_sm_arenas_close(arenas);
 }
 
-HG_TEST(arena_block_that_came_back_is_handed_out_zeroed)
+HG_TEST(arena_reused_block_is_zeroed)
 {
     static const unsigned long flags[] = {NA_MEM_READWRITE, NA_MEM_READ_ONLY};
     struct na_sm_arenas *arenas = na_sm_arenas_create();
@@ -144,7 +144,7 @@ HG_TEST(arena_block_that_came_back_is_handed_out_zeroed)
     na_sm_arenas_close(arenas);
 }
 
-HG_TEST(arena_gives_large_blocks_back_to_the_system)
+HG_TEST(arena_returns_large_blocks_to_the_system)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
     struct na_mem_block large =
@@ -190,7 +190,7 @@ static void *arena_use_large(void *arg)
 }
 
 /* Who gives memory back takes nothing from who has it next. */
-HG_TEST(arena_gives_back_what_nobody_has_yet)
+HG_TEST(arena_returns_pages_that_no_peer_has_mapped)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
     pthread_t threads[3];
@@ -249,7 +249,7 @@ HG_TEST(arena_of_read_only_memory_cannot_be_mapped_writable)
     na_sm_arenas_close(arenas);
 }
 
-HG_TEST(arena_finds_what_is_one_run_in_it)
+HG_TEST(arena_finds_segments_that_are_contiguous)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
     struct na_mem_block one = arena_get(arenas, NA_MEM_READWRITE, 10000);
@@ -299,7 +299,7 @@ HG_TEST(arena_blocks_outlive_the_set)
 }
 
 /* No descriptor, no room for files, a limit of addresses. */
-HG_TEST(arena_that_cannot_be_is_not_made)
+HG_TEST(arena_creation_failures_are_handled)
 {
     static const __rlimit_resource_t limits[] = {
         RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_AS};
@@ -355,7 +355,7 @@ static int arena_oom_body(void *arg)
     return ret == NA_SUCCESS ? 0 : 1;
 }
 
-HG_TEST(arena_without_memory)
+HG_TEST(arena_survives_allocation_failures)
 {
     hg_test_alloc_install();
     HG_CHECK_EQ_INT(hg_test_oom_loop(arena_oom_body, NULL), 2);
@@ -363,7 +363,7 @@ HG_TEST(arena_without_memory)
 
 /* In the child of a fork blocks are the parent's: giving one back there takes
  * nothing from the parent. */
-HG_TEST(arena_is_the_parents_in_a_child)
+HG_TEST(arena_is_unusable_in_a_child)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
     struct na_mem_block block =

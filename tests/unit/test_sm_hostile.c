@@ -135,7 +135,7 @@ HG_TEST(sm_hostile_packets_are_not_read_past_their_end)
 
 /* A BYE that comes while ours waits for a copy ends the connection in order,
  * once, and so does one that comes after the end. */
-HG_TEST(sm_hostile_goodbye_crosses_ours)
+HG_TEST(sm_hostile_bye_crosses_ours)
 {
     static const struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
     struct sm_endpoint victim, hostile;
@@ -307,7 +307,7 @@ static void hostile_spoil(struct na_sm_addr *addr, uint64_t *random)
     }
 }
 
-HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
+HG_TEST_SECONDS(sm_hostile_corruption_breaks_only_its_connection, 60)
 {
     struct sm_endpoint victim, good, hostile;
     uint64_t random = hg_test_seed();
@@ -348,7 +348,7 @@ HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
 }
 
 /* A hint that was wiped out costs a second, not a message. */
-HG_TEST(sm_hostile_hints_delay_at_most)
+HG_TEST(sm_hostile_hints_cause_a_delay_at_most)
 {
     struct sm_endpoint victim, good;
     struct na_sm_addr *addr;
@@ -376,7 +376,7 @@ HG_TEST(sm_hostile_hints_delay_at_most)
 }
 
 /* A listener sets the hint of a caller that it has not answered. */
-HG_TEST(sm_hostile_hints_come_before_the_answer)
+HG_TEST(sm_hostile_hints_arrive_before_the_welcome)
 {
     struct sm_endpoint victim, hostile;
     struct na_sm_class *self;
@@ -403,7 +403,7 @@ HG_TEST(sm_hostile_hints_come_before_the_answer)
 }
 
 /* A caller whose name is none of this transport is not known by it. */
-HG_TEST(sm_hostile_names_are_not_taken)
+HG_TEST(sm_hostile_names_are_refused)
 {
     struct sm_endpoint victim, hostile;
     char *name;
@@ -421,7 +421,7 @@ HG_TEST(sm_hostile_names_are_not_taken)
 }
 
 /* Where a bell may come, none does. */
-HG_TEST(sm_hostile_packets_without_a_bell_have_none)
+HG_TEST(sm_hostile_packets_without_a_wakeup_descriptor_are_handled)
 {
     struct na_sm_addr addr;
     struct na_sm_packet packet;
@@ -446,7 +446,7 @@ HG_TEST(sm_hostile_packets_without_a_bell_have_none)
 
 /* Hints of places where no peer is, and of a peer whose records are not read
  * any more, keep nobody awake. */
-HG_TEST(sm_hostile_hints_name_nobody)
+HG_TEST(sm_hostile_hints_of_unknown_peers_are_ignored)
 {
     static const struct na_sm_record bad = {0, NA_SM_FRAME, 0, 0, 1};
     struct sm_endpoint victim, hostile;
@@ -477,7 +477,7 @@ HG_TEST(sm_hostile_hints_name_nobody)
 }
 
 /* What peers map read-only they cannot write, nor map otherwise. */
-HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
+HG_TEST(sm_hostile_peers_cannot_write_the_public_page)
 {
     struct sm_endpoint victim;
     struct na_sm_class *self;
@@ -501,7 +501,7 @@ HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
 
 /* Nor can who is given memory have it sealed against its owner, or those who
  * are given it after. */
-HG_TEST(sm_hostile_hands_add_no_seals)
+HG_TEST(sm_hostile_peers_cannot_add_seals)
 {
     unsigned i;
 
@@ -519,7 +519,7 @@ HG_TEST(sm_hostile_hands_add_no_seals)
 
 /* Who connects and says nothing is waited for, though everybody sleeps, until
  * its time is up. */
-HG_TEST(sm_hostile_silence_has_an_end)
+HG_TEST(sm_hostile_silent_connection_times_out)
 {
     struct sm_endpoint victim;
     struct na_sm_class *self;
@@ -549,7 +549,7 @@ HG_TEST(sm_hostile_silence_has_an_end)
 /* ---- Too many ---- */
 
 /* Callers that say nothing hold a bounded number of descriptors. */
-HG_TEST(sm_hostile_silence_of_many_is_refused)
+HG_TEST(sm_hostile_silent_connections_are_limited)
 {
     struct sm_endpoint victim;
     struct na_sm_class *self;
@@ -621,7 +621,7 @@ static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
 
 /* At its maximum of peers a class accepts no more, and goes on with those that
  * it has. When one leaves, another is accepted. */
-HG_TEST(sm_hostile_crowds_have_an_end)
+HG_TEST(sm_hostile_connections_are_limited)
 {
     static struct na_sm_addr *fillers[NA_SM_PEERS];
     struct sm_endpoint victim, good, late;
@@ -668,7 +668,7 @@ static int hostile_next_fd(void)
 
 /* Where more wait at the door than the system keeps there, who dials tries
  * again and again, and has nothing left of a vain one. */
-HG_TEST(sm_hostile_crowds_at_the_door_are_waited_for)
+HG_TEST(sm_hostile_backlog_is_waited_for)
 {
     enum { CROWD = 8, TRIES = 3 };
     struct sm_endpoint victim, late;
@@ -715,7 +715,7 @@ HG_TEST(sm_hostile_crowds_at_the_door_are_waited_for)
 
 /* ---- Users ---- */
 
-HG_TEST(sm_hostile_users_have_numbers_of_their_own)
+HG_TEST(sm_user_namespaces_are_recognized)
 {
     static const struct {
         const char *map;

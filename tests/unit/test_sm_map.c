@@ -104,7 +104,7 @@ HG_TEST(map_carries_transfers)
 
 /* An owner that tells a place past the end of its arena, or writing where that
  * is not mapped so, has the kernel judge the rest. */
-HG_TEST(map_keeps_to_bounds_and_permission)
+HG_TEST(map_checks_bounds_and_permission)
 {
     static const uint64_t offsets[] = {NA_SM_ARENA_SIZE - 99, NA_SM_ARENA_SIZE,
         NA_SM_ARENA_SIZE + 1, UINT64_MAX, UINT64_MAX - 99};
@@ -183,7 +183,7 @@ static bool map_forge(int fd)
     return mapped;
 }
 
-HG_TEST(map_takes_nothing_that_is_no_arena)
+HG_TEST(map_refuses_descriptors_that_are_no_arena)
 {
     enum { GOOD = F_SEAL_SHRINK | F_SEAL_GROW };
     off_t size = (off_t) NA_SM_ARENA_SIZE;

@@ -90,7 +90,7 @@ static bool ring_get(struct na_sm_in *in, uint64_t n, bool *starved_p)
     return true;
 }
 
-HG_TEST(sm_ring_carries_every_size_from_every_place)
+HG_TEST(sm_ring_carries_every_size_from_every_offset)
 {
     struct ring_pair ring;
     uint32_t max = na_sm_ring_max(RING_SIZE);
@@ -116,7 +116,7 @@ HG_TEST(sm_ring_carries_every_size_from_every_place)
     ring_close(&ring);
 }
 
-HG_TEST(sm_ring_tells_when_it_is_full_and_when_no_more)
+HG_TEST(sm_ring_reports_full_and_free_space)
 {
     struct ring_pair ring;
     uint64_t put = 0, got = 0;
@@ -254,7 +254,7 @@ static bool ring_read_all(struct na_sm_in *in)
     return false; /* what was promised is bounded by the ring's size */
 }
 
-HG_TEST(sm_ring_refuses_tails_that_cannot_be)
+HG_TEST(sm_ring_refuses_invalid_tails)
 {
     static const uint64_t tails[] = {1, 4, 17, RING_SIZE + 16, 2 * RING_SIZE,
         UINT64_MAX, UINT64_MAX - 15, (uint64_t) 1 << 63};
@@ -272,7 +272,7 @@ HG_TEST(sm_ring_refuses_tails_that_cannot_be)
     }
 }
 
-HG_TEST(sm_ring_refuses_heads_that_cannot_be)
+HG_TEST(sm_ring_refuses_invalid_heads)
 {
     static const uint64_t heads[] = {
         1, 4, RING_SIZE * 2, UINT64_MAX, UINT64_MAX - 15, (uint64_t) 1 << 63};
@@ -295,7 +295,7 @@ HG_TEST(sm_ring_refuses_heads_that_cannot_be)
 }
 
 /* One that was possible once is not, when a later one was seen. */
-HG_TEST(sm_ring_refuses_a_head_that_goes_back)
+HG_TEST(sm_ring_refuses_a_head_that_moves_back)
 {
     struct ring_pair ring;
     unsigned char *payload;
@@ -318,7 +318,7 @@ HG_TEST(sm_ring_refuses_a_head_that_goes_back)
     ring_close(&ring);
 }
 
-HG_TEST(sm_ring_refuses_records_that_cannot_be)
+HG_TEST(sm_ring_refuses_invalid_records)
 {
     static const struct na_sm_record bad[] = {
         {25, NA_SM_MESSAGE, 0, 0, 0},         /* past the tail */
@@ -348,7 +348,7 @@ HG_TEST(sm_ring_refuses_records_that_cannot_be)
 
 /* The bad record is in the last 64 bytes of the ring; a valid one is at the
  * beginning. */
-HG_TEST(sm_ring_refuses_records_that_cannot_be_at_its_end)
+HG_TEST(sm_ring_refuses_invalid_records_at_its_end)
 {
     static const struct na_sm_record empty = {0, NA_SM_MESSAGE, 0, 0, 0};
     static const struct {
@@ -459,7 +459,7 @@ static void *ring_scribble(void *arg)
     return NULL;
 }
 
-HG_TEST(sm_ring_survives_a_scribbling_thread)
+HG_TEST(sm_ring_survives_a_thread_that_corrupts_it)
 {
     struct ring_pair ring;
     _Atomic bool stop = false;

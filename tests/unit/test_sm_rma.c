@@ -131,7 +131,7 @@ static na_return_t srma_now(struct srma_pair *pair, bool put, na_size_t size)
 
 /* What is small is moved within the call, and leaves nothing behind; anything
  * else is to be started. */
-HG_TEST(sm_rma_may_be_done_at_once)
+HG_TEST(sm_rma_may_complete_at_once)
 {
     struct srma_pair pair;
     struct na_mem_handle *small = NULL;
@@ -175,7 +175,7 @@ HG_TEST(sm_rma_may_be_done_at_once)
 }
 
 /* Nor where everything goes by frames, or the peer is dead. */
-HG_TEST(sm_rma_is_not_always_done_at_once)
+HG_TEST(sm_rma_does_not_always_complete_at_once)
 {
     struct srma_pair pair;
 
@@ -191,7 +191,7 @@ HG_TEST(sm_rma_is_not_always_done_at_once)
 
 /* Where the kernel does not let us copy, it is to be started, and frames carry
  * it. */
-HG_TEST(sm_rma_that_is_denied_is_not_done_at_once)
+HG_TEST(sm_rma_that_is_denied_does_not_complete_at_once)
 {
     struct srma_pair pair;
 
@@ -281,7 +281,7 @@ static struct na_sm_addr *srma_user(struct srma_pair *pair)
 
 /* A user that is stopped in a piece answers no goodbye. That ends all the same,
  * and the memory is the user's until the piece is over. */
-HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
+HG_TEST(sm_rma_bye_leaves_memory_in_use)
 {
     struct srma_pair pair;
     struct srma_leaver leaver = {&pair, false};
@@ -321,7 +321,7 @@ HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
 }
 
 /* Who names memory after the owner gave up a goodbye does not touch it. */
-HG_TEST(sm_rma_over_is_heeded)
+HG_TEST(sm_rma_over_message_is_handled)
 {
     struct srma_pair pair;
 
@@ -338,7 +338,7 @@ HG_TEST(sm_rma_over_is_heeded)
 
 /* A goodbye says that nothing of the peer's is touched any more: it waits for
  * the piece under way. */
-HG_TEST(sm_rma_a_goodbye_waits_for_a_piece)
+HG_TEST(sm_rma_bye_waits_for_a_piece)
 {
     struct srma_pair pair;
     unsigned i;
@@ -364,7 +364,7 @@ HG_TEST(sm_rma_a_goodbye_waits_for_a_piece)
 
 /* A transfer that waits for a connection ends, too, when its local memory is
  * withdrawn. */
-HG_TEST(sm_rma_withdrawing_ends_what_waits_for_a_connection)
+HG_TEST(sm_rma_withdrawing_ends_transfers_that_wait_for_a_connection)
 {
     struct srma_pair pair;
     unsigned count;
@@ -477,7 +477,7 @@ HG_TEST(sm_rma_is_canceled_during_a_piece)
 
 /* The library's own memory is left to whoever copies it, and freed then; at the
  * latest when the class is closed. */
-HG_TEST(sm_rma_own_memory_is_not_waited_for)
+HG_TEST(sm_rma_does_not_wait_for_its_own_memory)
 {
     unsigned round;
 
@@ -523,7 +523,7 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
 
 /* A hazard word that is not the memory's key delays nobody: a peer cannot name
  * memory that was not described to it. */
-HG_TEST(sm_rma_other_hazards_do_not_count)
+HG_TEST(sm_rma_ignores_hazards_of_other_memory)
 {
     struct srma_pair pair;
     struct na_sm_addr *addr;
@@ -575,12 +575,12 @@ static void srma_keep(bool ends)
     srma_close(&pair);
 }
 
-HG_TEST(sm_rma_a_peer_that_keeps_memory_is_waited_for)
+HG_TEST(sm_rma_waits_for_a_peer_that_keeps_memory)
 {
     srma_keep(false);
 }
 
-HG_TEST(sm_rma_a_peer_that_ends_keeps_no_memory)
+HG_TEST(sm_rma_peer_that_ends_keeps_no_memory)
 {
     srma_keep(true);
 }
@@ -592,7 +592,7 @@ static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
 }
 
 /* Slots are used again, under another mark. */
-HG_TEST(sm_rma_slots_are_used_again)
+HG_TEST(sm_rma_slots_are_reused)
 {
     struct srma_pair pair;
     unsigned i;
@@ -616,7 +616,7 @@ HG_TEST(sm_rma_slots_are_used_again)
 
 /* An owner that tells another size than that of the segments it described has
  * nobody go beyond them. */
-HG_TEST(sm_rma_a_size_that_changes_is_refused)
+HG_TEST(sm_rma_changed_size_is_refused)
 {
     struct srma_pair pair;
     struct na_segment segments[2];
@@ -646,7 +646,7 @@ HG_TEST(sm_rma_a_size_that_changes_is_refused)
 }
 
 /* Memory for which no slot is left is moved by frames. */
-HG_TEST(sm_rma_slots_may_all_be_taken)
+HG_TEST(sm_rma_works_when_all_slots_are_taken)
 {
     struct srma_pair pair;
     struct na_sm_class *owner;
@@ -767,7 +767,7 @@ static void srma_tell(const struct srma_lie *lie)
     srma_close(&pair);
 }
 
-HG_TEST(sm_rma_slots_that_cannot_be)
+HG_TEST(sm_rma_invalid_slots_are_refused)
 {
     enum { WIDTH = sizeof(void *), BOTH = NA_MEM_READWRITE };
     enum { NONE = NA_SM_ARENAS };
@@ -802,7 +802,7 @@ HG_TEST(sm_rma_slots_that_cannot_be)
 }
 
 /* A get past what its owner tells of two segments. */
-HG_TEST(sm_rma_an_offset_past_the_size_that_is_told_is_refused)
+HG_TEST(sm_rma_offset_past_the_size_is_refused)
 {
     static unsigned char some[200];
     static const struct na_segment little[2] = {{some, 100}, {some + 100, 100}};
@@ -829,7 +829,7 @@ HG_TEST(sm_rma_an_offset_past_the_size_that_is_told_is_refused)
 
 /* The kernel reads a part of what an owner says its segments are: frames carry
  * the data. */
-HG_TEST(sm_rma_segments_that_cannot_be_read_whole_are_not_used)
+HG_TEST(sm_rma_partially_read_segments_are_not_used)
 {
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
     unsigned char *pages = (unsigned char *) mmap(
@@ -844,7 +844,7 @@ HG_TEST(sm_rma_segments_that_cannot_be_read_whole_are_not_used)
 }
 
 /* A read finds all of what was filled in, or nothing. */
-HG_TEST(sm_rma_slots_are_read_whole)
+HG_TEST(sm_rma_slots_are_read_consistently)
 {
     const struct na_sm_slot_info told = {1, 2, 3, 4, 5, 6, 7};
     struct na_sm_slot slot;
@@ -863,7 +863,7 @@ HG_TEST(sm_rma_slots_are_read_whole)
 }
 
 /* The bytes of a handle, and the mark by which its slot is known. */
-HG_TEST(sm_rma_handles_are_as_they_ever_were)
+HG_TEST(sm_rma_handles_match_the_golden_bytes)
 {
     struct golden *golden = golden_open("tests/golden/sm.hex");
     unsigned char bytes[NA_SM_MEM_HANDLE];

@@ -15,12 +15,12 @@ static unsigned wake_rounds(void)
                                           : 2000;
 }
 
-HG_TEST_SECONDS(sm_wake_is_never_lost, 600)
+HG_TEST_SECONDS(sm_wakeup_is_never_lost, 600)
 {
     wake_race(NA_WAIT_BLOCK, false, false, wake_rounds());
 }
 
-HG_TEST_SECONDS(sm_wake_is_never_lost_by_who_spins_first, 600)
+HG_TEST_SECONDS(sm_wakeup_is_never_lost_by_a_thread_that_spins_first, 600)
 {
     wake_race(NA_WAIT_ADAPTIVE, false, false, wake_rounds());
 }
@@ -31,20 +31,21 @@ static bool wake_has_fd(void)
     return HG_ENABLE_EPOLL;
 }
 
-HG_TEST_WHERE_SECONDS(sm_wake_is_never_lost_by_an_event_loop, wake_has_fd, 600)
+HG_TEST_WHERE_SECONDS(
+    sm_wakeup_is_never_lost_by_an_event_loop, wake_has_fd, 600)
 {
     wake_race(NA_WAIT_BLOCK, true, false, wake_rounds());
 }
 
 /* As between two users. */
-HG_TEST_SECONDS(sm_wake_is_never_lost_by_the_socket, 600)
+HG_TEST_SECONDS(sm_wakeup_is_never_lost_through_the_socket, 600)
 {
     wake_race(NA_WAIT_BLOCK, false, true, wake_rounds() / 4);
 }
 
 /* One context's thread eats the bell that was for another's, and goes away
  * with work left. */
-HG_TEST_WHERE(sm_wake_is_passed_on_by_who_leaves_work, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_is_passed_on_by_a_thread_that_leaves_work, wake_has_fd)
 {
     struct wake_side one, two;
     struct pollfd fd = {-1, POLLIN, 0};
@@ -75,7 +76,8 @@ HG_TEST_WHERE(sm_wake_is_passed_on_by_who_leaves_work, wake_has_fd)
 
 /* Who is woken has what came before it eats the bell, and has eaten that before
  * it sleeps again. */
-HG_TEST_WHERE(sm_wake_brings_news_before_the_bell_is_eaten, wake_has_fd)
+HG_TEST_WHERE(
+    sm_wakeup_reads_messages_before_it_drains_the_descriptor, wake_has_fd)
 {
     struct wake_side one, two;
     struct pollfd fd = {-1, POLLIN, 0};
@@ -166,19 +168,19 @@ static void wake_eats(bool by_socket)
     wake_close(&two);
 }
 
-HG_TEST_WHERE(sm_wake_eats_all_bells_at_once, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_drains_all_rings_at_once, wake_has_fd)
 {
     wake_eats(false);
 }
 
-HG_TEST_WHERE(sm_wake_eats_all_bells_of_sockets_at_once, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_drains_all_rings_of_sockets_at_once, wake_has_fd)
 {
     wake_eats(true);
 }
 
 /* A bell that nobody eats any more, its sleep being over, ends no other: it is
  * eaten before that. */
-HG_TEST_WHERE(sm_wake_late_bell_ends_no_sleep, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_late_ring_ends_no_sleep, wake_has_fd)
 {
     struct wake_side one, two;
     struct pollfd fd = {-1, POLLIN, 0};
@@ -204,7 +206,7 @@ HG_TEST_WHERE(sm_wake_late_bell_ends_no_sleep, wake_has_fd)
 
 /* Who sleeps with a message that found no room is woken when there is room
  * again. */
-HG_TEST_WHERE(sm_wake_comes_when_a_full_ring_has_room, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_is_sent_when_a_full_ring_has_space, wake_has_fd)
 {
     static const char bytes[NA_SM_MSG_MAX] = {0};
     struct wake_side one, two;
@@ -231,7 +233,7 @@ HG_TEST_WHERE(sm_wake_comes_when_a_full_ring_has_room, wake_has_fd)
 
 /* What may be written to without waiting, without a signal, and to no avail
  * but waking. */
-HG_TEST(sm_wake_bell_is_told_from_what_is_none)
+HG_TEST(sm_wakeup_descriptor_is_distinguished_from_others)
 {
     int bell = na_sm_bell_open();
     int blocking = eventfd(0, EFD_CLOEXEC);
@@ -263,7 +265,7 @@ HG_TEST(sm_wake_bell_is_told_from_what_is_none)
 
 /* Another context sleeps on when one has eaten the bell: whoever has rung for
  * that sleep rings again. */
-HG_TEST_WHERE(sm_wake_is_rung_anew_for_who_sleeps_on, wake_has_fd)
+HG_TEST_WHERE(sm_wakeup_is_repeated_for_a_thread_that_sleeps_on, wake_has_fd)
 {
     struct wake_side one, two;
     struct pollfd fd = {-1, POLLIN, 0};
