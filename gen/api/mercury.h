@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Version 2: Mercury's names ======================================== */
-/*
- * What programs written for Mercury 2.4 have besides the functions above: the
- * plain names of what both models have, and what mercury.h and its like define.
- * The macros that touch a proc keep Mercury's shape, with a label to go to.
+/**
+ * @defgroup hg_mercury Mercury's names
+ *
+ * Names that only HG_API_VERSION 2 defines, for programs written for Mercury
+ * 2.4. Both models have some functions with different signatures. Their names
+ * end with a digit here, and version 2 maps the plain name to the function of
+ * the callback model: HG_Version_get() to HG_Version_get2(), hg_proc_create()
+ * to hg_proc_create2(). The other names are those of Mercury's headers:
+ * versions, names of codes, types, attributes and macros for proc functions.
+ * See hg-from-mercury(7).
+ *
+ * The macros that move bytes of a proc go to a label on failure, as in Mercury.
+ *
+ * @source Mercury 2.4
+ * @{
  */
 #if HG_API_VERSION == 2
 
@@ -22,8 +33,8 @@
 
 /* ---- Versions ---- */
 
-/* Which release of Mercury this is. HG_Version_get of version 1, and the
- * package hg, tell which release of this library. */
+/** The release of Mercury whose interface this is. The release of this library
+ * is that of the package hg, and of HG_Version_get() of version 1. */
 #undef HG_VERSION_MAJOR
 #undef HG_VERSION_MINOR
 #undef HG_VERSION_PATCH
@@ -35,11 +46,10 @@
 #define HG_VERSION_GE(v1, v2) ((v1) >= (v2))
 #define HG_VERSION_LT(v1, v2) ((v1) < (v2))
 
-/* ---- Return codes ----
- *
- * In Mercury's order, which is that of hg.h. Code 23, a peer that was reached
- * and is gone, has a name of its own there. */
+/* ---- Return codes ---- */
 
+/** Every return code, for a macro X. Code 23 is HG_HOSTFIREWALL, Mercury's name
+ * for HG_DISCONNECT. */
 #define HG_RETURN_VALUES \
     X(HG_SUCCESS) \
     X(HG_PERMISSION) \
@@ -70,6 +80,7 @@
     X(HG_OTHER_ERROR) \
     X(HG_RETURN_MAX)
 
+/** Names of codes in older versions of Mercury. */
 #define HG_INVALID_PARAM HG_INVALID_ARG
 #define HG_SIZE_ERROR HG_MSGSIZE
 #define HG_NOMEM_ERROR HG_NOMEM
@@ -77,6 +88,7 @@
 
 /* ---- Types and attributes ---- */
 
+/** Mercury's names of integer types. */
 typedef int8_t hg_int8_t;
 typedef int16_t hg_int16_t;
 typedef int32_t hg_int32_t;
@@ -88,7 +100,7 @@ typedef uint64_t hg_uint64_t;
 typedef uint64_t hg_ptr_t;
 
 #define HG_CORE_SM (1 << 0)
-#define HG_HAS_CHECKSUMS 1 /* hg_proc_checksum_get is here */
+#define HG_HAS_CHECKSUMS 1 /**< hg_proc_checksum_get() exists */
 #define HG_INLINE __inline__
 #define HG_PUBLIC HG_EXPORT
 #if defined(__GNUC__)
@@ -108,7 +120,8 @@ typedef uint64_t hg_ptr_t;
 
 /* ---- Procs ---- */
 
-/* An id is a number of 64 bits, of which Mercury's proc moves 32. */
+/** Mercury's names of proc functions. An id has 64 bits, of which Mercury's
+ * proc function moves 32. */
 #define hg_proc_hg_id_t hg_proc_uint64_t
 #define hg_proc_hg_size_t hg_proc_uint64_t
 #define hg_proc_hg_ptr_t hg_proc_uint64_t
@@ -124,10 +137,11 @@ typedef uint64_t hg_ptr_t;
 #define hg_proc_raw hg_proc_bytes
 #define hg_proc_memcpy hg_proc_raw
 
-/* Where a proc stands. */
+/* The beginning of a proc object. */
 #define HG_PROC_CURSOR(proc) \
     (HG_CAST(struct hg_proc_cursor *, HG_CAST(void *, proc)))
 
+/** Go to `label` unless `size` bytes can be encoded or decoded. */
 #define HG_PROC_CHECK_SIZE(proc, size, label, ret) \
     do { \
         ret = hg_proc_reserve(proc, size); \
@@ -135,8 +149,8 @@ typedef uint64_t hg_ptr_t;
             goto label; \
     } while (0)
 
-/* Copy to, from where the proc stands, once there is room; and step on. When
- * freeing, nothing. */
+/** Copy bytes to the proc's position, copy bytes from it, move it. Call
+ * HG_PROC_CHECK_SIZE first. They do nothing when the proc frees. */
 #define HG_PROC_TYPE_ENCODE(proc, source, size) \
     do { \
         if (HG_PROC_CURSOR(proc)->op != HG_FREE) \
@@ -157,7 +171,8 @@ typedef uint64_t hg_ptr_t;
 #define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
     hg_proc_checksum_update(proc, source, size)
 
-/* The bytes of an object as they are; nothing when freeing. */
+/** Copy the bytes of an object as they are; go to `label` on failure, and when
+ * the proc frees. */
 #define HG_PROC_BYTES(proc, object, size, label, ret) \
     do { \
         if (hg_proc_get_op(proc) == HG_FREE) \
@@ -170,3 +185,4 @@ typedef uint64_t hg_ptr_t;
     HG_PROC_BYTES(proc, object, sizeof(type), label, ret)
 
 #endif /* HG_API_VERSION == 2 */
+/** @} */
