@@ -862,40 +862,76 @@ NA_EXPORT na_return_t NA_Addr_to_string(
 
 /* ==== gen/api/stub.h ==== */
 /* ==== Structs and their procs =========================================== */
-/*
- * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
- * without a semicolon, defines the struct type `name` and its proc function
- * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
- * exists, whose other fields stay at home. Any number of fields.
+/**
+ * @defgroup hg_struct Structs and their procs
  *
- * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. With HG_API_STRICT a field of an existing struct may be any part of
- * it, such as `x[3]` or `y.z`. A type is any single word `t` with a proc
- * function hg_proc_t, so not `int` or `unsigned int`, which are not of one size
- * everywhere:
+ * A proc function encodes, decodes and frees a type. These macros generate the
+ * proc function hg_proc_name of a struct `name`, and register functions by the
+ * names of their types.
  *
- *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
- *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
- *     what these macros made before, structs and typedefs of one's own
+ * A type is a single word `t` for which a function hg_proc_t exists:
  *
- * An array, a blob, an optional field is a type of one's own: a struct, and
- * its proc function written by hand, as examples/array.c shows.
+ * @code
+ * int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+ * float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
+ * structs of these macros, and types with a proc function of the application
+ * @endcode
  *
- * Mercury design report, "Generic Processor Macros".
+ * `int` and `unsigned int` are not among them, since their size differs between
+ * machines. For an array, a buffer or an optional field, write a type and its
+ * proc function by hand, as examples/array.c does.
+ * @{
  */
 
+/**
+ * Define a struct type and its proc function hg_proc_name.
+ *
+ * It stands at file scope, without a semicolon.
+ *
+ * @code
+ * MERCURY_GEN_PROC(open_in_t, ((hg_string_t)(path))((int32_t)(flags)))
+ * @endcode
+ *
+ * @param name    the struct type
+ * @param fields  ((type)(field))((type)(field))..., any number. A field is one
+ *                identifier: `x[3]` and `*p` do not compile
+ * @source Mercury design report, "Generic Processor Macros"
+ */
 #define MERCURY_GEN_PROC(name, fields) \
     typedef struct { \
         HG_GEN_DECLS(fields) \
     } name; \
     HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
+/**
+ * Define the proc function hg_proc_name of a struct that exists.
+ *
+ * Fields that are not listed do not travel. It stands at file scope, without a
+ * semicolon.
+ *
+ * @param name    the struct type
+ * @param fields  as for MERCURY_GEN_PROC(). With HG_API_STRICT a field may be
+ *                any part of the struct, such as `x[3]` or `y.z`
+ * @source Mercury design report, "Generic Processor Macros"
+ */
 #define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_STRUCT_PROC(name, fields)
 
-/* The type `void` where there is nothing to carry. */
+/** The proc of the type `void`, for a function without an input or output. */
 #define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
 
-/* Register a name with its types; an expression of type hg_id_t. */
+/**
+ * Register a function by the names of its types.
+ *
+ * It is an expression of type hg_id_t: what HG_Register1() returns. In the
+ * callback model it takes the class first: MERCURY_REGISTER(hg_class, name,
+ * in_type, out_type, rpc_cb).
+ *
+ * @param name      the name, a string
+ * @param in_type   the type of the input, or void
+ * @param out_type  the type of the output, or void
+ * @param rpc_cb    executes the call; NULL on a client
+ * @source Mercury design report, "Generic Processor Macros"
+ */
 #if HG_API_VERSION == 1
 #define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
@@ -905,165 +941,279 @@ NA_EXPORT na_return_t NA_Addr_to_string(
         hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
-/* The names of the Mercury paper (2013), Section IV-A. */
 #if !HG_API_STRICT
+/**
+ * Register a function at a client, in the request model.
+ *
+ * @param name      the name, a string
+ * @param in_type   the type of the input, or void
+ * @param out_type  the type of the output, or void
+ * @source Mercury paper (2013), Section IV-A
+ */
 #define HG_REGISTER(name, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
         HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
+
+/**
+ * Register a function at a server, in the request model.
+ *
+ * @param name      the name, a string
+ * @param rpc_cb    executes the call
+ * @param in_type   the type of the input, or void
+ * @param out_type  the type of the output, or void
+ * @source Mercury paper (2013), Section IV-A
+ */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
+/** @} */
 
 /* ==== Stubs ============================================================= */
-/*
- * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
- * semicolon, makes all that stands between a call here and a C function there:
+/**
+ * @defgroup hg_stub Stubs
  *
- *     MERCURY_GEN_RPC_STUB(int32_t, divide,
- *         ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
- *
- * `type` is what the function returns, void or a type of MERCURY_GEN_PROC;
- * inputs and outputs are fields as there, any number, or nothing. It stands in
- * a header that both sides include, and gives (<in> are the inputs, <out>
- * pointers to the outputs and, unless void, to what the function returns)
- *
- *     int32_t divide(int32_t a, int32_t b, int32_t *rest);
- *                      declared: a plain function, which the target defines;
- *     divide_register  register it at an origin, which may be a target, too;
- *     divide_provide   ... at a target, to be executed;
- *     divide_call      call it and wait, for `timeout` ms, 0: without a
- *                      deadline. What an output points to is the caller's then;
- *                      a NULL is not wanted;
- *     divide_start     call it and go on, with a divide_call_t of the
- *                      application's for what belongs to the call;
- *     divide_end       free that, once: whatever the outputs point to, too.
- *
- * and the types and functions these are made of: divide_in_t, divide_out_t
- * (`ret` is what the function returned), their procs, and divide_handler, which
- * a target may register under HG_Register itself. In the request model
- *
- *     hg_id_t divide_register(void);
- *     hg_id_t divide_provide(void);
- *     hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>,
- *         <out>);
- *     hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
- *         unsigned int timeout, <in>);
- *     hg_return_t divide_end(divide_call_t *call);
- *
- * where call->request is waited for by HG_Wait, call->out is filled when it is
- * over, and divide_end of one in flight takes it back. In the callback model
- *
- *     hg_id_t divide_register(hg_class_t *hg_class);
- *     hg_id_t divide_provide(hg_class_t *hg_class);
- *     hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
- *         unsigned int timeout, <in>, <out>);
- *     hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
- *         hg_addr_t addr, unsigned int timeout, <in>,
- *         void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
- *     hg_return_t divide_end(divide_call_t *call);
- *
- * where `done` runs as a callback does, finds `arg` in call->arg and, with
- * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
- * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
- * divide_call makes progress in its context, and so runs callbacks and calls.
- * Where a function fails, there is nothing to end.
- *
- * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the
- * function is registered not here, or not there. A function that wants to
- * report errors of its own returns them, or has an output for them.
- *
- * Types: both sides must declare the same types in the same order. A
- * fingerprint of their names travels with the call. If it differs from that of
- * the target's function, the target does not execute the call, which ends with
- * HG_PROTOCOL_ERROR; HG_Get_error_text and HG_Get_last_error_text name the
- * function and the types of both sides.
- *
- * Only names are compared (hg_const_string_t counts as hg_string_t, and memory
- * as hg_bulk_t). A typedef of the same name for another type, or a struct of
- * MERCURY_GEN_PROC of the same name with other fields, is not noticed: the
- * target then decodes wrong values, or the call ends with a decoding error.
- * When a layout changes, give the type or the function a new name. A function
- * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
- * and NAME_provide return 0 (logged) if the class has NAME with other types.
- *
- * Memory: inputs of these types are moved by the function, not with the call;
- * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
- *
- *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
- *                        function reads it; NULL only with a size of 0
- *     hg_memory_out_t    void *x, size_t x_size: the function writes it
- *     hg_bulk_t          a bulk handle, which the caller made, and frees
- *
- * Strings: those of the inputs live until the function returns. An output of
- * type hg_const_string_t stays the function's: it may be a literal or a static
- * buffer, is copied when the function returns, and is not freed. An
- * output of type hg_string_t passes to the library, which frees it: allocate it
- * with hg_proc_alloc(HG_PROC_NULL, size). A literal returned as hg_string_t is
- * wrong and crashes, since free gets memory that was not allocated. The same
- * holds for strings inside structs. Bulk handles among the outputs stay the
- * function's.
- *
- *     MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
- *     hg_const_string_t color(uint32_t number)
- *     {
- *         return number == 0 ? "red" : "green";
- *     }
- *
- * The caller owns the strings that NAME_call stores, const or not, and frees
- * them with hg_proc_release(HG_PROC_NULL, string).
- *
- * Names that begin with hg_, and the name ret, are not for parameters; nor can
- * the function be static.
+ * MERCURY_GEN_RPC_STUB() makes a C function remote: one line generates the
+ * functions that a client calls and the handler that calls the function at the
+ * server. It is the recommended way to use hg.
+ * @{
  */
 
+/**
+ * Generate the client functions and the handler of a remote C function.
+ *
+ * It stands at file scope, without a semicolon, in a header that both sides
+ * include:
+ *
+ * @code
+ * MERCURY_GEN_RPC_STUB(int32_t, divide,
+ *     ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
+ * @endcode
+ *
+ * The server defines the plain function that this line declares. Its outputs
+ * are pointers:
+ *
+ * @code
+ * int32_t divide(int32_t a, int32_t b, int32_t *rest);
+ * @endcode
+ *
+ * These functions are generated. In the prototypes `<in>` are the inputs.
+ * `<out>` are pointers to the outputs, then, unless `type` is void, to the
+ * return value.
+ *
+ * - divide_provide registers the function at a server, which then executes it.
+ * - divide_register registers it at a client, which may also be a server. Both
+ *   return the id of the function, or 0 (logged) if this class has registered
+ *   the name with other types.
+ * - divide_call calls the function and waits. `timeout` is in milliseconds; 0
+ *   means no deadline. Pass NULL for an output that is not needed.
+ * - divide_start calls the function and does not wait. The application owns the
+ *   divide_call_t and keeps it until divide_end. If divide_start fails, there
+ *   is nothing to end.
+ * - divide_end frees the call once, and all memory that its outputs point to.
+ *
+ * In the request model:
+ *
+ * @code
+ * hg_id_t divide_register(void);
+ * hg_id_t divide_provide(void);
+ * hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>, <out>);
+ * hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
+ *     unsigned int timeout, <in>);
+ * hg_return_t divide_end(divide_call_t *call);
+ * @endcode
+ *
+ * HG_Wait() waits for `call->request`. When it has returned HG_SUCCESS,
+ * `call->out` holds the outputs, and `call->out.ret` the return value.
+ * divide_end cancels a call in flight.
+ *
+ * In the callback model:
+ *
+ * @code
+ * hg_id_t divide_register(hg_class_t *hg_class);
+ * hg_id_t divide_provide(hg_class_t *hg_class);
+ * hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
+ *     unsigned int timeout, <in>, <out>);
+ * hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
+ *     hg_addr_t addr, unsigned int timeout, <in>,
+ *     void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
+ * hg_return_t divide_end(divide_call_t *call);
+ * @endcode
+ *
+ * `done` runs as a callback in HG_Trigger(), and may call divide_end. With
+ * HG_SUCCESS `call->out` holds the outputs. `call->arg` is `arg`. Before `done`
+ * runs, divide_end returns HG_BUSY, and HG_Cancel(call->handle) cancels the
+ * call. divide_call makes progress in its context: it runs callbacks and
+ * handlers.
+ *
+ * **Return codes** are those of HG_Forward() and of the call. HG_NOENTRY means
+ * that the function is not registered at one side. To report errors of its own,
+ * the function returns them or has an output for them.
+ *
+ * **Types.** Both sides declare the same types in the same order. A fingerprint
+ * of the type names travels with the call. If it differs, the server does not
+ * execute the call, which ends with HG_PROTOCOL_ERROR. HG_Get_error_text() and
+ * HG_Get_last_error_text() name the function and the types of both sides.
+ *
+ * Only names are compared. hg_const_string_t equals hg_string_t, and memory
+ * equals hg_bulk_t. A typedef or struct with the same name and another layout
+ * is not detected: the server decodes wrong values, or the call ends with a
+ * decoding error. When a layout changes, rename the type or the function.
+ * Functions of HG_Register() or MERCURY_REGISTER() are not compared.
+ *
+ * **Memory** does not travel with the call: the function moves it. These types
+ * of inputs describe memory. The function gets an hg_memory_t for each, and
+ * calls HG_Bulk_pull() or HG_Bulk_push().
+ *
+ * - hg_memory_in_t: the function reads it. The caller passes two arguments,
+ *   `const void *x, size_t x_size`. NULL is allowed with a size of 0.
+ * - hg_memory_out_t: the function writes it. The caller passes `void *x, size_t
+ *   x_size`.
+ * - hg_bulk_t: a bulk handle that the caller creates and frees.
+ *
+ * **Strings** of inputs live until the function returns. An output of type
+ * hg_const_string_t stays the function's, as a literal or a static buffer: the
+ * library copies it when the function returns. An output of type hg_string_t
+ * belongs to the library, which frees it: allocate it with
+ * hg_proc_alloc(HG_PROC_NULL, size). A literal as hg_string_t crashes. The same
+ * rules hold inside structs. Bulk handles among the outputs stay the
+ * function's.
+ *
+ * @code
+ * MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
+ * hg_const_string_t color(uint32_t number)
+ * {
+ *     return number == 0 ? "red" : "green";
+ * }
+ * @endcode
+ *
+ * The caller of divide_call owns the strings that it stores, const or not, and
+ * frees them with hg_proc_release(HG_PROC_NULL, string).
+ *
+ * The types divide_in_t and divide_out_t, their procs, and divide_handler are
+ * generated, too. A server may register divide_handler with HG_Register().
+ *
+ * @param type     what the function returns: void, or a type of
+ *                 MERCURY_GEN_PROC()
+ * @param name     the name of the function, which cannot be static
+ * @param inputs   ((type)(name))..., any number or nothing. Names that begin
+ *                 with hg_, and the name ret, are reserved
+ * @param outputs  ((type)(name))..., any number or nothing
+ */
 #define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
     HG_STUB_BOTH(type, name, inputs, outputs)
 
-typedef hg_bulk_t hg_memory_in_t;
-typedef hg_bulk_t hg_memory_out_t;
+typedef hg_bulk_t hg_memory_in_t; /**< an input: memory of the caller to read */
+typedef hg_bulk_t hg_memory_out_t; /**< an input: memory to write */
 
-/* The id that both sides derive from a name; 0 for a NULL. */
+/**
+ * Get the id that both sides derive from a name.
+ *
+ * @param func_name  the name; borrowed
+ * @return the id; 0 if the name is NULL
+ */
 HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
 
-/* Memory of a caller, as a function of MERCURY_GEN_RPC_STUB gets it: good until
- * that returns. */
+/**
+ * Memory of a caller, as a function of MERCURY_GEN_RPC_STUB() gets it.
+ *
+ * It is valid until that function returns.
+ */
 typedef struct hg_memory {
-    hg_handle_t call;
-    hg_bulk_t bulk; /* HG_BULK_NULL: the caller gave none */
-    size_t size;
+    hg_handle_t call; /**< the call that is executed */
+    hg_bulk_t bulk;   /**< the memory; HG_BULK_NULL: the caller gave none */
+    size_t size;      /**< bytes */
 } hg_memory_t;
 
-/* Move `size` bytes of a caller's memory, from `offset` on, to `buf` (pull) or
- * from there (push), and wait until they are moved: while a call is executed,
- * in either model. `call` is the handle of that call. `buf` is borrowed. Like
- * HG_Bulk_wait they run no handler; in the callback model they run callbacks of
- * the call's context.
+/**
+ * Read memory of the caller into a buffer, and wait.
  *
- * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
- * _timed the limit is the option bulk_ms. A client that stops making progress
- * in the middle holds the calling thread up for that long at most, and 1 s more
- * if it does not read from the network: then it loses its connection. Split a
- * transfer that is allowed to take longer.
+ * A function calls it while it executes a call, in either model. The transfer
+ * may take as long as the option bulk_ms says.
  *
- * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,
- * and
- *     HG_TIMEOUT       the time is over: the transfer was canceled, a part of
- *                      the data may have been moved, the log names the peer
- *                      and the function (a warning)
- *     HG_CANCELED      nobody waits for the call any more: its deadline is
- *                      over, it was canceled, or the caller gave the memory
- *                      back
- *     HG_DISCONNECT    the client died
- *     HG_INVALID_ARG   a NULL, with a size other than 0, or a handle of a call
- *                      made from here */
+ * A client that stops making progress during the transfer delays this thread by
+ * that time. If the client also does not read from the network, it takes 1 s
+ * more, and the client loses its connection.
+ *
+ * It runs no handler. In the callback model it runs callbacks of the context of
+ * the call.
+ *
+ * @param call      the call that this function executes
+ * @param bulk      the memory of its caller
+ * @param offset    where in that memory to begin
+ * @param[out] buf  the data; borrowed
+ * @param size      bytes; 0 is allowed
+ * @retval HG_SUCCESS         all bytes are in `buf`
+ * @retval HG_TIMEOUT         it was canceled after this time; a part may have
+ *                            been moved. A warning names peer and function
+ * @retval HG_CANCELED        the caller does not wait any more: its deadline is
+ *                            over, it canceled the call, or it freed the memory
+ * @retval HG_DISCONNECT      the client died
+ * @retval HG_OVERFLOW        past the end of the memory
+ * @retval HG_PERMISSION      the flags of the memory forbid this direction
+ * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a call of
+ *                            this process
+ * @retval HG_AGAIN           the client has too many transfers
+ * @retval HG_HOSTUNREACH     no connection to the owner of the memory
+ * @retval HG_NODEV           this side's bulk class cannot use the owner's
+ *                            address
+ * @retval HG_CHECKSUM_ERROR  the data changed on the way (option bulk_checksum)
+ * @retval HG_BUSY            this thread makes progress already
+ * @retval HG_NOMEM           out of memory
+ * @threads Any thread, while the call is not freed.
+ */
 HG_EXPORT hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size);
+
+/**
+ * Write a buffer to memory of the caller, and wait.
+ *
+ * Rules and return codes are those of HG_Bulk_pull().
+ *
+ * @param call    the call that this function executes
+ * @param bulk    the memory of its caller
+ * @param offset  where in that memory to begin
+ * @param buf     the data; borrowed
+ * @param size    bytes; 0 is allowed
+ * @retval HG_SUCCESS  all bytes are in the caller's memory
+ * @retval other       as HG_Bulk_pull()
+ */
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
+
+/**
+ * Read memory of the caller within a given time, and wait.
+ *
+ * To allow a transfer more time than one call should block, split it.
+ *
+ * @param call      the call that this function executes
+ * @param bulk      the memory of its caller
+ * @param offset    where in that memory to begin
+ * @param[out] buf  the data; borrowed
+ * @param size      bytes; 0 is allowed
+ * @param timeout   milliseconds for the whole transfer; 0: no limit
+ * @retval HG_SUCCESS  all bytes are in `buf`
+ * @retval other       as HG_Bulk_pull()
+ */
 HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, void *buf, size_t size, unsigned int timeout);
+
+/**
+ * Write to memory of the caller within a given time, and wait.
+ *
+ * To allow a transfer more time than one call should block, split it.
+ *
+ * @param call     the call that this function executes
+ * @param bulk     the memory of its caller
+ * @param offset   where in that memory to begin
+ * @param buf      the data; borrowed
+ * @param size     bytes; 0 is allowed
+ * @param timeout  milliseconds for the whole transfer; 0: no limit
+ * @retval HG_SUCCESS  all bytes are in the caller's memory
+ * @retval other       as HG_Bulk_pull()
+ */
 HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size, unsigned int timeout);
+/** @} */
 
 /* ==== gen/api/request.h ==== */
 /* ==== RPC: the request model ============================================ */
