@@ -4426,39 +4426,40 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
  * ======================================================================== */
 
 /* ==== Bodies of MERCURY_GEN_PROC ======================================== */
-/* A field's declaration. */
+/* Declare a field. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
 
-/* What the compiler shall refuse: a field of another size than its type, by a
- * division by zero; one that is no identifier, by a constant named after it. */
+/* Compile-time checks. A field whose size differs from its type divides by
+ * zero. A field that is no identifier cannot name the enumeration constant. */
 /* clang-format off */
 #define HG_GEN_CHECK(type) \
     { enum { hg_fits = 1 / (sizeof(type) == HG_GEN_CHECK_NAME
 #define HG_GEN_CHECK_NAME(field) \
     sizeof(hg_data->field)) }; enum { hg_field_##field }; }
-/* With HG_API_STRICT a field of an existing struct may be any part of it, such
- * as `a[0]` or `b.c`, and larger than its type, as in Mercury. */
+/* HG_API_STRICT follows Mercury: a field of an existing struct may be any part
+ * of it, such as `a[0]` or `b.c`, and larger than its type. */
 #define HG_GEN_PART(type) \
     { enum { hg_fits = 1 / (sizeof(type) <= HG_GEN_PART_NAME
 #define HG_GEN_PART_NAME(field) sizeof(hg_data->field)) }; }
 /* clang-format on */
 
-/* Its step of the proc function. */
+/* Encode, decode or free a field. */
 #define HG_GEN_STEP(type) \
     if (hg_ret == HG_SUCCESS) \
     hg_ret = HG_GEN_STEP_OF(type) HG_GEN_STEP_NAME
 #define HG_GEN_STEP_NAME(field) (proc, &hg_data->field);
 
-/* The function of a type: compiled in here for the types that a macro named
- * HG_GEN_NUMBER_type lists, each with a comma, which moves what is picked. */
+/* Choose the function of a type. For a number, HG_GEN_NUMBER_type expands to a
+ * list; its commas shift the arguments of HG_GEN_PICK to the inline
+ * function. */
 #define HG_GEN_STEP_OF(type) \
     HG_GEN_PICK(HG_GEN_NUMBER_##type, hg_proc_##type, 0)
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
-/* Numbers are copied as they are where memory has the order of the wire. All
- * other cases, such as a full buffer, are left to the library. */
+/* On little-endian machines numbers are copied inline. The library handles all
+ * other cases, such as a full buffer. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HG_GEN_INLINE_STEP(bytes, proc_type) \
@@ -4494,8 +4495,8 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
 #endif
 
-/* A struct declared here that has nothing but numbers, and no gap, lies in
- * memory as on the wire: one step for all. False: it takes one for each. */
+/* Copy a struct of numbers without padding in one step, since its bytes in
+ * memory are those on the wire. False: each field needs a step of its own. */
 static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 {
     struct hg_proc_cursor *cursor =
@@ -4517,8 +4518,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     (HG_GEN_SIZES(fields) == sizeof(*hg_data) && \
         hg_gen_step_whole(proc, data, sizeof(*hg_data)))
 
-/* What a field adds to the size of such a struct: one that is no number, more
- * than any has. */
+/* Add up the sizes of the fields. A field that is no number adds more than any
+ * struct has, so that the sum differs from the size of the struct. */
 #define HG_GEN_SIZE(type) +HG_GEN_SIZE_OF(type) HG_GEN_SIZE_NAME
 #define HG_GEN_SIZE_NAME(field)
 #define HG_GEN_SIZE_OF(type) \
@@ -4532,8 +4533,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_WHOLE(fields) 0
 #endif
 
-/* Walk a sequence: each macro handles one element and names the other, so
- * that neither calls itself; the tail left over pastes to an empty macro. */
+/* Walk a sequence. Two macros alternate, since a macro cannot expand itself.
+ * The name of the last one, pasted with _END, is an empty macro. */
 #define HG_GEN_DECLS(fields) HG_GEN_END(HG_GEN_DECL_A fields)
 #define HG_GEN_DECL_A(field) HG_GEN_DECL field HG_GEN_DECL_B
 #define HG_GEN_DECL_B(field) HG_GEN_DECL field HG_GEN_DECL_A
@@ -4562,14 +4563,14 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_END(tokens) HG_GEN_PASTE_END(tokens)
 #define HG_GEN_PASTE_END(tokens) tokens##_END
 
-/* A client may never decode a type, a server never encode it. */
+/* A client may never decode a type, and a server may never encode it. */
 #if defined(__GNUC__)
 #define HG_GEN_UNUSED __attribute__((unused))
 #else
 #define HG_GEN_UNUSED
 #endif
 
-/* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
+/* hg_proc_raw logs and returns an error for NULL, except when it frees. */
 #define HG_GEN_FUNCTION_OF(name, fields, CHECKS, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
@@ -4594,14 +4595,14 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
 #endif
 
-#ifdef HG_SEED_NAMES /* the proc is called fs_proc_name */
+#ifdef HG_SEED_NAMES /* the proc has the name fs_proc_name */
 #define IOFSL_SHIPPER_GEN_PROC HG_SEED_GEN_PROC
 #else
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
 #if HG_API_VERSION == 2
-/* A process that only executes a function does not need its id. */
+/* A function, because a server may ignore the id: an expression would warn. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)
@@ -4619,8 +4620,9 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 #define hg_proc_hg_memory_out_t hg_proc_hg_bulk_t
 
 HG_EXPORT hg_return_t hg_stub_clear(void *data, size_t size);
-/* Register with the types as a text (copied). A NULL callback keeps one that is
- * registered. 0 (logged): no memory, or registered with other types. */
+/* Register a function, with its types as a text (copied). NULL for rpc_cb keeps
+ * the registered callback. Returns 0 (logged) on out-of-memory, or if the name
+ * is registered with other types. */
 HG_EXPORT hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb);
@@ -4630,7 +4632,7 @@ HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
-/* A call of the function could not begin: name it in the thread's last error
+/* Name the function, whose call could not begin, in the thread's last error
  * text. Returns `ret`. */
 HG_EXPORT hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret);
 #if !HG_API_STRICT
@@ -4642,34 +4644,34 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 
 /* ---- Sequences ----
  *
- * Walked as in MERCURY_GEN_PROC; what is made of an element has a comma in
- * front, or is a statement. */
+ * Walked as in MERCURY_GEN_PROC. The expansion of an element begins with a
+ * comma, or is a statement. */
 
 #define HG_STUB_END(...) HG_STUB_PASTE_END(__VA_ARGS__)
 #define HG_STUB_PASTE_END(...) __VA_ARGS__##_END
 #define HG_STUB_CAT(a, b) HG_STUB_PASTE(a, b)
 #define HG_STUB_PASTE(a, b) a##b
 
-/* 1 for a sequence with an element, else 0. */
+/* 1 for a sequence with at least one element, else 0. */
 #define HG_STUB_HAS(fields) HG_STUB_PICK_HAS(HG_STUB_IS_ONE fields, 0, 0)
 #define HG_STUB_PICK_HAS(...) HG_GEN_SECOND(__VA_ARGS__, 0)
 #define HG_STUB_IS_ONE(field) ~, 1,
 
-/* A list without the comma in front; for none, `none`. */
+/* A list without its first comma; `none` for an empty list. */
 #define HG_STUB_LIST(has, none, ...) \
     HG_STUB_CAT(HG_STUB_LIST_, has)(none, __VA_ARGS__)
 #define HG_STUB_LIST_0(none, ...) none
 #define HG_STUB_LIST_1(none, ...) HG_STUB_REST(__VA_ARGS__)
 #define HG_STUB_REST(first, ...) __VA_ARGS__
 
-/* How an input goes: as a VALUE, or as memory, described by the caller (BULK)
- * or here. */
+/* The kind of an input: a VALUE, a bulk handle of the caller (BULK), or memory
+ * that the stub describes (SOURCE, TARGET). */
 #define HG_STUB_KIND(type) HG_GEN_PICK(HG_STUB_KIND_##type, VALUE, 0)
 #define HG_STUB_KIND_hg_bulk_t ~, BULK
 #define HG_STUB_KIND_hg_memory_in_t ~, SOURCE
 #define HG_STUB_KIND_hg_memory_out_t ~, SINK
 
-/* An input as a parameter of the caller's. */
+/* An input as a parameter of NAME_call and NAME_start. */
 #define HG_STUB_IN(type) HG_STUB_CAT(HG_STUB_IN_, HG_STUB_KIND(type))(type)
 #define HG_STUB_IN_VALUE(type) , type HG_STUB_NAME
 #define HG_STUB_IN_BULK(type) , hg_bulk_t HG_STUB_NAME
@@ -4683,7 +4685,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_IN_A_END
 #define HG_STUB_IN_B_END
 
-/* The same handed on. */
+/* An input as an argument of the inner function. */
 #define HG_STUB_PASS(type) HG_STUB_CAT(HG_STUB_PASS_, HG_STUB_KIND(type))
 #define HG_STUB_PASS_VALUE(field) , field
 #define HG_STUB_PASS_BULK(field) , field
@@ -4695,7 +4697,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_PASS_A_END
 #define HG_STUB_PASS_B_END
 
-/* The same put into the struct that travels; and memory taken back. */
+/* Set an input in the struct to send; free the bulk handle of memory. */
 #define HG_STUB_SET(type) HG_STUB_CAT(HG_STUB_SET_, HG_STUB_KIND(type))
 #define HG_STUB_SET_VALUE(field) hg_call->in.field = field;
 #define HG_STUB_SET_BULK(field) hg_call->in.field = field;
@@ -4721,7 +4723,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_FREE_A_END
 #define HG_STUB_FREE_B_END
 
-/* An input as a parameter of the function, and what it is given. */
+/* An input as a parameter of the target's function, and its argument. */
 #define HG_STUB_TAKE(type) HG_STUB_CAT(HG_STUB_TAKE_, HG_STUB_KIND(type))(type)
 #define HG_STUB_TAKE_VALUE(type) , type HG_STUB_NAME
 #define HG_STUB_TAKE_BULK(type) , hg_memory_t HG_STUB_NAME
@@ -4743,8 +4745,8 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_GIVE_A_END
 #define HG_STUB_GIVE_B_END
 
-/* An output as a parameter, of both; what the function is given; and handed to
- * the caller, whose it is from then on. */
+/* An output as a parameter of both sides; the argument of the target's
+ * function; and the copy to the caller, who owns it then. */
 #define HG_STUB_OUT(type) , type *HG_STUB_NAME
 #define HG_STUB_OUTS(fields) HG_STUB_END(HG_STUB_OUT_A fields)
 #define HG_STUB_OUT_A(field) HG_STUB_OUT field HG_STUB_OUT_B
@@ -4770,15 +4772,15 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_MOVE_A_END
 #define HG_STUB_MOVE_B_END
 
-/* The last output, ret, is the value that the function returns. */
+/* The return value of the function is the last output, ret. */
 #define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
 #define HG_STUB_RETURNS_void ~,
 #define HG_STUB_ASSIGN(type) \
     HG_GEN_PICK(HG_STUB_RETURNS_##type, hg_out.ret =, 0)
 
-/* The types in order as a text, "(int32_t, hg_string_t) -> (int32_t)": what
- * both sides compare. Types that are encoded alike and mean the same have one
- * name there. */
+/* The types in order as a text, "(int32_t, hg_string_t) -> (int32_t)", which
+ * both sides compare. Types with one encoding and one meaning have one name
+ * there. */
 #define HG_STUB_TYPES(ins, outs) \
     "(" HG_STUB_LIST_TYPES(ins) ") -> (" HG_STUB_LIST_TYPES(outs) ")"
 #define HG_STUB_LIST_TYPES(fields) HG_STUB_END(HG_STUB_TYPE_FIRST fields)
@@ -4805,9 +4807,9 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_ALIAS_hg_uint32_t ~, uint32_t
 #define HG_STUB_ALIAS_hg_uint64_t ~, uint64_t
 
-/* ---- What is made ---- */
+/* ---- Structs and functions ---- */
 
-/* A struct, which C wants to have a member, and its proc. */
+/* A struct and its proc. C needs a member in a struct. */
 #define HG_STUB_STRUCT(name, fields) \
     HG_STUB_CAT(HG_STUB_STRUCT_, HG_STUB_HAS(fields))(name, fields)
 #define HG_STUB_STRUCT_1(name, fields) MERCURY_GEN_PROC(name, fields)
@@ -4829,7 +4831,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     return memory;
 }
 
-/* The two structs and the function's declaration; what executes a call. */
+/* The two structs, the declaration of the function, and the handler. */
 #define HG_STUB_TARGET(type, name, ins, outs, all_outs) \
     HG_STUB_STRUCT(name##_in_t, ins) \
     HG_STUB_STRUCT(name##_out_t, all_outs) \
@@ -5046,16 +5048,15 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 /* ==== gen/api/seed.h ==== */
 /* ==== Names of the first reports ======================================== */
 /*
- * With HG_SEED_NAMES defined above the include: the names of the function
- * shipper and the bulk data shipper (fs_..., bds_...) and of the network layer
- * below them (na_...), as the design report before Mercury's prints them, for
- * programs written after it; and HG_Foward, a misprint in the Mercury paper.
- * Each name is a macro or an inline function for functions of this library,
- * which new programs use.
+ * HG_SEED_NAMES, defined above the include, declares the names of the design
+ * report that came before Mercury: the function shipper (fs_...), the bulk data
+ * shipper (bds_...) and their network layer (na_...). It also declares
+ * HG_Foward, a misprint in the Mercury paper. New programs do not need it: each
+ * name is a macro or an inline function that calls this library.
  *
- * A class of NA_Initialize serves wherever a na_network_class_t does. Functions
- * return S_SUCCESS, which is HG_SUCCESS, or a code of this library. They need
- * the request model: HG_API_STRICT leaves it out.
+ * A na_network_class_t is a class of NA_Initialize. Functions return S_SUCCESS,
+ * which is HG_SUCCESS, or a code of this library. They belong to the request
+ * model, so HG_API_STRICT excludes them.
  */
 #if defined(HG_SEED_NAMES) && HG_API_STRICT
 #error "HG_SEED_NAMES needs the request model, which HG_API_STRICT leaves out"
@@ -5063,54 +5064,54 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #if (defined(HG_SEED_NAMES) || defined(HG_NA_PLUGIN_API)) && !HG_API_STRICT
 
-/* ---- Functions behind names that have no other function here ---- */
+/* ---- Functions that exist only for these names ---- */
 
-/* Open the class that HG_SEED_ADDRESS in the environment names, else the
- * default transport. There is no MPI: the communicator is ignored. The class
- * listens if `flags` is not 0. NULL on failure. */
+/* Open a class. The environment variable HG_SEED_ADDRESS has its address;
+ * without it the default transport is used. The communicator is ignored. The
+ * class listens if `flags` is not 0. Returns NULL on failure. */
 HG_EXPORT na_class_t *hg_seed_open(void *intra_comm, int flags);
 
-/* A memory handle as its length and its bytes, and back, from a buffer that may
- * be longer. */
+/* Write a memory handle as its length and its bytes, and read it back. The
+ * buffer may be longer. */
 HG_EXPORT na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     na_size_t buf_len, na_mem_handle_t mem_handle);
 HG_EXPORT na_return_t hg_seed_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_len);
 
-/* Begin the RPC layer and the bulk layer, and end either. A process may begin
- * each several times with one class, as a client and as a server; both end with
- * the last end of either. HG_EXIST: it runs on another class. In one thread at
- * a time. */
+/* Start the RPC layer and the bulk layer, and stop them. A process may start
+ * each several times on one class, as a client and as a server. The last stop
+ * ends both. HG_EXIST: the layer runs on another class. Call them from one
+ * thread at a time. */
 HG_EXPORT hg_return_t hg_seed_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
 
-/* Strings in a struct, and bulk handles. At a server hg_seed_get_input decodes
- * them; they stay until the function that it was called in has completed the
- * call and has returned, and the library frees them. A bulk handle may be freed
- * by bds_handle_free before. In outputs they are the caller's: strings are
- * freed by hg_proc_release(HG_PROC_NULL, string). */
+/* Procs of strings and bulk handles. The library frees what hg_seed_get_input
+ * decodes when the handler has completed the call and has returned. The handler
+ * may free a bulk handle earlier, with bds_handle_free. The caller owns the
+ * outputs, and frees strings with hg_proc_release(HG_PROC_NULL, string). */
 HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
 
-/* Wait for `timeout` ms at most: the call's result, with *status HG_TRUE, and
- * the request is freed; in the array it becomes HG_REQUEST_NULL, which counts
- * as ended. After the time: HG_SUCCESS with *status HG_FALSE, or HG_TIMEOUT
- * where `status` is NULL. */
+/* Wait for calls, for at most `timeout` ms. A completed call gives its result
+ * and *status HG_TRUE, and its request is freed. In the array that request
+ * becomes HG_REQUEST_NULL, which counts as completed. A call that has not
+ * completed gives HG_SUCCESS and *status HG_FALSE, or HG_TIMEOUT if `status` is
+ * NULL. */
 HG_EXPORT hg_return_t hg_seed_wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 HG_EXPORT hg_return_t hg_seed_wait_all(int count,
     hg_request_t array_of_requests[], unsigned int timeout,
     hg_status_t array_of_statuses[]);
 
-/* Process calls for `timeout` ms at most. HG_SUCCESS also if none came. */
+/* Process calls for at most `timeout` ms. HG_SUCCESS also if no call came. */
 HG_EXPORT hg_return_t hg_seed_process(unsigned int timeout);
 HG_EXPORT hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct);
-/* Answer, and free the handle. */
+/* Respond, and free the handle. */
 HG_EXPORT hg_return_t hg_seed_complete(
     hg_handle_t handle, const void *out_struct);
 
-/* Log what is wrong; `ret`. */
+/* Log an error. Returns `ret`. */
 HG_EXPORT hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what);
 
@@ -5146,13 +5147,13 @@ typedef struct hg_seed_block *bds_block_handle_t;
 
 #define HG_SEED_INLINE HG_GEN_UNUSED static inline
 
-/* A request takes a context of its class until na_wait has seen its end. */
+/* A request holds a context of its class until na_wait returns its result. */
 struct hg_seed_request {
     na_class_t *na_class;
     na_context_t *context;
     hg_status_t done;
     na_return_t ret;
-    na_size_t *size_p; /* of a receive; each may be NULL */
+    na_size_t *size_p; /* outputs of a receive; each may be NULL */
     na_addr_t *source_p;
     na_tag_t *tag_p;
 };
@@ -5177,7 +5178,7 @@ HG_SEED_INLINE na_return_t hg_seed_ended(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* A request for an operation that is about to start; NULL (logged). */
+/* Create a request for an operation. Returns NULL (logged) on failure. */
 HG_SEED_INLINE na_request_t hg_seed_begin(
     na_class_t *na_class, const na_request_t *request_p)
 {
@@ -5204,7 +5205,8 @@ HG_SEED_INLINE void hg_seed_end(na_request_t request)
     hg_proc_release(HG_PROC_NULL, request);
 }
 
-/* Start `operation`, an expression of na_return_t, with a request `made`. */
+/* Start `operation`, an expression of type na_return_t, which uses the request
+ * `made`. */
 #define HG_SEED_START(operation) \
     na_return_t ret; \
     na_request_t made = hg_seed_begin(network_class, request); \
@@ -5226,7 +5228,8 @@ HG_SEED_INLINE na_return_t na_send_unexpected(na_network_class_t *network_class,
         hg_seed_ended, made, buf, buf_len, dest, tag, NA_OP_ID_IGNORE))
 }
 
-/* *buf_len is the size of `buf`, and then that of the message. */
+/* *buf_len is the size of `buf`. On completion it is the size of the
+ * message. */
 HG_SEED_INLINE na_return_t na_recv_unexpected(na_network_class_t *network_class,
     void *buf, na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
     na_request_t *request, void *op_arg)
@@ -5278,9 +5281,9 @@ HG_SEED_INLINE na_return_t na_get(na_network_class_t *network_class,
     hg_seed_ended, made, local_mem_handle, local_offset, remote_mem_handle,
     remote_offset, length, remote_addr, NA_OP_ID_IGNORE))}
 
-/* The operation's result, with *status HG_TRUE, and the request is freed. After
- * the time: NA_SUCCESS with *status HG_FALSE, or NA_TIMEOUT where `status` is
- * NULL. Nothing else completes in the request's context. */
+/* Wait for an operation. A completed one gives its result and *status HG_TRUE,
+ * and the request is freed. Otherwise NA_SUCCESS with *status HG_FALSE, or
+ * NA_TIMEOUT if `status` is NULL. Only this operation uses the context. */
 HG_SEED_INLINE na_return_t na_wait(na_network_class_t *network_class,
     na_request_t request, unsigned int timeout, na_status_t *status)
 {
@@ -5306,15 +5309,15 @@ HG_SEED_INLINE na_return_t na_wait(na_network_class_t *network_class,
     return ret;
 }
 
-/* Find a peer, within lookup_ms. */
+/* Look a peer up, within lookup_ms. */
 HG_SEED_INLINE na_return_t na_addr_lookup(
     na_network_class_t *network_class, const char *name, na_addr_t *addr)
 {
     return NA_Addr_lookup_wait(network_class, name, NA_MAX_IDLE_TIME, addr);
 }
 
-/* Describe memory and let peers reach it; withdraw it and free the handle.
- * Flags of 0 are NA_MEM_READWRITE. */
+/* Describe memory and let peers reach it; end that and free the handle. Flags
+ * of 0 mean NA_MEM_READWRITE. */
 HG_SEED_INLINE na_return_t na_mem_register(na_network_class_t *network_class,
     void *buf, na_size_t buf_len, unsigned long flags,
     na_mem_handle_t *mem_handle)
@@ -5388,14 +5391,14 @@ HG_SEED_INLINE hg_return_t fs_forward(na_addr_t addr, fs_id_t id,
 
 /* ---- The bulk data shipper ---- */
 
-/* Local memory, and the transfer that it is in: one at a time (HG_BUSY). It
- * moves as many bytes as the smaller one of both has. */
+/* Local memory and its transfer. A second transfer at the same time gives
+ * HG_BUSY. A transfer moves as many bytes as the smaller side has. */
 struct hg_seed_block {
     hg_bulk_block_t block;
     hg_bulk_request_t request; /* NULL: no transfer */
 };
 
-/* Flags of 0 are HG_BULK_READWRITE. */
+/* Flags of 0 mean HG_BULK_READWRITE. */
 HG_SEED_INLINE hg_return_t bds_handle_create(
     void *buf, size_t buf_len, unsigned long flags, bds_handle_t *handle)
 {
@@ -5451,7 +5454,8 @@ HG_SEED_INLINE hg_return_t bds_read(
     return hg_seed_transfer(HG_BULK_PULL, handle, source, block_handle);
 }
 
-/* The transfer's result; HG_TIMEOUT: it goes on; HG_SUCCESS without one. */
+/* Wait for the transfer. HG_TIMEOUT: it has not completed and goes on.
+ * HG_SUCCESS: it has completed, or there is none. */
 HG_SEED_INLINE hg_return_t bds_wait(
     bds_block_handle_t block_handle, unsigned int timeout)
 {
@@ -5464,7 +5468,7 @@ HG_SEED_INLINE hg_return_t bds_wait(
     return ret;
 }
 
-/* A transfer that is under way ends with it. */
+/* This ends a transfer that is under way. */
 HG_SEED_INLINE hg_return_t bds_block_handle_free(
     bds_block_handle_t block_handle)
 {
@@ -5501,8 +5505,8 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 #define hg_proc_fs_string_t hg_seed_proc_string
 #define hg_proc_bds_handle_t hg_seed_proc_bulk
 
-/* IOFSL_SHIPPER_GEN_PROC: the struct `name` with its proc, which is called
- * fs_proc_name and hg_proc_name. The type of each field has a function
+/* IOFSL_SHIPPER_GEN_PROC declares the struct `name` and its proc, with the
+ * names fs_proc_name and hg_proc_name. The type of each field has a function
  * fs_proc_type. */
 #define HG_SEED_GEN_PROC(name, fields) \
     typedef struct { \

@@ -8,39 +8,40 @@
  * ======================================================================== */
 
 /* ==== Bodies of MERCURY_GEN_PROC ======================================== */
-/* A field's declaration. */
+/* Declare a field. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
 
-/* What the compiler shall refuse: a field of another size than its type, by a
- * division by zero; one that is no identifier, by a constant named after it. */
+/* Compile-time checks. A field whose size differs from its type divides by
+ * zero. A field that is no identifier cannot name the enumeration constant. */
 /* clang-format off */
 #define HG_GEN_CHECK(type) \
     { enum { hg_fits = 1 / (sizeof(type) == HG_GEN_CHECK_NAME
 #define HG_GEN_CHECK_NAME(field) \
     sizeof(hg_data->field)) }; enum { hg_field_##field }; }
-/* With HG_API_STRICT a field of an existing struct may be any part of it, such
- * as `a[0]` or `b.c`, and larger than its type, as in Mercury. */
+/* HG_API_STRICT follows Mercury: a field of an existing struct may be any part
+ * of it, such as `a[0]` or `b.c`, and larger than its type. */
 #define HG_GEN_PART(type) \
     { enum { hg_fits = 1 / (sizeof(type) <= HG_GEN_PART_NAME
 #define HG_GEN_PART_NAME(field) sizeof(hg_data->field)) }; }
 /* clang-format on */
 
-/* Its step of the proc function. */
+/* Encode, decode or free a field. */
 #define HG_GEN_STEP(type) \
     if (hg_ret == HG_SUCCESS) \
     hg_ret = HG_GEN_STEP_OF(type) HG_GEN_STEP_NAME
 #define HG_GEN_STEP_NAME(field) (proc, &hg_data->field);
 
-/* The function of a type: compiled in here for the types that a macro named
- * HG_GEN_NUMBER_type lists, each with a comma, which moves what is picked. */
+/* Choose the function of a type. For a number, HG_GEN_NUMBER_type expands to a
+ * list; its commas shift the arguments of HG_GEN_PICK to the inline
+ * function. */
 #define HG_GEN_STEP_OF(type) \
     HG_GEN_PICK(HG_GEN_NUMBER_##type, hg_proc_##type, 0)
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
-/* Numbers are copied as they are where memory has the order of the wire. All
- * other cases, such as a full buffer, are left to the library. */
+/* On little-endian machines numbers are copied inline. The library handles all
+ * other cases, such as a full buffer. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HG_GEN_INLINE_STEP(bytes, proc_type) \
@@ -76,8 +77,8 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
 #endif
 
-/* A struct declared here that has nothing but numbers, and no gap, lies in
- * memory as on the wire: one step for all. False: it takes one for each. */
+/* Copy a struct of numbers without padding in one step, since its bytes in
+ * memory are those on the wire. False: each field needs a step of its own. */
 static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 {
     struct hg_proc_cursor *cursor =
@@ -99,8 +100,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     (HG_GEN_SIZES(fields) == sizeof(*hg_data) && \
         hg_gen_step_whole(proc, data, sizeof(*hg_data)))
 
-/* What a field adds to the size of such a struct: one that is no number, more
- * than any has. */
+/* Add up the sizes of the fields. A field that is no number adds more than any
+ * struct has, so that the sum differs from the size of the struct. */
 #define HG_GEN_SIZE(type) +HG_GEN_SIZE_OF(type) HG_GEN_SIZE_NAME
 #define HG_GEN_SIZE_NAME(field)
 #define HG_GEN_SIZE_OF(type) \
@@ -114,8 +115,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_WHOLE(fields) 0
 #endif
 
-/* Walk a sequence: each macro handles one element and names the other, so
- * that neither calls itself; the tail left over pastes to an empty macro. */
+/* Walk a sequence. Two macros alternate, since a macro cannot expand itself.
+ * The name of the last one, pasted with _END, is an empty macro. */
 #define HG_GEN_DECLS(fields) HG_GEN_END(HG_GEN_DECL_A fields)
 #define HG_GEN_DECL_A(field) HG_GEN_DECL field HG_GEN_DECL_B
 #define HG_GEN_DECL_B(field) HG_GEN_DECL field HG_GEN_DECL_A
@@ -144,14 +145,14 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_END(tokens) HG_GEN_PASTE_END(tokens)
 #define HG_GEN_PASTE_END(tokens) tokens##_END
 
-/* A client may never decode a type, a server never encode it. */
+/* A client may never decode a type, and a server may never encode it. */
 #if defined(__GNUC__)
 #define HG_GEN_UNUSED __attribute__((unused))
 #else
 #define HG_GEN_UNUSED
 #endif
 
-/* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
+/* hg_proc_raw logs and returns an error for NULL, except when it frees. */
 #define HG_GEN_FUNCTION_OF(name, fields, CHECKS, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
@@ -176,14 +177,14 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
 #endif
 
-#ifdef HG_SEED_NAMES /* the proc is called fs_proc_name */
+#ifdef HG_SEED_NAMES /* the proc has the name fs_proc_name */
 #define IOFSL_SHIPPER_GEN_PROC HG_SEED_GEN_PROC
 #else
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
 #if HG_API_VERSION == 2
-/* A process that only executes a function does not need its id. */
+/* A function, because a server may ignore the id: an expression would warn. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Names of the first reports ======================================== */
 /*
- * With HG_SEED_NAMES defined above the include: the names of the function
- * shipper and the bulk data shipper (fs_..., bds_...) and of the network layer
- * below them (na_...), as the design report before Mercury's prints them, for
- * programs written after it; and HG_Foward, a misprint in the Mercury paper.
- * Each name is a macro or an inline function for functions of this library,
- * which new programs use.
+ * HG_SEED_NAMES, defined above the include, declares the names of the design
+ * report that came before Mercury: the function shipper (fs_...), the bulk data
+ * shipper (bds_...) and their network layer (na_...). It also declares
+ * HG_Foward, a misprint in the Mercury paper. New programs do not need it: each
+ * name is a macro or an inline function that calls this library.
  *
- * A class of NA_Initialize serves wherever a na_network_class_t does. Functions
- * return S_SUCCESS, which is HG_SUCCESS, or a code of this library. They need
- * the request model: HG_API_STRICT leaves it out.
+ * A na_network_class_t is a class of NA_Initialize. Functions return S_SUCCESS,
+ * which is HG_SUCCESS, or a code of this library. They belong to the request
+ * model, so HG_API_STRICT excludes them.
  */
 #if defined(HG_SEED_NAMES) && HG_API_STRICT
 #error "HG_SEED_NAMES needs the request model, which HG_API_STRICT leaves out"
@@ -18,54 +17,54 @@
 
 #if (defined(HG_SEED_NAMES) || defined(HG_NA_PLUGIN_API)) && !HG_API_STRICT
 
-/* ---- Functions behind names that have no other function here ---- */
+/* ---- Functions that exist only for these names ---- */
 
-/* Open the class that HG_SEED_ADDRESS in the environment names, else the
- * default transport. There is no MPI: the communicator is ignored. The class
- * listens if `flags` is not 0. NULL on failure. */
+/* Open a class. The environment variable HG_SEED_ADDRESS has its address;
+ * without it the default transport is used. The communicator is ignored. The
+ * class listens if `flags` is not 0. Returns NULL on failure. */
 HG_EXPORT na_class_t *hg_seed_open(void *intra_comm, int flags);
 
-/* A memory handle as its length and its bytes, and back, from a buffer that may
- * be longer. */
+/* Write a memory handle as its length and its bytes, and read it back. The
+ * buffer may be longer. */
 HG_EXPORT na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     na_size_t buf_len, na_mem_handle_t mem_handle);
 HG_EXPORT na_return_t hg_seed_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_len);
 
-/* Begin the RPC layer and the bulk layer, and end either. A process may begin
- * each several times with one class, as a client and as a server; both end with
- * the last end of either. HG_EXIST: it runs on another class. In one thread at
- * a time. */
+/* Start the RPC layer and the bulk layer, and stop them. A process may start
+ * each several times on one class, as a client and as a server. The last stop
+ * ends both. HG_EXIST: the layer runs on another class. Call them from one
+ * thread at a time. */
 HG_EXPORT hg_return_t hg_seed_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
 
-/* Strings in a struct, and bulk handles. At a server hg_seed_get_input decodes
- * them; they stay until the function that it was called in has completed the
- * call and has returned, and the library frees them. A bulk handle may be freed
- * by bds_handle_free before. In outputs they are the caller's: strings are
- * freed by hg_proc_release(HG_PROC_NULL, string). */
+/* Procs of strings and bulk handles. The library frees what hg_seed_get_input
+ * decodes when the handler has completed the call and has returned. The handler
+ * may free a bulk handle earlier, with bds_handle_free. The caller owns the
+ * outputs, and frees strings with hg_proc_release(HG_PROC_NULL, string). */
 HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
 
-/* Wait for `timeout` ms at most: the call's result, with *status HG_TRUE, and
- * the request is freed; in the array it becomes HG_REQUEST_NULL, which counts
- * as ended. After the time: HG_SUCCESS with *status HG_FALSE, or HG_TIMEOUT
- * where `status` is NULL. */
+/* Wait for calls, for at most `timeout` ms. A completed call gives its result
+ * and *status HG_TRUE, and its request is freed. In the array that request
+ * becomes HG_REQUEST_NULL, which counts as completed. A call that has not
+ * completed gives HG_SUCCESS and *status HG_FALSE, or HG_TIMEOUT if `status` is
+ * NULL. */
 HG_EXPORT hg_return_t hg_seed_wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 HG_EXPORT hg_return_t hg_seed_wait_all(int count,
     hg_request_t array_of_requests[], unsigned int timeout,
     hg_status_t array_of_statuses[]);
 
-/* Process calls for `timeout` ms at most. HG_SUCCESS also if none came. */
+/* Process calls for at most `timeout` ms. HG_SUCCESS also if no call came. */
 HG_EXPORT hg_return_t hg_seed_process(unsigned int timeout);
 HG_EXPORT hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct);
-/* Answer, and free the handle. */
+/* Respond, and free the handle. */
 HG_EXPORT hg_return_t hg_seed_complete(
     hg_handle_t handle, const void *out_struct);
 
-/* Log what is wrong; `ret`. */
+/* Log an error. Returns `ret`. */
 HG_EXPORT hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what);
 
@@ -101,13 +100,13 @@ typedef struct hg_seed_block *bds_block_handle_t;
 
 #define HG_SEED_INLINE HG_GEN_UNUSED static inline
 
-/* A request takes a context of its class until na_wait has seen its end. */
+/* A request holds a context of its class until na_wait returns its result. */
 struct hg_seed_request {
     na_class_t *na_class;
     na_context_t *context;
     hg_status_t done;
     na_return_t ret;
-    na_size_t *size_p; /* of a receive; each may be NULL */
+    na_size_t *size_p; /* outputs of a receive; each may be NULL */
     na_addr_t *source_p;
     na_tag_t *tag_p;
 };
@@ -132,7 +131,7 @@ HG_SEED_INLINE na_return_t hg_seed_ended(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* A request for an operation that is about to start; NULL (logged). */
+/* Create a request for an operation. Returns NULL (logged) on failure. */
 HG_SEED_INLINE na_request_t hg_seed_begin(
     na_class_t *na_class, const na_request_t *request_p)
 {
@@ -159,7 +158,8 @@ HG_SEED_INLINE void hg_seed_end(na_request_t request)
     hg_proc_release(HG_PROC_NULL, request);
 }
 
-/* Start `operation`, an expression of na_return_t, with a request `made`. */
+/* Start `operation`, an expression of type na_return_t, which uses the request
+ * `made`. */
 #define HG_SEED_START(operation) \
     na_return_t ret; \
     na_request_t made = hg_seed_begin(network_class, request); \
@@ -181,7 +181,8 @@ HG_SEED_INLINE na_return_t na_send_unexpected(na_network_class_t *network_class,
         hg_seed_ended, made, buf, buf_len, dest, tag, NA_OP_ID_IGNORE))
 }
 
-/* *buf_len is the size of `buf`, and then that of the message. */
+/* *buf_len is the size of `buf`. On completion it is the size of the
+ * message. */
 HG_SEED_INLINE na_return_t na_recv_unexpected(na_network_class_t *network_class,
     void *buf, na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
     na_request_t *request, void *op_arg)
@@ -233,9 +234,9 @@ HG_SEED_INLINE na_return_t na_get(na_network_class_t *network_class,
     hg_seed_ended, made, local_mem_handle, local_offset, remote_mem_handle,
     remote_offset, length, remote_addr, NA_OP_ID_IGNORE))}
 
-/* The operation's result, with *status HG_TRUE, and the request is freed. After
- * the time: NA_SUCCESS with *status HG_FALSE, or NA_TIMEOUT where `status` is
- * NULL. Nothing else completes in the request's context. */
+/* Wait for an operation. A completed one gives its result and *status HG_TRUE,
+ * and the request is freed. Otherwise NA_SUCCESS with *status HG_FALSE, or
+ * NA_TIMEOUT if `status` is NULL. Only this operation uses the context. */
 HG_SEED_INLINE na_return_t na_wait(na_network_class_t *network_class,
     na_request_t request, unsigned int timeout, na_status_t *status)
 {
@@ -261,15 +262,15 @@ HG_SEED_INLINE na_return_t na_wait(na_network_class_t *network_class,
     return ret;
 }
 
-/* Find a peer, within lookup_ms. */
+/* Look a peer up, within lookup_ms. */
 HG_SEED_INLINE na_return_t na_addr_lookup(
     na_network_class_t *network_class, const char *name, na_addr_t *addr)
 {
     return NA_Addr_lookup_wait(network_class, name, NA_MAX_IDLE_TIME, addr);
 }
 
-/* Describe memory and let peers reach it; withdraw it and free the handle.
- * Flags of 0 are NA_MEM_READWRITE. */
+/* Describe memory and let peers reach it; end that and free the handle. Flags
+ * of 0 mean NA_MEM_READWRITE. */
 HG_SEED_INLINE na_return_t na_mem_register(na_network_class_t *network_class,
     void *buf, na_size_t buf_len, unsigned long flags,
     na_mem_handle_t *mem_handle)
@@ -343,14 +344,14 @@ HG_SEED_INLINE hg_return_t fs_forward(na_addr_t addr, fs_id_t id,
 
 /* ---- The bulk data shipper ---- */
 
-/* Local memory, and the transfer that it is in: one at a time (HG_BUSY). It
- * moves as many bytes as the smaller one of both has. */
+/* Local memory and its transfer. A second transfer at the same time gives
+ * HG_BUSY. A transfer moves as many bytes as the smaller side has. */
 struct hg_seed_block {
     hg_bulk_block_t block;
     hg_bulk_request_t request; /* NULL: no transfer */
 };
 
-/* Flags of 0 are HG_BULK_READWRITE. */
+/* Flags of 0 mean HG_BULK_READWRITE. */
 HG_SEED_INLINE hg_return_t bds_handle_create(
     void *buf, size_t buf_len, unsigned long flags, bds_handle_t *handle)
 {
@@ -406,7 +407,8 @@ HG_SEED_INLINE hg_return_t bds_read(
     return hg_seed_transfer(HG_BULK_PULL, handle, source, block_handle);
 }
 
-/* The transfer's result; HG_TIMEOUT: it goes on; HG_SUCCESS without one. */
+/* Wait for the transfer. HG_TIMEOUT: it has not completed and goes on.
+ * HG_SUCCESS: it has completed, or there is none. */
 HG_SEED_INLINE hg_return_t bds_wait(
     bds_block_handle_t block_handle, unsigned int timeout)
 {
@@ -419,7 +421,7 @@ HG_SEED_INLINE hg_return_t bds_wait(
     return ret;
 }
 
-/* A transfer that is under way ends with it. */
+/* This ends a transfer that is under way. */
 HG_SEED_INLINE hg_return_t bds_block_handle_free(
     bds_block_handle_t block_handle)
 {
@@ -456,8 +458,8 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 #define hg_proc_fs_string_t hg_seed_proc_string
 #define hg_proc_bds_handle_t hg_seed_proc_bulk
 
-/* IOFSL_SHIPPER_GEN_PROC: the struct `name` with its proc, which is called
- * fs_proc_name and hg_proc_name. The type of each field has a function
+/* IOFSL_SHIPPER_GEN_PROC declares the struct `name` and its proc, with the
+ * names fs_proc_name and hg_proc_name. The type of each field has a function
  * fs_proc_type. */
 #define HG_SEED_GEN_PROC(name, fields) \
     typedef struct { \

@@ -7,8 +7,9 @@
 #define hg_proc_hg_memory_out_t hg_proc_hg_bulk_t
 
 HG_EXPORT hg_return_t hg_stub_clear(void *data, size_t size);
-/* Register with the types as a text (copied). A NULL callback keeps one that is
- * registered. 0 (logged): no memory, or registered with other types. */
+/* Register a function, with its types as a text (copied). NULL for rpc_cb keeps
+ * the registered callback. Returns 0 (logged) on out-of-memory, or if the name
+ * is registered with other types. */
 HG_EXPORT hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb);
@@ -18,7 +19,7 @@ HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
-/* A call of the function could not begin: name it in the thread's last error
+/* Name the function, whose call could not begin, in the thread's last error
  * text. Returns `ret`. */
 HG_EXPORT hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret);
 #if !HG_API_STRICT
@@ -30,34 +31,34 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 
 /* ---- Sequences ----
  *
- * Walked as in MERCURY_GEN_PROC; what is made of an element has a comma in
- * front, or is a statement. */
+ * Walked as in MERCURY_GEN_PROC. The expansion of an element begins with a
+ * comma, or is a statement. */
 
 #define HG_STUB_END(...) HG_STUB_PASTE_END(__VA_ARGS__)
 #define HG_STUB_PASTE_END(...) __VA_ARGS__##_END
 #define HG_STUB_CAT(a, b) HG_STUB_PASTE(a, b)
 #define HG_STUB_PASTE(a, b) a##b
 
-/* 1 for a sequence with an element, else 0. */
+/* 1 for a sequence with at least one element, else 0. */
 #define HG_STUB_HAS(fields) HG_STUB_PICK_HAS(HG_STUB_IS_ONE fields, 0, 0)
 #define HG_STUB_PICK_HAS(...) HG_GEN_SECOND(__VA_ARGS__, 0)
 #define HG_STUB_IS_ONE(field) ~, 1,
 
-/* A list without the comma in front; for none, `none`. */
+/* A list without its first comma; `none` for an empty list. */
 #define HG_STUB_LIST(has, none, ...) \
     HG_STUB_CAT(HG_STUB_LIST_, has)(none, __VA_ARGS__)
 #define HG_STUB_LIST_0(none, ...) none
 #define HG_STUB_LIST_1(none, ...) HG_STUB_REST(__VA_ARGS__)
 #define HG_STUB_REST(first, ...) __VA_ARGS__
 
-/* How an input goes: as a VALUE, or as memory, described by the caller (BULK)
- * or here. */
+/* The kind of an input: a VALUE, a bulk handle of the caller (BULK), or memory
+ * that the stub describes (SOURCE, TARGET). */
 #define HG_STUB_KIND(type) HG_GEN_PICK(HG_STUB_KIND_##type, VALUE, 0)
 #define HG_STUB_KIND_hg_bulk_t ~, BULK
 #define HG_STUB_KIND_hg_memory_in_t ~, SOURCE
 #define HG_STUB_KIND_hg_memory_out_t ~, SINK
 
-/* An input as a parameter of the caller's. */
+/* An input as a parameter of NAME_call and NAME_start. */
 #define HG_STUB_IN(type) HG_STUB_CAT(HG_STUB_IN_, HG_STUB_KIND(type))(type)
 #define HG_STUB_IN_VALUE(type) , type HG_STUB_NAME
 #define HG_STUB_IN_BULK(type) , hg_bulk_t HG_STUB_NAME
@@ -71,7 +72,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_IN_A_END
 #define HG_STUB_IN_B_END
 
-/* The same handed on. */
+/* An input as an argument of the inner function. */
 #define HG_STUB_PASS(type) HG_STUB_CAT(HG_STUB_PASS_, HG_STUB_KIND(type))
 #define HG_STUB_PASS_VALUE(field) , field
 #define HG_STUB_PASS_BULK(field) , field
@@ -83,7 +84,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_PASS_A_END
 #define HG_STUB_PASS_B_END
 
-/* The same put into the struct that travels; and memory taken back. */
+/* Set an input in the struct to send; free the bulk handle of memory. */
 #define HG_STUB_SET(type) HG_STUB_CAT(HG_STUB_SET_, HG_STUB_KIND(type))
 #define HG_STUB_SET_VALUE(field) hg_call->in.field = field;
 #define HG_STUB_SET_BULK(field) hg_call->in.field = field;
@@ -109,7 +110,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_FREE_A_END
 #define HG_STUB_FREE_B_END
 
-/* An input as a parameter of the function, and what it is given. */
+/* An input as a parameter of the target's function, and its argument. */
 #define HG_STUB_TAKE(type) HG_STUB_CAT(HG_STUB_TAKE_, HG_STUB_KIND(type))(type)
 #define HG_STUB_TAKE_VALUE(type) , type HG_STUB_NAME
 #define HG_STUB_TAKE_BULK(type) , hg_memory_t HG_STUB_NAME
@@ -131,8 +132,8 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_GIVE_A_END
 #define HG_STUB_GIVE_B_END
 
-/* An output as a parameter, of both; what the function is given; and handed to
- * the caller, whose it is from then on. */
+/* An output as a parameter of both sides; the argument of the target's
+ * function; and the copy to the caller, who owns it then. */
 #define HG_STUB_OUT(type) , type *HG_STUB_NAME
 #define HG_STUB_OUTS(fields) HG_STUB_END(HG_STUB_OUT_A fields)
 #define HG_STUB_OUT_A(field) HG_STUB_OUT field HG_STUB_OUT_B
@@ -158,15 +159,15 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_MOVE_A_END
 #define HG_STUB_MOVE_B_END
 
-/* The last output, ret, is the value that the function returns. */
+/* The return value of the function is the last output, ret. */
 #define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
 #define HG_STUB_RETURNS_void ~,
 #define HG_STUB_ASSIGN(type) \
     HG_GEN_PICK(HG_STUB_RETURNS_##type, hg_out.ret =, 0)
 
-/* The types in order as a text, "(int32_t, hg_string_t) -> (int32_t)": what
- * both sides compare. Types that are encoded alike and mean the same have one
- * name there. */
+/* The types in order as a text, "(int32_t, hg_string_t) -> (int32_t)", which
+ * both sides compare. Types with one encoding and one meaning have one name
+ * there. */
 #define HG_STUB_TYPES(ins, outs) \
     "(" HG_STUB_LIST_TYPES(ins) ") -> (" HG_STUB_LIST_TYPES(outs) ")"
 #define HG_STUB_LIST_TYPES(fields) HG_STUB_END(HG_STUB_TYPE_FIRST fields)
@@ -193,9 +194,9 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_ALIAS_hg_uint32_t ~, uint32_t
 #define HG_STUB_ALIAS_hg_uint64_t ~, uint64_t
 
-/* ---- What is made ---- */
+/* ---- Structs and functions ---- */
 
-/* A struct, which C wants to have a member, and its proc. */
+/* A struct and its proc. C needs a member in a struct. */
 #define HG_STUB_STRUCT(name, fields) \
     HG_STUB_CAT(HG_STUB_STRUCT_, HG_STUB_HAS(fields))(name, fields)
 #define HG_STUB_STRUCT_1(name, fields) MERCURY_GEN_PROC(name, fields)
@@ -217,7 +218,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     return memory;
 }
 
-/* The two structs and the function's declaration; what executes a call. */
+/* The two structs, the declaration of the function, and the handler. */
 #define HG_STUB_TARGET(type, name, ins, outs, all_outs) \
     HG_STUB_STRUCT(name##_in_t, ins) \
     HG_STUB_STRUCT(name##_out_t, all_outs) \
