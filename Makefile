@@ -114,15 +114,27 @@ $(LIB)/libhg.so.$(VERSION): $(LIB_OBJS)
 $(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
 	$(Q)ln -sf $(<F) $@ && ln -sf $(@F) $(LIB)/libhg.so
 
-# Each with the library inside, so that it runs wherever it is copied.
-TOOLS := hg_tool hg_info
+# The tools contain the library, so they run wherever they are copied.
+TOOLS := hg_tool hg_info hg_perf
 
-tools: $(TOOLS:%=$(LIB)/%) ## hg_tool and hg_info, with NA="..." in them
+# hg_perf has the bare program of each transport that the library has.
+perf_sources = $(wildcard tests/perf/hg_perf*.c) examples/usage.c \
+    $(patsubst %,tests/perf/raw_%.c,$1 $(if $(SM),sm))
 
-$(TOOLS:%=$(LIB)/%): $(LIB)/%: examples/%.c examples/peer.c \
+tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_info and hg_perf, with NA="..." in them
+
+define link_tool
+	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) $(call na_cflags,$(NA)) -o $@ \
+	    $(filter %.c %.o,$^) $(call na_libs,$(NA))
+endef
+
+$(LIB)/hg_tool $(LIB)/hg_info: $(LIB)/%: examples/%.c examples/peer.c \
         examples/usage.c $(wildcard examples/*.h) $(LIB_OBJS)
-	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
-	    $(call na_libs,$(NA))
+	$(link_tool)
+
+$(LIB)/hg_perf: $(call perf_sources,$(NA)) $(wildcard tests/perf/*.h) \
+        examples/usage.h $(LIB_OBJS)
+	$(link_tool)
 
 DEST = $(DESTDIR)$(PREFIX)
 
@@ -363,16 +375,11 @@ endif
 
 # ---- Figures ----
 
-# The raw programs are compared with where the library has their transport.
-PERF_SOURCES := $(wildcard tests/perf/hg_perf*.c) \
-                $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c) \
-                $(if $(filter ofi,$(FOUND)),tests/perf/raw_ofi.c) \
-                $(if $(filter mpi,$(FOUND)),tests/perf/raw_mpi.c) \
-                $(if $(SM),tests/perf/raw_sm.c)
-PERF_OBJS    := $(PERF_SOURCES:%.c=$(BUILD)/%.o)
+PERF_OBJS    := $(patsubst %.c,$(BUILD)/%.o,$(call perf_sources,$(FOUND)))
 PERF         := $(BUILD)/tests/perf/hg_perf
 
-$(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
+$(filter $(BUILD)/tests/%,$(PERF_OBJS)): $(BUILD)/%.o: %.c hg.h \
+        examples/usage.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
 
@@ -607,4 +614,4 @@ help: ## this list
 	@echo '              a file of yours, or how large one is made'
 	@echo '  SECONDS=    of soak, and of each entry of fuzz'
 	@echo '  RUNFLAGS=   of tests/run: -k PART (only such cases), -s SCALE'
-	@echo '  BENCHFLAGS= of hg_perf; -h lists them'
+	@echo '  BENCHFLAGS= of hg_perf; --help lists them'

@@ -1,59 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: what the library costs, beside a bare program of its transport.
+ * hg_perf: measures calls and bulk transfers, and compares them with a bare
+ * program of the same transport. gen/man/hg_perf.1.md describes its options
+ * and figures.
  *
- *   hg_perf                  all figures: two processes, then self://
- *   hg_perf --self           those of self:// only
- *   hg_perf --url sm://      another transport between the two processes
- *   hg_perf --only =pull     the figures of this name; or
- *   hg_perf --only p99       figures with this in their name: echo page
- *                            in_flight pull push write p99_pull p99_push
- *                            memory copied late self_echo self_in_flight;
- *                            grid or grid_4k_8 (only if asked for);
- *                            of sm:// also pages sizes mapped modes crowd
- *                            deaths contexts handlers; of ofi+...:// sizes
- *   hg_perf clients          one server, 1 to 16 clients: calls and bulk data
- *   mpirun -n 2 hg_perf --url mpi+static:// --pair
- *   mpirun -n 17 hg_perf clients --url mpi+static://
- *   hg_perf --help           other options
+ * Processes. Our server and the bare server run all the time and sleep while
+ * the other one is measured. The client is one process for both.
  *
- * How it measures. Two processes each: a server of ours and a raw server live
- * all the time and sleep while they have no round; the client is one process
- * for both. Ours and each of the raw program's waiting modes alternate, round
- * by round, with the same bytes, the same number in flight and the same
- * processors; the median of the rounds' ratios counts (hg_perf_stats.c), and
- * the raw program's best waiting mode is what ours is compared with. Data is
- * compared with what was sent, outside the measured time; a difference ends
- * the program. Ours waits in its default, adaptive mode unless --wait says
- * otherwise.
+ * Rounds. Ours and each waiting mode of the bare program alternate, round by
+ * round, with the same bytes, the same number of calls in flight and the same
+ * processors. The result is the median of the rounds' ratios, against the
+ * waiting mode that is best for the bare program (hg_perf_stats.c).
  *
- * Over sm:// the raw program is two processes that share a mapping and spin,
- * and process_vm_readv for bulk. Over ofi+...:// it is bare libfabric on the
- * same provider, spinning or sleeping, and fi_read for bulk.
+ * Data is compared with what was sent, outside the measured time. A difference
+ * ends the program with an error; a missed target does not.
  *
- * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
- * 16 KiB. grid: of 64 bytes to 64 KiB with 1, 8 and 64 in flight; sleeps: how
- * often the caller's thread slept for each call. asleep: of 64 bytes after a
- * nap of 2 ms, so that the server sleeps.
- * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and 16 MiB,
- * and over ofi+...:// 4 MiB;
- * mapped: of 1 MiB of the library's own memory, against a memcpy. modes: echo
- * with both sides spinning, against bare; in the default mode, against that.
- * crowd: 64 clients at once, against the same always asleep. deaths: from the
- * moment that a server kills itself to the end of the call that somebody sleeps
- * in. contexts: two threads of the callback model that call themselves, against
- * one; handlers: two that call two threads of another process, whose handlers
- * take 5 us, against one of each. pull, push: 64 MiB. write: 512 MiB pulled by
- * a handler through a pipeline of buffers, against one pull of the same size;
- * write_copy: each piece is also copied. p99_*: 64-byte calls alone, beside
- * short transfers, beside long ones (the base of each is the one before it).
- * memory_*: how far a pull of 1 GiB raises either side's peak. copied_*:
- * payload bytes copied at the source. late_*: from the deadline of a call that
- * nobody answers to its end. self_*: no peer to compare with, watched for
- * regressions.
- *
- * Each line "hg_perf figure=..." is for programs, the table for people. A
- * missed aim does not change the exit code, changed data does.
+ * The bare programs: over zmq+tcp:// libzmq alone; over sm:// two processes
+ * that spin on shared memory, and process_vm_readv for bulk data; over
+ * ofi+...:// libfabric alone, spinning or sleeping, and fi_read for bulk data;
+ * over mpi+static:// MPI alone.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_setaffinity */
@@ -63,7 +28,8 @@
 
 #include "hg_perf.h"
 
-#include <errno.h>
+#include "../../examples/usage.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +102,7 @@ void perf_finish(na_class_t *na_class)
 
 /* ---- Processes ---- */
 
-/* All threads of this process on one processor. */
+/* Bind this process to one processor. */
 static void perf_pin(const struct perf_options *options, size_t processor)
 {
     if (!options->pin)
@@ -154,8 +120,8 @@ static void perf_pin(const struct perf_options *options, size_t processor)
     fprintf(stderr, "hg_perf: cannot pin to processor %zu\n", processor);
 }
 
-/* Blocks as large as a frame stay in the heap instead of being mapped and
- * unmapped each time: the application's choice, never the library's. */
+/* Keep blocks as large as a frame in the heap, instead of mapping and unmapping
+ * them each time. Only an application may decide this, not the library. */
 static void perf_keep_heap(const struct perf_options *options)
 {
     if (!options->keep_heap)
@@ -173,9 +139,7 @@ static void perf_raw_ready(const char *endpoint, void *arg)
 }
 #endif
 
-/* The child's life. */
-static int perf_be_server(const char *url, enum perf_kind kind, int fd,
-    const struct perf_options *options)
+static void perf_catch_signals(void)
 {
     struct sigaction action;
 
@@ -183,8 +147,15 @@ static int perf_be_server(const char *url, enum perf_kind kind, int fd,
     action.sa_handler = perf_on_signal; /* no SA_RESTART: waits end */
     (void) sigaction(SIGTERM, &action, NULL);
     (void) sigaction(SIGINT, &action, NULL);
+}
+
+/* The server process. */
+static int perf_be_server(const char *url, enum perf_kind kind, int fd,
+    const struct perf_options *options)
+{
+    perf_catch_signals();
 #if defined(__linux__)
-    (void) prctl(PR_SET_PDEATHSIG, SIGTERM); /* no server outlives us */
+    (void) prctl(PR_SET_PDEATHSIG, SIGTERM); /* it ends with the client */
 #endif
     perf_pin(options, 1);
     perf_keep_heap(options);
@@ -200,8 +171,8 @@ static int perf_be_server(const char *url, enum perf_kind kind, int fd,
     return perf_serve(url, fd, options, &perf_stopped);
 }
 
-/* Asks until it is gone: a signal that comes just before a server blocks is
- * seen only at the next. */
+/* Signal the server until it has exited: it does not see a signal that arrives
+ * just before it blocks. */
 void perf_stop_server(const struct perf_process *process)
 {
     const struct timespec pause = {0, 10 * 1000 * 1000};
@@ -214,7 +185,6 @@ void perf_stop_server(const struct perf_process *process)
     } while (waitpid(process->pid, NULL, WNOHANG) == 0);
 }
 
-/* Waits for its address. */
 int perf_start_server(const char *url, enum perf_kind kind,
     const struct perf_options *options, struct perf_process *process_p)
 {
@@ -235,7 +205,7 @@ int perf_start_server(const char *url, enum perf_kind kind,
     if (process.pid < 0 || file == NULL ||
         fgets(process.address, sizeof(process.address), file) == NULL) {
         perf_stop_server(&process);
-        return perf_fail("no server", HG_IO_ERROR);
+        return perf_fail("the server process failed", HG_IO_ERROR);
     }
     (void) fclose(file);
     process.address[strcspn(process.address, "\n")] = '\0';
@@ -243,7 +213,7 @@ int perf_start_server(const char *url, enum perf_kind kind,
     return 0;
 }
 
-/* ---- Both runs ---- */
+/* ---- Runs ---- */
 
 static int perf_run_self(const struct perf_options *options)
 {
@@ -255,7 +225,7 @@ static int perf_run_self(const struct perf_options *options)
     client.options = options;
     if (perf_start("self://", NA_TRUE, options, &client.na_class) != 0)
         return -1;
-    perf_register(1, &client.ids);
+    perf_register(PERF_SERVES_ALL, &client.ids);
     ret = NA_Addr_self(client.na_class, &client.addr);
     rc = ret != NA_SUCCESS ? perf_fail("NA_Addr_self", ret)
                            : perf_figures_self(&client);
@@ -265,8 +235,8 @@ static int perf_run_self(const struct perf_options *options)
     return rc;
 }
 
-/* The raw program runs over the same protocol, if it knows it. Its server is in
- * *process_p, or belongs to what is set in the client. */
+/* Start the bare program on the same protocol, if there is one. Its server is
+ * *process_p, or belongs to the field of the client that is set. */
 static int perf_open_raw(
     const char *url, struct perf_client *client, struct perf_process *process_p)
 {
@@ -284,7 +254,7 @@ static int perf_open_raw(
         return perf_ofi_open(url, &client->raw_ofi);
 #endif
     if (!HG_NA_ZMQ || strncmp(url, tcp, strlen(tcp)) != 0) {
-        printf("# no raw program for %s: no ratios to it\n", url);
+        printf("# no bare program for %s: no ratios\n", url);
         return 0;
     }
     return perf_start_server("tcp://127.0.0.1:*", PERF_RAW, options, process_p);
@@ -297,7 +267,7 @@ int perf_meet(struct perf_client *client, const char *url,
 
     if (perf_start(url, NA_FALSE, client->options, &client->na_class) != 0)
         return -1;
-    perf_register(0, &client->ids);
+    perf_register(PERF_SERVES_NONE, &client->ids);
     ret = NA_Addr_lookup_wait(
         client->na_class, ours->address, 10000, &client->addr);
     if (ret != NA_SUCCESS) {
@@ -342,7 +312,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
     client.options = options;
     if (perf_start_server(url, PERF_OURS, options, &ours) != 0)
         return -1;
-    perf_pin(options, 1); /* for the process that is forked now */
+    perf_pin(options, 1); /* inherited by the next fork */
     rc = perf_open_raw(url, &client, &raw);
     if (rc != 0)
         goto stop_ours;
@@ -370,7 +340,7 @@ stop_ours:
     return rc;
 }
 
-/* The figures of sm:// whose processes are their own. */
+/* The figures of sm:// that start processes of their own. */
 static int perf_run_node(const char *url, const struct perf_options *options)
 {
     int rc = 0;
@@ -395,38 +365,94 @@ static int perf_run_node(const char *url, const struct perf_options *options)
     return rc;
 }
 
+/* ---- A server that runs elsewhere ---- */
+
+static int perf_run_server(
+    const char *address, const struct perf_options *options)
+{
+    struct perf_options own = *options;
+
+    own.standalone = 1;
+    perf_catch_signals();
+    perf_pin(options, 1);
+    perf_keep_heap(options);
+    return perf_serve(address, STDOUT_FILENO, &own, &perf_stopped);
+}
+
+/* What a client opens to reach an address: the scheme, and of a list also the
+ * other addresses. */
+static int perf_schemes(const char *address, char schemes[NA_MAX_ADDR_LEN])
+{
+    const char *end = strstr(address, "://");
+    const char *others;
+
+    if (end == NULL)
+        return perf_fail(address, HG_INVALID_ARG);
+    others = strchr(end, ';');
+    (void) snprintf(schemes, NA_MAX_ADDR_LEN, "%.*s%s",
+        (int) (end + 3 - address), address, others != NULL ? others : "");
+    return 0;
+}
+
+static int perf_run_client(
+    const char *address, const struct perf_options *options)
+{
+    char schemes[NA_MAX_ADDR_LEN];
+    struct perf_process server;
+    struct perf_client client;
+    int rc;
+
+    if (perf_schemes(address, schemes) != 0)
+        return -1;
+    memset(&server, 0, sizeof(server));
+    memset(&client, 0, sizeof(client));
+    (void) snprintf(server.address, sizeof(server.address), "%s", address);
+    client.options = options;
+    perf_pin(options, 0);
+    perf_keep_heap(options);
+    if (perf_meet(&client, schemes, &server) != 0)
+        return -1;
+    rc = perf_figures_pair(&client);
+    perf_part(&client);
+    return rc;
+}
+
 /* ---- Options ---- */
 
-static int perf_usage(void)
-{
-    fprintf(stderr,
-        "usage: hg_perf [clients] [--self] [--pair] [--url URL]\n"
-        "               [--only WORD]\n"
-        "               [--rounds N] [--seconds S] [--quick]\n"
-        "               [--wait adaptive|spin|block] [--window CALLS]\n"
-        "               [--size MIB] [--write-size MIB] [--large-size MIB]\n"
-        "               [--piece KIB] [--buffers N] [--pin] [--keep-heap]\n"
-        "               [--alone]\n"
-        "clients: only those of 1 to 16 clients of one server.\n"
-        "--self, --pair: only the figures of self://, of two processes.\n"
-        "--quick: one tiny round of each, to see that everything works.\n"
-        "--alone: without the raw program.\n"
-        "--pin: the client on processor 0, the servers on 1.\n");
-    return -1;
-}
+static const char perf_help[] =
+    "usage: hg_perf [OPTIONS] [ADDRESS]         start server and client\n"
+    "       hg_perf [OPTIONS] server ADDRESS    only the server, until Ctrl-C\n"
+    "       hg_perf [OPTIONS] client ADDRESS    only the client\n"
+    "\n"
+    "Measures calls and bulk transfers between two processes, and compares\n"
+    "them with a bare program of the same transport. See hg_perf(1).\n"
+    "\n"
+    "  --only WORD        figures with WORD in their name; =NAME: only NAME\n"
+    "  --clients          measure 1 to 16 clients of one server instead\n"
+    "  --rounds N         rounds of a figure (9)\n"
+    "  --seconds S        seconds of a round (0.3)\n"
+    "  --quick            one tiny round of each figure, as a test\n"
+    "  --alone            without the bare program\n"
+    "  --wait MODE        how hg waits: adaptive, spin or block (adaptive)\n"
+    "  --window N         calls in flight of in_flight (64)\n"
+    "  --size MIB         size of pull and push (64)\n"
+    "  --write-size MIB   size of write (512)\n"
+    "  --large-size MIB   size of memory and of the long transfers (1024)\n"
+    "  --piece KIB        size of a piece of write (4096)\n"
+    "  --buffers N        buffers of write (4)\n"
+    "  --pin              client on processor 0, server on processor 1\n"
+    "  --keep-heap        keep freed memory in the process\n"
+    "  -h, --help         print this text\n"
+    "  --version          print the version\n"
+    "\n"
+    "Examples:\n"
+    "  hg_perf sm://\n"
+    "  hg_perf --only pull zmq+tcp://127.0.0.1\n";
 
 /* A whole number from 1 to max, or 0. */
 static size_t perf_number(const char *text, size_t max)
 {
-    char *end;
-    unsigned long long number;
-
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' ||
-        number > max)
-        return 0;
-    return (size_t) number;
+    return (size_t) usage_number(text, (unsigned long) max);
 }
 
 static int perf_wait_mode(const char *name, unsigned *mode_p)
@@ -442,11 +468,12 @@ static int perf_wait_mode(const char *name, unsigned *mode_p)
     return 0;
 }
 
+enum perf_command { PERF_BOTH, PERF_SERVER, PERF_CLIENT };
+
 struct perf_args {
     struct perf_options options;
-    const char *url;
-    int self;
-    int pair;
+    enum perf_command command;
+    const char *address; /* NULL: the default */
     int clients;
 };
 
@@ -460,14 +487,10 @@ static void perf_be_quick(struct perf_options *options)
     options->piece = (size_t) 1 << 20;
 }
 
-/* 1: an option without a value was taken. */
+/* Take an option without a value; 0: it is none. */
 static int perf_flag(struct perf_args *args, const char *name)
 {
-    if (strcmp(name, "--self") == 0)
-        args->self = 1;
-    else if (strcmp(name, "--pair") == 0)
-        args->pair = 1;
-    else if (strcmp(name, "clients") == 0)
+    if (strcmp(name, "--clients") == 0)
         args->clients = 1;
     else if (strcmp(name, "--pin") == 0)
         args->options.pin = 1;
@@ -482,96 +505,157 @@ static int perf_flag(struct perf_args *args, const char *name)
     return 1;
 }
 
-/* 0: an option and its value were taken. */
+/* Take an option with its value, NULL if there is none. 0: it is no option;
+ * -1: the value is wrong. */
 static int perf_option(
-    struct perf_args *args, const char *name, const char *value)
+    struct perf_options *options, const char *name, const char *value)
 {
-    struct perf_options *options = &args->options;
-    size_t number = 1;
+    const char *text = value != NULL ? value : "";
+    size_t number = value != NULL;
     char *end;
 
-    if (strcmp(name, "--url") == 0)
-        args->url = value;
-    else if (strcmp(name, "--only") == 0)
+    if (strcmp(name, "--only") == 0)
         options->only = value;
     else if (strcmp(name, "--wait") == 0)
-        return perf_wait_mode(value, &options->wait_mode);
+        return perf_wait_mode(text, &options->wait_mode) == 0 ? 1 : -1;
     else if (strcmp(name, "--rounds") == 0)
         options->rounds =
-            (unsigned) (number = perf_number(value, PERF_ROUNDS_MAX));
+            (unsigned) (number = perf_number(text, PERF_ROUNDS_MAX));
     else if (strcmp(name, "--window") == 0)
-        options->window = (unsigned) (number = perf_number(value, 1024));
+        options->window = (unsigned) (number = perf_number(text, 1024));
     else if (strcmp(name, "--buffers") == 0)
-        options->buffers = (unsigned) (number = perf_number(value, 64));
+        options->buffers = (unsigned) (number = perf_number(text, 64));
     else if (strcmp(name, "--piece") == 0)
-        options->piece = (number = perf_number(value, 1 << 20)) << 10;
+        options->piece = (number = perf_number(text, 1 << 20)) << 10;
     else if (strcmp(name, "--size") == 0)
-        options->bulk_size = (number = perf_number(value, 1 << 16)) << 20;
+        options->bulk_size = (number = perf_number(text, 1 << 16)) << 20;
     else if (strcmp(name, "--write-size") == 0)
-        options->write_size = (number = perf_number(value, 1 << 16)) << 20;
+        options->write_size = (number = perf_number(text, 1 << 16)) << 20;
     else if (strcmp(name, "--large-size") == 0)
-        options->large_size = (number = perf_number(value, 1 << 16)) << 20;
+        options->large_size = (number = perf_number(text, 1 << 16)) << 20;
     else if (strcmp(name, "--seconds") == 0) {
-        options->seconds = strtod(value, &end);
-        number = end != value && *end == '\0' && options->seconds > 0.001 &&
+        options->seconds = strtod(text, &end);
+        number = end != text && *end == '\0' && options->seconds > 0.001 &&
             options->seconds < 3600;
     } else
-        return -1;
-    return number == 0 ? -1 : 0;
+        return 0;
+    return number == 0 ? -1 : 1;
+}
+
+/* Take a word that is no option; 0 or USAGE_ERROR. */
+static int perf_word(struct perf_args *args, const char *word)
+{
+    if (args->address != NULL)
+        return usage_error("hg_perf", "unexpected argument '%s'", word);
+    if (args->command == PERF_BOTH && strcmp(word, "server") == 0)
+        args->command = PERF_SERVER;
+    else if (args->command == PERF_BOTH && strcmp(word, "client") == 0)
+        args->command = PERF_CLIENT;
+    else if (strstr(word, "://") != NULL)
+        args->address = word;
+    else
+        return usage_error("hg_perf",
+            "'%s' is not an address; an address looks like sm://name", word);
+    return 0;
+}
+
+/* 0 or USAGE_ERROR. */
+static int perf_parse(struct perf_args *args, int argc, char *argv[])
+{
+    int i;
+
+    for (i = 1; i < argc; i++) {
+        int taken;
+
+        if (argv[i][0] != '-') {
+            if (perf_word(args, argv[i]) != 0)
+                return USAGE_ERROR;
+            continue;
+        }
+        if (perf_flag(args, argv[i]))
+            continue;
+        taken = perf_option(&args->options, argv[i], argv[i + 1]);
+        if (taken == 0)
+            return usage_error("hg_perf", "unknown option '%s'", argv[i]);
+        if (taken < 0)
+            return usage_error("hg_perf", "wrong or no value of %s", argv[i]);
+        i++;
+    }
+    if (args->command != PERF_BOTH && args->address == NULL)
+        return usage_error("hg_perf", "server and client expect ADDRESS");
+    if (args->command == PERF_SERVER && args->clients)
+        return usage_error("hg_perf", "--clients is an option of the client");
+    return 0;
+}
+
+/* Both processes. */
+static int perf_run_here(const struct perf_args *args)
+{
+    static const char self[] = "self://";
+    const struct perf_options *options = &args->options;
+    const char *url = args->address != NULL ? args->address
+        : HG_NA_ZMQ                         ? "zmq+tcp://127.0.0.1"
+        : PERF_RAW_SM                       ? "sm://"
+                                            : self;
+    int rc = 0;
+
+    if (args->clients)
+        return perf_clients(url, NULL, options, PERF_CLIENTS);
+    /* The pair first: its servers are forked before any thread exists. */
+    if (strncmp(url, self, strlen(self)) != 0) {
+        rc = perf_run_pair(url, options);
+        if (rc == 0)
+            rc = perf_run_node(url, options);
+        if (args->address != NULL)
+            return rc;
+    }
+    return rc == 0 ? perf_run_self(options) : rc;
 }
 
 static int perf_run(const struct perf_args *args)
 {
-    const struct perf_options *options = &args->options;
-    int rc = 0;
+    char schemes[NA_MAX_ADDR_LEN];
 
-    if (args->url == NULL && (args->clients || args->pair || !args->self))
-        printf("# built without a transport between processes\n");
-    if (args->clients)
-        return args->url != NULL
-            ? perf_clients(args->url, options, PERF_CLIENTS)
-            : 0;
-    /* The pair first: its servers are forked before any thread exists. */
-    if (args->url != NULL && (args->pair || !args->self)) {
-        rc = perf_run_pair(args->url, options);
-        if (rc == 0)
-            rc = perf_run_node(args->url, options);
-    }
-    if (rc == 0 && (args->self || !args->pair))
-        rc = perf_run_self(options);
-    return rc;
+    if (args->command == PERF_SERVER)
+        return perf_run_server(args->address, &args->options);
+    if (args->command == PERF_BOTH)
+        return perf_run_here(args);
+    if (!args->clients)
+        return perf_run_client(args->address, &args->options);
+    if (perf_schemes(args->address, schemes) != 0)
+        return -1;
+    return perf_clients(schemes, args->address, &args->options, PERF_CLIENTS);
 }
 
 int main(int argc, char **argv)
 {
     struct perf_args args = {
         {9, 0.3, (size_t) 64 << 20, (size_t) 512 << 20, (size_t) 1 << 30,
-            (size_t) 4 << 20, 4, 64, NA_WAIT_ADAPTIVE, 0, 0, 0, NULL},
-        HG_NA_ZMQ         ? "zmq+tcp://127.0.0.1"
-            : PERF_RAW_SM ? "sm://"
-                          : NULL,
-        0, 0, 0};
-    int rc = 0;
-    int i;
+            (size_t) 4 << 20, 4, 64, NA_WAIT_ADAPTIVE, 0, 0, 0, 0, NULL},
+        PERF_BOTH, NULL, 0};
+    int rc;
 
-    for (i = 1; i < argc; i++) {
-        if (perf_flag(&args, argv[i]))
-            continue;
-        if (i + 1 >= argc || perf_option(&args, argv[i], argv[i + 1]) != 0) {
-            (void) perf_usage();
-            return EXIT_FAILURE;
-        }
-        i++;
-    }
+    if (usage_is_printed(argc, argv, "hg_perf", perf_help))
+        return EXIT_SUCCESS;
+    if (perf_parse(&args, argc, argv) != 0)
+        return USAGE_ERROR;
 #if HG_NA_MPI
-    if (args.url != NULL && strncmp(args.url, "mpi+", 4) == 0)
-        return perf_mpi_main(args.url, &args.options,
+    if (args.address != NULL && strncmp(args.address, "mpi+", 4) == 0) {
+        if (args.command != PERF_BOTH)
+            return usage_error("hg_perf",
+                "mpi+...:// starts server and client as ranks of mpirun");
+        return perf_mpi_main(args.address, &args.options,
                    args.clients ? PERF_CLIENTS : 0) == 0
             ? EXIT_SUCCESS
             : EXIT_FAILURE;
+    }
 #endif
     rc = perf_run(&args);
-    if (rc == 0)
-        perf_print_table();
+    if (rc == 0 && args.command != PERF_SERVER) {
+        rc = perf_print_table();
+        if (rc != 0)
+            fprintf(stderr, "hg_perf: no such figure here: %s\n",
+                args.options.only != NULL ? args.options.only : "");
+    }
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -107,8 +107,11 @@ struct perf_ids {
     hg_id_t end;        /* the server ends */
 };
 
-/* Both ends register the same functions; with `serve` also what they do. */
-void perf_register(int serve, struct perf_ids *ids_p);
+/* Client and server register the same functions; a server also their
+ * handlers. A standalone server has no handlers for `die`, `raw` and `end`. */
+enum perf_serving { PERF_SERVES_NONE, PERF_SERVES_ANY, PERF_SERVES_ALL };
+
+void perf_register(enum perf_serving serving, struct perf_ids *ids_p);
 
 /* ---- Options ---- */
 
@@ -126,8 +129,9 @@ struct perf_options {
     unsigned wait_mode;
     int pin;
     int keep_heap;
-    int alone;        /* without the raw program: for a profiler */
-    const char *only; /* a word of the figures' names; NULL: all */
+    int alone;        /* without the bare program */
+    int standalone;   /* a server whose clients are not ours */
+    const char *only; /* a part of the figures' names; NULL: all */
 };
 
 /* Whether the options ask for figures of that name. */
@@ -229,7 +233,8 @@ void perf_report(const struct perf_figure *figure,
 /* The same for a single value, in the unit already. */
 void perf_report_value(const struct perf_figure *figure, double value);
 
-void perf_print_table(void);
+/* Prints all figures that were reported; -1 if there are none. */
+int perf_print_table(void);
 
 /* ---- Rounds ---- */
 
@@ -402,9 +407,11 @@ typedef int perf_clients_run_t(
 int perf_clients_figures(const char *url, const struct perf_options *options,
     unsigned max, perf_clients_run_t *run, void *arg);
 
-/* The table with forked clients and a forked server. Without a class. */
-int perf_clients(
-    const char *url, const struct perf_options *options, unsigned max);
+/* The table with forked clients, which open `url`. `address` is that of a
+ * server that runs elsewhere; NULL: a server is forked. Before any class
+ * exists. */
+int perf_clients(const char *url, const char *address,
+    const struct perf_options *options, unsigned max);
 
 /* ---- MPI ---- */
 

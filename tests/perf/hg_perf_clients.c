@@ -267,14 +267,18 @@ static int perf_clients_run_forked(
     return perf_clients_fork(order, place->url, &place->server, rate_p);
 }
 
-int perf_clients(
-    const char *url, const struct perf_options *options, unsigned max)
+int perf_clients(const char *url, const char *address,
+    const struct perf_options *options, unsigned max)
 {
     struct perf_clients_place place;
     int rc;
 
+    memset(&place, 0, sizeof(place));
     place.url = url;
-    if (perf_start_server(url, PERF_OURS, options, &place.server) != 0)
+    if (address != NULL)
+        (void) snprintf(
+            place.server.address, sizeof(place.server.address), "%s", address);
+    else if (perf_start_server(url, PERF_OURS, options, &place.server) != 0)
         return -1;
     rc = perf_clients_figures(
         url, options, max, perf_clients_run_forked, &place);

@@ -417,6 +417,8 @@ static int perf_figure_memory(
     double risen[2];
     double ignored;
 
+    if (client->server_pid == 0)
+        return 0; /* the server is elsewhere */
     in.ms = 0;
     /* Once before: the destination exists and is touched. */
     if (perf_move_round(client, source, &in, &ignored) != 0)
@@ -425,7 +427,7 @@ static int perf_figure_memory(
         perf_memory_reset(client->server_pid) != 0 ||
         perf_memory(here, &peak, &before[0]) != 0 ||
         perf_memory(client->server_pid, &peak, &before[1]) != 0) {
-        printf("# no figure of memory: the system does not tell\n");
+        printf("# no figure of memory: /proc does not have it\n");
         return 0;
     }
     if (perf_move_round(client, source, &in, &ignored) != 0 ||

@@ -307,7 +307,7 @@ int perf_mpi_main(
     if (perf_mpi_be_rank(url, options, clients) != 0)
         (void) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     if (rank == PERF_MPI_CLIENT)
-        perf_print_table();
+        (void) perf_print_table();
     raw_mpi_close(perf_mpi_raw);
     (void) MPI_Comm_free(&perf_mpi_comm);
     (void) MPI_Finalize();

@@ -421,8 +421,10 @@ static hg_return_t perf_on_end(hg_handle_t handle)
     return perf_answer(handle, 0);
 }
 
-void perf_register(int serve, struct perf_ids *ids_p)
+void perf_register(enum perf_serving serving, struct perf_ids *ids_p)
 {
+    const int serve = serving != PERF_SERVES_NONE;
+    const int trusts = serving == PERF_SERVES_ALL;
     const hg_rpc_cb_t none = (hg_rpc_cb_t) 0;
 
     ids_p->echo = MERCURY_REGISTER(
@@ -436,13 +438,13 @@ void perf_register(int serve, struct perf_ids *ids_p)
     ids_p->counter = MERCURY_REGISTER("perf_counter", perf_name_t, perf_value_t,
         serve ? perf_on_counter : none);
     ids_p->die = MERCURY_REGISTER(
-        "perf_die", perf_value_t, void, serve ? perf_on_die : none);
+        "perf_die", perf_value_t, void, trusts ? perf_on_die : none);
     ids_p->keep =
         MERCURY_REGISTER("perf_keep", void, void, serve ? perf_on_keep : none);
     ids_p->raw =
-        MERCURY_REGISTER("perf_raw", void, void, serve ? perf_on_raw : none);
+        MERCURY_REGISTER("perf_raw", void, void, trusts ? perf_on_raw : none);
     ids_p->end =
-        MERCURY_REGISTER("perf_end", void, void, serve ? perf_on_end : none);
+        MERCURY_REGISTER("perf_end", void, void, trusts ? perf_on_end : none);
 }
 
 /* ---- Serving ---- */
@@ -477,7 +479,8 @@ int perf_serve(const char *url, int ready_fd,
     if (perf_start(url, NA_TRUE, options, &na_class) != 0)
         return -1;
     perf_server.na_class = na_class;
-    perf_register(1, &ids);
+    perf_register(
+        options->standalone ? PERF_SERVES_ANY : PERF_SERVES_ALL, &ids);
     if (ready_fd >= 0 && perf_tell_address(na_class, ready_fd) != 0)
         ret = HG_OTHER_ERROR;
     while (!*stop && !perf_server.ended &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: medians of paired ratios, and how they are printed.
+ * hg_perf: medians of paired ratios, and their output.
  *
- * The machine's speed drifts by a factor of two within seconds, so a figure is
- * never a quotient of two medians: each round gives one ratio of two
- * neighbours in time, and the median of those counts. Absolute medians stand
- * beside for orientation.
+ * The speed of a machine can change by a factor of two within seconds. So a
+ * ratio is never computed from two medians: each round gives one ratio of two
+ * measurements next to each other in time, and the median of these ratios is
+ * the result. The absolute medians are printed for orientation.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -126,7 +126,10 @@ void perf_report(const struct perf_figure *figure,
     memset(&row, 0, sizeof(row));
     row.figure = *figure;
     row.ours = perf_in_unit(figure, perf_series_median(ours));
-    if (base != NULL) {
+    if (base == NULL) { /* the targets are for the ratio */
+        row.figure.at_most = 0;
+        row.figure.at_least = 0;
+    } else {
         assert(base->count == ours->count);
         row.base_name = base->name;
         row.base = perf_in_unit(figure, perf_series_median(base));
@@ -151,13 +154,15 @@ void perf_report_value(const struct perf_figure *figure, double value)
     perf_add_row(&row, 1);
 }
 
-void perf_print_table(void)
+int perf_print_table(void)
 {
     char bound[32];
     unsigned i;
 
-    printf("\n%-22s %12s %12s %-7s %7s  %-15s %-8s %s\n", "figure", "ours",
-        "against", "unit", "ratio", "quartiles", "aim", "");
+    if (perf_row_count == 0)
+        return -1;
+    printf("\n%-22s %12s %12s %-7s %7s  %-15s %-8s %-6s %s\n", "figure", "hg",
+        "other", "unit", "ratio", "quartiles", "target", "", "other is");
     for (i = 0; i < perf_row_count; i++) {
         const struct perf_row *row = &perf_rows[i];
 
@@ -173,4 +178,5 @@ void perf_print_table(void)
                 "", perf_bound(&row->figure, bound, sizeof(bound)),
                 perf_aim(&row->figure, row->ours));
     }
+    return 0;
 }
