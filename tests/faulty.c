@@ -198,8 +198,8 @@ HG_TEST_ROLE(echo)
 
     HG_CHECK_EQ_INT(argc, 2);
     HG_CHECK_EQ_STR(argv[1], "second word");
-    while ((line = hg_test_hear_parent()) != NULL) {
-        hg_test_say_parent(line);
+    while ((line = hg_test_read_parent()) != NULL) {
+        hg_test_write_parent(line);
         free(line);
     }
 }
@@ -223,12 +223,12 @@ HG_TEST(peer_answers)
         hg_test_spawn("echo", "first", "second word", (char *) NULL);
     char *line;
 
-    hg_test_say(peer, "hello");
-    hg_test_say(peer, "again");
-    line = hg_test_hear(peer);
+    hg_test_write_peer(peer, "hello");
+    hg_test_write_peer(peer, "again");
+    line = hg_test_read_peer(peer);
     HG_CHECK_EQ_STR(line, "hello");
     free(line);
-    line = hg_test_hear(peer);
+    line = hg_test_read_peer(peer);
     HG_CHECK_EQ_STR(line, "again");
     free(line);
     hg_test_stop(peer);
@@ -263,7 +263,7 @@ HG_TEST(peer_crashes)
 
 HG_TEST(peer_is_silent)
 {
-    free(hg_test_hear(hg_test_spawn("bad", "nothing", (char *) NULL)));
+    free(hg_test_read_peer(hg_test_spawn("bad", "nothing", (char *) NULL)));
 }
 
 HG_TEST(peer_logs_an_error)

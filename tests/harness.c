@@ -260,7 +260,7 @@ static void test_judge_logs(void)
 
 /* ---- Time, randomness, names, descriptors ---- */
 
-unsigned hg_test_patience(unsigned ms)
+unsigned hg_test_scaled_ms(unsigned ms)
 {
     const char *scale = getenv("HG_TEST_SCALE");
 
@@ -271,8 +271,8 @@ unsigned hg_test_lookup_ms(void)
 {
     /* Of a lookup between jobs four processes do a part. */
     if (strcmp(hg_test_transport(), "mpi+dynamic") == 0)
-        return hg_test_patience(5000);
-    return hg_test_is_ofi() || hg_test_is_mpi() ? hg_test_patience(2000) : 0;
+        return hg_test_scaled_ms(5000);
+    return hg_test_is_ofi() || hg_test_is_mpi() ? hg_test_scaled_ms(2000) : 0;
 }
 
 uint64_t hg_test_seed(void)
@@ -615,27 +615,27 @@ pid_t hg_test_peer_pid(const struct hg_test_peer *peer)
     return peer->pid;
 }
 
-char *hg_test_hear(struct hg_test_peer *peer)
+char *hg_test_read_peer(struct hg_test_peer *peer)
 {
     char *line = test_read_line(peer->channel);
 
     if (line == NULL)
         hg_test_fail(
-            "hg_test_hear", "peer %s ended without a word", peer->role);
+            "hg_test_read_peer", "peer %s ended without a word", peer->role);
     return line;
 }
 
-void hg_test_say(struct hg_test_peer *peer, const char *line)
+void hg_test_write_peer(struct hg_test_peer *peer, const char *line)
 {
     test_write_line(peer->channel, line);
 }
 
-char *hg_test_hear_parent(void)
+char *hg_test_read_parent(void)
 {
     return test_read_line(test_channel);
 }
 
-void hg_test_say_parent(const char *line)
+void hg_test_write_parent(const char *line)
 {
     test_write_line(test_channel, line);
 }

@@ -144,7 +144,7 @@ unsigned hg_test_log_count(const char *part);
 
 /* So many milliseconds where nothing makes the program slow: under a checker
  * the runner's -s times as many. For what must come, not for what must not. */
-unsigned hg_test_patience(unsigned ms);
+unsigned hg_test_scaled_ms(unsigned ms);
 
 /* For the option lookup_ms: libfabric and MPI do not tell that nobody listens
  * at an address, so a lookup there takes all of it. 0: the default. */
@@ -218,10 +218,10 @@ pid_t hg_test_peer_pid(const struct hg_test_peer *peer);
 
 /* The next line a peer says, without its newline; fails the case when the
  * peer ends instead. The caller frees it. */
-char *hg_test_hear(struct hg_test_peer *peer);
+char *hg_test_read_peer(struct hg_test_peer *peer);
 
 /* Say a line to a peer; it may be dead. */
-void hg_test_say(struct hg_test_peer *peer, const char *line);
+void hg_test_write_peer(struct hg_test_peer *peer, const char *line);
 
 /* Send a signal to a peer. */
 void hg_test_signal(struct hg_test_peer *peer, int signal_number);
@@ -237,8 +237,8 @@ int hg_test_wait(struct hg_test_peer *peer);
 void hg_test_stop(struct hg_test_peer *peer);
 
 /* In a role: the same channel's other end. NULL: the parent stopped us. */
-char *hg_test_hear_parent(void);
-void hg_test_say_parent(const char *line);
+char *hg_test_read_parent(void);
+void hg_test_write_parent(const char *line);
 int hg_test_parent_fd(void); /* to poll for a line, or for the end */
 
 /* ---- Memory that runs out ---- */

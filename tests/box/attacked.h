@@ -26,10 +26,11 @@ static inline void attacked_turn(void *arg)
 static inline void attacked_open_info(struct attacked *server,
     const char *string, const struct na_init_info *info)
 {
-    ends_open_info(&server->end, string, NA_TRUE, info);
-    ends_name(&server->end, server->end.self, server->name);
-    ends_open_client(&server->good, &server->end, NULL);
-    server->addr = ends_lookup_both(&server->good, &server->end, server->name);
+    endpoint_open_info(&server->end, string, NA_TRUE, info);
+    endpoint_name(&server->end, server->end.self, server->name);
+    endpoint_open_client(&server->good, &server->end, NULL);
+    server->addr =
+        endpoint_lookup_both(&server->good, &server->end, server->name);
 }
 
 static inline void attacked_open(struct attacked *server, const char *string)
@@ -52,7 +53,7 @@ static inline void attacked_serve(struct attacked *server)
 {
     static const char want[] = "may I have a word";
     struct conform_call recv, send;
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     char got[70000];
     bool came = false;
 
@@ -64,7 +65,7 @@ static inline void attacked_serve(struct attacked *server)
         HG_CHECK_OK(
             conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
         while (recv.ends == 0) {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             attacked_turn(server);
         }
         HG_CHECK_OK(recv.ret);

@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ENDS_CHANNEL 3 /* a role's end of the channel; see harness.c */
+#define ENDPOINT_CHANNEL 3 /* a role's end of the channel; see harness.c */
 
-static inline uint64_t ends_ms(void)
+static inline uint64_t endpoint_ms(void)
 {
     struct timespec now;
 
@@ -31,7 +31,7 @@ static inline uint64_t ends_ms(void)
 }
 
 /* Compute, as far as the library can tell. */
-static inline void ends_sleep(unsigned ms)
+static inline void endpoint_sleep(unsigned ms)
 {
     struct timespec left = {(time_t) (ms / 1000), (long) (ms % 1000) * 1000000};
 
@@ -39,8 +39,8 @@ static inline void ends_sleep(unsigned ms)
         continue;
 }
 
-static inline void ends_open_info(struct conform_end *end, const char *string,
-    na_bool_t listen, const struct na_init_info *info)
+static inline void endpoint_open_info(struct conform_end *end,
+    const char *string, na_bool_t listen, const struct na_init_info *info)
 {
     end->na_class = NA_Initialize_opt(string, listen, info);
     HG_CHECK(end->na_class != NULL);
@@ -50,26 +50,26 @@ static inline void ends_open_info(struct conform_end *end, const char *string,
 }
 
 /* Listen, unless the string is a scheme alone. */
-static inline void ends_open_with(struct conform_end *end, const char *string,
-    unsigned death_ms, unsigned lookup_ms)
+static inline void endpoint_open_with(struct conform_end *end,
+    const char *string, unsigned death_ms, unsigned lookup_ms)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     const char *rest = strstr(string, "://");
 
     info.death_ms = death_ms;
     info.lookup_ms = lookup_ms;
-    ends_open_info(end, string,
+    endpoint_open_info(end, string,
         rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
 }
 
-static inline void ends_open(
+static inline void endpoint_open(
     struct conform_end *end, const char *string, unsigned death_ms)
 {
-    ends_open_with(end, string, death_ms, 1000);
+    endpoint_open_with(end, string, death_ms, 1000);
 }
 
 /* Open a class that does not listen, of the server's protocol. */
-static inline void ends_open_client(struct conform_end *client,
+static inline void endpoint_open_client(struct conform_end *client,
     const struct conform_end *server, const struct na_init_info *info)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -77,17 +77,17 @@ static inline void ends_open_client(struct conform_end *client,
 
     HG_CHECK_OK(NA_Addr_to_string(server->na_class, name, size, server->self));
     *(strstr(name, "://") + 3) = '\0';
-    ends_open_info(client, name, NA_FALSE, info);
+    endpoint_open_info(client, name, NA_FALSE, info);
 }
 
 /* Turn two wheels in one process until `call` has ended. */
-static inline na_return_t ends_wait_both(
+static inline na_return_t endpoint_wait_both(
     struct conform_end *one, struct conform_end *two, struct conform_call *call)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while (call->ends == 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(one->na_class, one->context, 0);
         (void) conform_turn(two->na_class, two->context, 0);
     }
@@ -95,7 +95,7 @@ static inline na_return_t ends_wait_both(
 }
 
 /* Look up, by `name`, who is in the same process. */
-static inline na_addr_t ends_lookup_both(
+static inline na_addr_t endpoint_lookup_both(
     struct conform_end *from, struct conform_end *to, const char *name)
 {
     struct conform_call call;
@@ -103,11 +103,11 @@ static inline na_addr_t ends_lookup_both(
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(
         from->na_class, from->context, conform_ended, &call, name, &call.id));
-    HG_CHECK_OK(ends_wait_both(from, to, &call));
+    HG_CHECK_OK(endpoint_wait_both(from, to, &call));
     return call.addr;
 }
 
-static inline na_return_t ends_lookup(
+static inline na_return_t endpoint_lookup(
     struct conform_end *end, const char *name, na_addr_t *addr_p)
 {
     struct conform_call call;
@@ -123,7 +123,7 @@ static inline na_return_t ends_lookup(
     return ret;
 }
 
-static inline na_return_t ends_send(struct conform_end *end, na_addr_t to,
+static inline na_return_t endpoint_send(struct conform_end *end, na_addr_t to,
     bool expected, const void *buf, na_size_t size, na_tag_t tag)
 {
     struct conform_call call;
@@ -136,7 +136,7 @@ static inline na_return_t ends_send(struct conform_end *end, na_addr_t to,
     return ret == NA_SUCCESS ? conform_wait(end, &call) : ret;
 }
 
-static inline na_return_t ends_post(struct conform_end *end,
+static inline na_return_t endpoint_post(struct conform_end *end,
     struct conform_call *call, void *buf, na_size_t size, na_addr_t from,
     na_tag_t tag)
 {
@@ -146,14 +146,14 @@ static inline na_return_t ends_post(struct conform_end *end,
 }
 
 /* Ask the echoing role; the code of whatever failed first. */
-static inline na_return_t ends_ask(struct conform_end *end, na_addr_t to,
+static inline na_return_t endpoint_ask(struct conform_end *end, na_addr_t to,
     na_tag_t tag, void *got, na_size_t room, na_size_t *size_p)
 {
     struct conform_call recv;
-    na_return_t ret = ends_post(end, &recv, got, room, to, tag);
+    na_return_t ret = endpoint_post(end, &recv, got, room, to, tag);
 
     if (ret == NA_SUCCESS)
-        ret = ends_send(end, to, false, "?", 2, tag);
+        ret = endpoint_send(end, to, false, "?", 2, tag);
     if (ret == NA_SUCCESS)
         ret = conform_wait(end, &recv);
     if (ret == NA_SUCCESS && size_p != NULL)
@@ -161,15 +161,15 @@ static inline na_return_t ends_ask(struct conform_end *end, na_addr_t to,
     return ret;
 }
 
-static inline void ends_name(
+static inline void endpoint_name(
     const struct conform_end *end, na_addr_t addr, char name[NA_MAX_ADDR_LEN])
 {
     HG_CHECK_OK(NA_Addr_to_string(
         (na_class_t *) end->na_class, name, NA_MAX_ADDR_LEN, addr));
 }
 
-/* Memory of `size` bytes that faults after ends_unmap. */
-static inline unsigned char *ends_map(size_t size)
+/* Memory of `size` bytes that faults after endpoint_unmap. */
+static inline unsigned char *endpoint_map(size_t size)
 {
     void *memory = mmap(
         NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -178,12 +178,12 @@ static inline unsigned char *ends_map(size_t size)
     return (unsigned char *) memory;
 }
 
-static inline void ends_unmap(unsigned char *memory, size_t size)
+static inline void endpoint_unmap(unsigned char *memory, size_t size)
 {
     HG_CHECK(munmap(memory, size) == 0);
 }
 
-static inline na_mem_handle_t ends_register(
+static inline na_mem_handle_t endpoint_register(
     const struct conform_end *end, void *memory, size_t size)
 {
     na_mem_handle_t handle;
@@ -196,41 +196,41 @@ static inline na_mem_handle_t ends_register(
 
 /* ---- The echoing process ---- */
 
-#define ENDS_MEMORY ((size_t) 16 << 20)
+#define ENDPOINT_MEMORY ((size_t) 16 << 20)
 
 /*
  * Open `string`, say its address, and answer unexpected messages until the
- * channel closes: with the same (tag 1), with a handle of ENDS_MEMORY bytes
+ * channel closes: with the same (tag 1), with a handle of ENDPOINT_MEMORY bytes
  * (2), with a handle withdrawn and unmapped at once (3). A line "sleep N"
  * heard from the parent is N ms without progress.
  */
-static inline void ends_serve(const char *string, unsigned death_ms)
+static inline void endpoint_serve(const char *string, unsigned death_ms)
 {
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     struct conform_end end;
     struct conform_call recv;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     na_mem_handle_t mem;
     char name[NA_MAX_ADDR_LEN], got[256];
     unsigned char bytes[256];
 
     hg_test_allow_log("");
-    ends_open(&end, string, death_ms);
-    conform_fill(memory, ENDS_MEMORY, 7);
-    mem = ends_register(&end, memory, ENDS_MEMORY);
-    ends_name(&end, end.self, name);
+    endpoint_open(&end, string, death_ms);
+    conform_fill(memory, ENDPOINT_MEMORY, 7);
+    mem = endpoint_register(&end, memory, ENDPOINT_MEMORY);
+    endpoint_name(&end, end.self, name);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     for (;;) {
         char *line;
 
         if (poll(&channel, 1, 0) > 0) {
-            line = hg_test_hear_parent();
+            line = hg_test_read_parent();
             if (line == NULL)
                 break;
             if (strncmp(line, "sleep ", 6) == 0) {
-                hg_test_say_parent("asleep");
-                ends_sleep((unsigned) strtoul(line + 6, NULL, 10));
+                hg_test_write_parent("asleep");
+                endpoint_sleep((unsigned) strtoul(line + 6, NULL, 10));
             }
             free(line);
         }
@@ -245,25 +245,27 @@ static inline void ends_serve(const char *string, unsigned death_ms)
             HG_CHECK(size <= sizeof(bytes));
             HG_CHECK_OK(NA_Mem_handle_serialize(
                 end.na_class, bytes, sizeof(bytes), mem));
-            (void) ends_send(&end, recv.addr, true, bytes, size, 2);
+            (void) endpoint_send(&end, recv.addr, true, bytes, size, 2);
         } else
-            (void) ends_send(&end, recv.addr, true, got, recv.size, recv.tag);
+            (void) endpoint_send(
+                &end, recv.addr, true, got, recv.size, recv.tag);
         conform_free_addr(&end, &recv);
         HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     }
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     conform_close(&end);
 }
 
 /* Ask the echoing process for its memory. */
-static inline na_mem_handle_t ends_remote(struct conform_end *end, na_addr_t to)
+static inline na_mem_handle_t endpoint_remote(
+    struct conform_end *end, na_addr_t to)
 {
     unsigned char bytes[256];
     na_mem_handle_t remote;
     na_size_t size = 0;
 
-    HG_CHECK_OK(ends_ask(end, to, 2, bytes, sizeof(bytes), &size));
+    HG_CHECK_OK(endpoint_ask(end, to, 2, bytes, sizeof(bytes), &size));
     HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
     return remote;
 }

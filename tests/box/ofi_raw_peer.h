@@ -32,10 +32,10 @@ enum {
     RAW = sizeof(struct sockaddr_in) /* an endpoint's address */
 };
 
-#define STRANGER_ROOM ((size_t) 8 << 10)  /* of a message that is received */
-#define STRANGER_LARGE ((size_t) 1 << 20) /* of one that is sent */
+#define RAW_PEER_ROOM ((size_t) 8 << 10)  /* of a message that is received */
+#define RAW_PEER_LARGE ((size_t) 1 << 20) /* of one that is sent */
 
-struct stranger {
+struct raw_peer {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -52,30 +52,30 @@ struct stranger {
     uint64_t random;
     unsigned sends; /* that ended */
     size_t got;     /* size of the message that arrived; 0: none */
-    unsigned char arrived[STRANGER_ROOM];
-    unsigned char *leaving;  /* STRANGER_LARGE */
+    unsigned char arrived[RAW_PEER_ROOM];
+    unsigned char *leaving;  /* RAW_PEER_LARGE */
     void (*turn)(void *arg); /* lets the class make progress */
     void *arg;
 };
 
-static inline uint64_t stranger_random(struct stranger *stranger)
+static inline uint64_t raw_peer_random(struct raw_peer *stranger)
 {
     return hg_test_random(&stranger->random);
 }
 
-static inline void stranger_noise(
-    struct stranger *stranger, unsigned char *bytes, size_t size)
+static inline void raw_peer_noise(
+    struct raw_peer *stranger, unsigned char *bytes, size_t size)
 {
     size_t i;
 
     for (i = 0; i < size; i++)
-        bytes[i] = (unsigned char) stranger_random(stranger);
+        bytes[i] = (unsigned char) raw_peer_random(stranger);
 }
 
 /* ---- The endpoint ---- */
 
 /* The native RDM provider: "net", and "tcp" since 1.18. */
-static inline struct fi_info *stranger_info(void)
+static inline struct fi_info *raw_peer_info(void)
 {
     struct fi_info *hints = fi_allocinfo();
     struct fi_info *list = NULL;
@@ -101,14 +101,14 @@ static inline struct fi_info *stranger_info(void)
     return info;
 }
 
-static inline void stranger_receive(struct stranger *stranger)
+static inline void raw_peer_receive(struct raw_peer *stranger)
 {
-    HG_CHECK(fi_recv(stranger->ep, stranger->arrived, STRANGER_ROOM, NULL,
+    HG_CHECK(fi_recv(stranger->ep, stranger->arrived, RAW_PEER_ROOM, NULL,
                  FI_ADDR_UNSPEC, &stranger->receiving) == 0);
 }
 
-static inline void stranger_init(
-    struct stranger *stranger, void (*turn)(void *arg), void *arg)
+static inline void raw_peer_init(
+    struct raw_peer *stranger, void (*turn)(void *arg), void *arg)
 {
     struct fi_cq_attr cq;
     struct fi_av_attr av;
@@ -119,13 +119,13 @@ static inline void stranger_init(
     memset(&av, 0, sizeof(av));
     cq.format = FI_CQ_FORMAT_DATA;
     stranger->random = hg_test_seed();
-    stranger->incarnation = stranger_random(stranger);
-    stranger->ours = stranger_random(stranger);
+    stranger->incarnation = raw_peer_random(stranger);
+    stranger->ours = raw_peer_random(stranger);
     stranger->turn = turn;
     stranger->arg = arg;
-    stranger->leaving = (unsigned char *) malloc(STRANGER_LARGE);
+    stranger->leaving = (unsigned char *) malloc(RAW_PEER_LARGE);
     HG_CHECK(stranger->leaving != NULL);
-    stranger->info = stranger_info();
+    stranger->info = raw_peer_info();
     HG_CHECK(!fi_fabric(stranger->info->fabric_attr, &stranger->fabric, NULL) &&
         !fi_domain(stranger->fabric, stranger->info, &stranger->domain, NULL) &&
         !fi_av_open(stranger->domain, &av, &stranger->av, NULL) &&
@@ -136,11 +136,11 @@ static inline void stranger_init(
         !fi_enable(stranger->ep) &&
         !fi_getname(&stranger->ep->fid, stranger->raw, &size));
     HG_CHECK_EQ_U64(size, RAW);
-    stranger_receive(stranger);
+    raw_peer_receive(stranger);
 }
 
 /* An address on this host. */
-static inline void stranger_raw(unsigned char raw[RAW], unsigned port)
+static inline void raw_peer_raw(unsigned char raw[RAW], unsigned port)
 {
     struct sockaddr_in in;
 
@@ -152,7 +152,7 @@ static inline void stranger_raw(unsigned char raw[RAW], unsigned port)
 }
 
 /* The address of a class of that name. */
-static inline void stranger_raw_of(unsigned char raw[RAW], const char *name)
+static inline void raw_peer_raw_of(unsigned char raw[RAW], const char *name)
 {
     const char *host = strstr(name, "://") + 3;
     const char *port = strrchr(name, ':');
@@ -168,8 +168,8 @@ static inline void stranger_raw_of(unsigned char raw[RAW], const char *name)
 }
 
 /* The name that a class knows us by. */
-static inline void stranger_name(
-    const struct stranger *stranger, char name[NA_MAX_ADDR_LEN])
+static inline void raw_peer_name(
+    const struct raw_peer *stranger, char name[NA_MAX_ADDR_LEN])
 {
     struct sockaddr_in in;
 
@@ -178,8 +178,8 @@ static inline void stranger_name(
         (unsigned) ntohs(in.sin_port));
 }
 
-static inline fi_addr_t stranger_enter(
-    struct stranger *stranger, const unsigned char raw[RAW])
+static inline fi_addr_t raw_peer_enter(
+    struct raw_peer *stranger, const unsigned char raw[RAW])
 {
     fi_addr_t at = FI_ADDR_UNSPEC;
 
@@ -188,15 +188,15 @@ static inline fi_addr_t stranger_enter(
 }
 
 /* From now on messages go to the class of that name. */
-static inline void stranger_dial(struct stranger *stranger, const char *name)
+static inline void raw_peer_dial(struct raw_peer *stranger, const char *name)
 {
     unsigned char raw[RAW];
 
-    stranger_raw_of(raw, name);
-    stranger->at = stranger_enter(stranger, raw);
+    raw_peer_raw_of(raw, name);
+    stranger->at = raw_peer_enter(stranger, raw);
 }
 
-static inline void stranger_fini(struct stranger *stranger)
+static inline void raw_peer_fini(struct raw_peer *stranger)
 {
     HG_CHECK(!fi_close(&stranger->ep->fid) && !fi_close(&stranger->cq->fid) &&
         !fi_close(&stranger->av->fid) && !fi_close(&stranger->domain->fid) &&
@@ -207,7 +207,7 @@ static inline void stranger_fini(struct stranger *stranger)
 }
 
 /* Take completions, and let the class make progress. */
-static inline void stranger_turn(struct stranger *stranger)
+static inline void raw_peer_turn(struct raw_peer *stranger)
 {
     struct fi_cq_data_entry entry;
     struct fi_cq_err_entry error;
@@ -217,7 +217,7 @@ static inline void stranger_turn(struct stranger *stranger)
         memset(&error, 0, sizeof(error));
         HG_CHECK(fi_cq_readerr(stranger->cq, &error, 0) == 1);
         if (error.op_context == &stranger->receiving)
-            stranger_receive(stranger);
+            raw_peer_receive(stranger);
         else
             stranger->sends++;
     } else if (n == 1 && entry.op_context == &stranger->receiving) {
@@ -228,72 +228,72 @@ static inline void stranger_turn(struct stranger *stranger)
     stranger->turn(stranger->arg);
 }
 
-static inline void stranger_send(
-    struct stranger *stranger, const void *bytes, size_t size)
+static inline void raw_peer_send(
+    struct raw_peer *stranger, const void *bytes, size_t size)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned before = stranger->sends;
     ssize_t rc;
 
-    HG_CHECK(size <= STRANGER_LARGE);
+    HG_CHECK(size <= RAW_PEER_LARGE);
     memcpy(stranger->leaving, bytes, size);
     while ((rc = fi_send(stranger->ep, stranger->leaving, size, NULL,
                 stranger->at, &stranger->sending)) == -FI_EAGAIN) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(stranger);
     }
     HG_CHECK_EQ_INT(rc, 0);
     while (stranger->sends == before) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(stranger);
     }
 }
 
 /* The next message that came; its size. */
-static inline size_t stranger_hear(
-    struct stranger *stranger, unsigned char bytes[STRANGER_ROOM])
+static inline size_t raw_peer_hear(
+    struct raw_peer *stranger, unsigned char bytes[RAW_PEER_ROOM])
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     size_t got;
 
     while (stranger->got == 0) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(stranger);
     }
     got = stranger->got;
     memcpy(bytes, stranger->arrived, got);
     stranger->got = 0;
-    stranger_receive(stranger);
+    raw_peer_receive(stranger);
     return got;
 }
 
 /* The next message of a kind. Others are dropped. */
-static inline size_t stranger_hear_kind(struct stranger *stranger,
-    unsigned kind, unsigned char bytes[STRANGER_ROOM])
+static inline size_t raw_peer_hear_kind(struct raw_peer *stranger,
+    unsigned kind, unsigned char bytes[RAW_PEER_ROOM])
 {
     size_t size;
 
     do
-        size = stranger_hear(stranger, bytes);
+        size = raw_peer_hear(stranger, bytes);
     while (size < HEADER || bytes[3] != kind);
     return size;
 }
 
 /* Drop what came until now. */
-static inline void stranger_ignore(struct stranger *stranger)
+static inline void raw_peer_ignore(struct raw_peer *stranger)
 {
-    unsigned char bytes[STRANGER_ROOM];
+    unsigned char bytes[RAW_PEER_ROOM];
 
-    stranger_turn(stranger);
+    raw_peer_turn(stranger);
     while (stranger->got > 0) {
-        (void) stranger_hear(stranger, bytes);
-        stranger_turn(stranger);
+        (void) raw_peer_hear(stranger, bytes);
+        raw_peer_turn(stranger);
     }
 }
 
 /* ---- Messages ---- */
 
-static inline void stranger_put(
+static inline void raw_peer_put(
     unsigned char *bytes, unsigned size, uint64_t value)
 {
     unsigned i;
@@ -302,7 +302,7 @@ static inline void stranger_put(
         bytes[i] = (unsigned char) (value >> 8 * i);
 }
 
-static inline uint64_t stranger_get(const unsigned char *bytes, unsigned size)
+static inline uint64_t raw_peer_get(const unsigned char *bytes, unsigned size)
 {
     uint64_t value = 0;
 
@@ -311,7 +311,7 @@ static inline uint64_t stranger_get(const unsigned char *bytes, unsigned size)
     return value;
 }
 
-static inline size_t stranger_header(
+static inline size_t raw_peer_header(
     unsigned char *bytes, unsigned kind, uint64_t token)
 {
     memset(bytes, 0, HEADER);
@@ -319,105 +319,105 @@ static inline size_t stranger_header(
     bytes[1] = 'f';
     bytes[2] = 1;
     bytes[3] = (unsigned char) kind;
-    stranger_put(bytes + 8, 8, token);
+    raw_peer_put(bytes + 8, 8, token);
     return HEADER;
 }
 
 /* A HELLO or WELCOME of one endpoint. */
-static inline size_t stranger_introduce(const struct stranger *stranger,
+static inline size_t raw_peer_introduce(const struct raw_peer *stranger,
     unsigned char *bytes, unsigned kind, const unsigned char raw[RAW])
 {
     unsigned char *intro =
-        bytes + stranger_header(bytes, kind, stranger->token);
+        bytes + raw_peer_header(bytes, kind, stranger->token);
 
-    stranger_put(intro, 8, stranger->incarnation);
-    stranger_put(intro + 8, 8, stranger->ours);
-    stranger_put(intro + 16, 4, 2000); /* ms of silence */
-    stranger_put(intro + 20, 2, RAW);
-    stranger_put(intro + 22, 2, 1);
+    raw_peer_put(intro, 8, stranger->incarnation);
+    raw_peer_put(intro + 8, 8, stranger->ours);
+    raw_peer_put(intro + 16, 4, 2000); /* ms of silence */
+    raw_peer_put(intro + 20, 2, RAW);
+    raw_peer_put(intro + 22, 2, 1);
     intro[INTRO] = 0;
     memcpy(intro + INTRO + 1, raw, RAW);
     return HEADER + INTRO + 1 + RAW;
 }
 
 /* A correct message of a kind, as far as we can make one; at most 128 bytes. */
-static inline size_t stranger_make(
-    struct stranger *stranger, unsigned char *bytes, unsigned kind)
+static inline size_t raw_peer_make(
+    struct raw_peer *stranger, unsigned char *bytes, unsigned kind)
 {
     size_t size;
 
     if (kind == KIND_HELLO || kind == KIND_WELCOME)
-        return stranger_introduce(stranger, bytes, kind, stranger->raw);
-    size = stranger_header(bytes, kind, stranger->token);
+        return raw_peer_introduce(stranger, bytes, kind, stranger->raw);
+    size = raw_peer_header(bytes, kind, stranger->token);
     if (kind == KIND_MESSAGE) {
-        size_t extra = stranger_random(stranger) % 64;
+        size_t extra = raw_peer_random(stranger) % 64;
 
-        bytes[4] = (unsigned char) (stranger_random(stranger) % 3);
-        stranger_noise(stranger, bytes + size, extra);
+        bytes[4] = (unsigned char) (raw_peer_random(stranger) % 3);
+        raw_peer_noise(stranger, bytes + size, extra);
         size += extra;
     }
     return size;
 }
 
-static inline void stranger_say(struct stranger *stranger, unsigned kind)
+static inline void raw_peer_say(struct raw_peer *stranger, unsigned kind)
 {
     unsigned char bytes[128];
 
-    stranger_send(stranger, bytes, stranger_make(stranger, bytes, kind));
+    raw_peer_send(stranger, bytes, raw_peer_make(stranger, bytes, kind));
 }
 
 /* An empty unexpected message. */
-static inline void stranger_word(struct stranger *stranger)
+static inline void raw_peer_word(struct raw_peer *stranger)
 {
     unsigned char bytes[HEADER];
 
-    stranger_send(
-        stranger, bytes, stranger_header(bytes, KIND_MESSAGE, stranger->token));
+    raw_peer_send(
+        stranger, bytes, raw_peer_header(bytes, KIND_MESSAGE, stranger->token));
 }
 
 /* Say HELLO, and learn the token from the WELCOME. */
-static inline void stranger_greet(struct stranger *stranger)
+static inline void raw_peer_greet(struct raw_peer *stranger)
 {
-    unsigned char bytes[STRANGER_ROOM];
+    unsigned char bytes[RAW_PEER_ROOM];
 
-    stranger_say(stranger, KIND_HELLO);
-    HG_CHECK(stranger_hear_kind(stranger, KIND_WELCOME, bytes) >=
+    raw_peer_say(stranger, KIND_HELLO);
+    HG_CHECK(raw_peer_hear_kind(stranger, KIND_WELCOME, bytes) >=
         HEADER + INTRO + 1 + RAW);
-    HG_CHECK_EQ_U64(stranger_get(bytes + 8, 8), stranger->ours);
-    stranger->token = stranger_get(bytes + HEADER + 8, 8);
+    HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger->ours);
+    stranger->token = raw_peer_get(bytes + HEADER + 8, 8);
     HG_CHECK(stranger->token != 0);
 }
 
 /* Forget the token, and be another process. */
-static inline void stranger_start_anew(struct stranger *stranger)
+static inline void raw_peer_start_anew(struct raw_peer *stranger)
 {
     stranger->token = 0;
-    stranger->incarnation = stranger_random(stranger);
-    stranger->ours = stranger_random(stranger);
+    stranger->incarnation = raw_peer_random(stranger);
+    stranger->ours = raw_peer_random(stranger);
 }
 
 /* ---- What is refused ---- */
 
-static inline uint64_t stranger_refused(const struct attacked *server)
+static inline uint64_t raw_peer_refused(const struct attacked *server)
 {
     return NA_Get_counter(server->end.na_class, "ofi_malformed");
 }
 
 /* Send a message: it is refused, it alone, and once. */
-static inline void stranger_send_refused(struct stranger *stranger,
+static inline void raw_peer_send_refused(struct raw_peer *stranger,
     const struct attacked *server, const void *bytes, size_t size,
     const char *what)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
-    uint64_t before = stranger_refused(server);
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
+    uint64_t before = raw_peer_refused(server);
 
-    stranger_send(stranger, bytes, size);
-    while (stranger_refused(server) == before) {
-        if (ends_ms() > end)
+    raw_peer_send(stranger, bytes, size);
+    while (raw_peer_refused(server) == before) {
+        if (endpoint_ms() > end)
             hg_test_fail(HG_TEST_HERE, "%s is not refused", what);
-        stranger_turn(stranger);
+        raw_peer_turn(stranger);
     }
-    if (stranger_refused(server) != before + 1)
+    if (raw_peer_refused(server) != before + 1)
         hg_test_fail(HG_TEST_HERE, "%s is refused more than once", what);
 }
 

@@ -194,7 +194,7 @@ static inline void sm_settle(
     unsigned ms = 0;
 
     while (hg_test_fd_count() != fds || sm_maps() != maps) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
         (void) conform_turn(end->na_class, end->context, 1);
     }
 }

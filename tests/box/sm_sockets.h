@@ -53,7 +53,7 @@ static inline na_return_t sm_wait(
     unsigned turns = 0;
 
     while (call->ends == 0) {
-        HG_CHECK(turns++ < 5 * CONFORM_PATIENCE);
+        HG_CHECK(turns++ < 5 * CONFORM_TIMEOUT);
         (void) conform_turn(one->na_class, one->context, 0);
         (void) conform_turn(two->na_class, two->context, turns > 1000);
     }

@@ -345,11 +345,11 @@ HG_TEST_ROLE(server)
     HG_CHECK_OK(
         NA_Addr_to_string(serve.na_class, text, sizeof(text), serve.server));
     HG_CHECK_OK(demo_serve_begin(serve.na_class, argv[0]));
-    hg_test_say_parent(text);
+    hg_test_write_parent(text);
     while (demo_server.counts.stats == 0) /* the last call of the test */
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     serve_end(&serve);
-    line = hg_test_hear_parent();
+    line = hg_test_read_parent();
     free(line);
 }
 
@@ -377,7 +377,7 @@ static void serve_disconnect(struct serve *serve)
 }
 
 /* Tries every number near another's file. */
-HG_TEST_ROLE(thief)
+HG_TEST_ROLE(other_client)
 {
     struct serve serve = serve_connect(argv[0]);
     hg_bulk_t memory = serve_memory(100);
@@ -400,7 +400,7 @@ HG_TEST(file_belongs_to_the_client_that_opened_it)
 {
     struct serve serve = serve_connect(NULL);
     struct hg_test_peer *server;
-    struct hg_test_peer *thief;
+    struct hg_test_peer *other;
     char folder[4096];
     char *address;
     uint64_t file;
@@ -409,13 +409,13 @@ HG_TEST(file_belongs_to_the_client_that_opened_it)
     HG_CHECK_OK(NA_Finalize(serve.na_class));
     serve_folder(folder, sizeof(folder));
     server = hg_test_spawn("server", folder, NULL);
-    address = hg_test_hear(server);
+    address = hg_test_read_peer(server);
     serve = serve_connect(address);
     file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
     HG_CHECK(file != 0 && file < 10);
     serve_check_alive(&serve, file);
-    thief = hg_test_spawn("thief", address, NULL);
-    HG_CHECK_EQ_INT(hg_test_wait(thief), 0);
+    other = hg_test_spawn("other_client", address, NULL);
+    HG_CHECK_EQ_INT(hg_test_wait(other), 0);
     serve_check_alive(&serve, file);
     HG_CHECK_EQ_INT(serve_close(&serve, file, HG_TRUE), 0);
     HG_CHECK_EQ_INT(serve_stat(&serve, "file", &size), 0);
@@ -485,7 +485,7 @@ HG_TEST_ROLE(staller)
     for (i = 0; i < 2; i++) {
         stall_call(&serve, &memory, &request);
         if (i == 0)
-            free(hg_test_hear_parent());
+            free(hg_test_read_parent());
         HG_CHECK_OK(HG_Wait(request, SERVE_WAIT_MS, HG_STATUS_IGNORE));
         HG_CHECK_OK(HG_Request_free(request));
     }
@@ -514,7 +514,7 @@ HG_TEST(stalled_client_is_dropped)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_RET(stall_ret, HG_CANCELED);
     HG_CHECK(stall_seconds < 8); /* once, not for each buffer */
-    hg_test_say(staller, "go on");
+    hg_test_write_peer(staller, "go on");
     while (stall_served == 1)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_OK(stall_ret); /* the buffers are good again */

@@ -237,7 +237,7 @@ static void paper_serve(const char *path, hg_rpc_cb_t rpc_cb, const char *info)
     HG_CHECK_OK(NA_Addr_to_string(na_class, text, sizeof(text), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
     paper_fd = fileno(file);
-    hg_test_say_parent(text);
+    hg_test_write_parent(text);
     while (!paper_finalized) {
         /* Process RPC requests (nonblocking) */
         HG_Handler_process(0, HG_STATUS_IGNORE);
@@ -389,7 +389,7 @@ static void paper_run_apart(const char *how, size_t ny)
     paper_path(path, sizeof(path));
     paper_fill();
     server = hg_test_spawn("server", path, how, NULL);
-    name = hg_test_hear(server);
+    name = hg_test_read_peer(server);
     HG_CHECK_OK(HG_Init(na_class));
     HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, 5000, &server_addr));
     paper_write(server_addr, ny);

@@ -12,7 +12,7 @@ enum { DEATH_SCHEMES = 3, DEATH_TCP = 0, DEATH_MS = 1000 };
 HG_TEST_ROLE(peer)
 {
     HG_CHECK_EQ_INT(argc, 2);
-    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+    endpoint_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
 /* Where a server listens: never the same twice. */
@@ -42,7 +42,7 @@ static void death_open_end(
     char string[64];
 
     (void) snprintf(string, sizeof(string), "%s://", death_schemes[scheme]);
-    ends_open(end, string, death_ms);
+    endpoint_open(end, string, death_ms);
 }
 
 /* Start a server at `string`; its name. */
@@ -51,7 +51,7 @@ static struct hg_test_peer *death_spawn(
 {
     struct hg_test_peer *process =
         hg_test_spawn("peer", string, death_ms, (char *) NULL);
-    char *line = hg_test_hear(process);
+    char *line = hg_test_read_peer(process);
 
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", line);
     free(line);
@@ -66,7 +66,7 @@ static void death_open(struct death_pair *pair, unsigned scheme,
     death_open_end(&pair->end, scheme, death_ms);
     death_string(scheme, string, sizeof(string));
     pair->process = death_spawn(string, their_death_ms, pair->name);
-    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &pair->addr));
+    HG_CHECK_OK(endpoint_lookup(&pair->end, pair->name, &pair->addr));
 }
 
 static void death_close(struct death_pair *pair)
@@ -95,13 +95,13 @@ HG_TEST(address_without_a_listener_is_unreachable)
 
     hg_test_expect_log("cannot be reached");
     for (i = 0; i < DEATH_SCHEMES; i++) {
-        uint64_t start = ends_ms();
+        uint64_t start = endpoint_ms();
 
         (void) snprintf(string, sizeof(string), "%s://", death_schemes[i]);
-        ends_open_with(&end, string, DEATH_MS, LOOKUP_MS);
-        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
-        HG_CHECK(ends_ms() - start < 20 * LOOKUP_MS);
-        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+        endpoint_open_with(&end, string, DEATH_MS, LOOKUP_MS);
+        HG_CHECK_RET(endpoint_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+        HG_CHECK(endpoint_ms() - start < 20 * LOOKUP_MS);
+        HG_CHECK_RET(endpoint_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
         conform_close(&end);
     }
     HG_CHECK(addr == NA_ADDR_NULL);
@@ -119,12 +119,12 @@ HG_TEST(server_that_starts_later_is_reached)
     /* A port that was somebody's. */
     process = death_spawn("ofi+tcp://127.0.0.1:0", "1000", name);
     hg_test_stop(process);
-    ends_open_with(&end, "ofi+tcp://", DEATH_MS, 300);
-    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    endpoint_open_with(&end, "ofi+tcp://", DEATH_MS, 300);
+    HG_CHECK_RET(endpoint_lookup(&end, name, &addr), NA_HOSTUNREACH);
     process = death_spawn(name, "1000", again);
     HG_CHECK_EQ_STR(again, name);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     hg_test_stop(process);
     conform_close(&end);
@@ -141,14 +141,16 @@ static void death_idle(unsigned scheme)
 
     hg_test_allow_log("");
     death_open(&pair, scheme, DEATH_MS, "1000");
-    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
-    start = ends_ms();
+    HG_CHECK_OK(
+        endpoint_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
+    start = endpoint_ms();
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
-    HG_CHECK(ends_ms() - start < 20 * DEATH_MS);
+    HG_CHECK(endpoint_ms() - start < 20 * DEATH_MS);
     HG_CHECK_RET(
-        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
-    HG_CHECK_RET(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1),
+        endpoint_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_RET(
+        endpoint_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1),
         NA_DISCONNECT);
     memset(&lookup, 0, sizeof(lookup));
     HG_CHECK_OK(NA_Addr_lookup(pair.end.na_class, pair.end.context,
@@ -185,7 +187,7 @@ static void death_in_calls(unsigned scheme)
     death_open(&pair, scheme, DEATH_MS, "1000");
     for (i = 0; i < CALLS; i++) {
         memset(&sends[i], 0, sizeof(sends[i]));
-        HG_CHECK_OK(ends_post(
+        HG_CHECK_OK(endpoint_post(
             &pair.end, &recvs[i], got[i], sizeof(got[i]), pair.addr, 1000 + i));
         HG_CHECK_OK(NA_Msg_send_unexpected(pair.end.na_class, pair.end.context,
             conform_ended, &sends[i], "?", 2, pair.addr,
@@ -225,24 +227,24 @@ static void death_in_transfer(unsigned scheme, bool put)
     struct death_pair pair;
     struct conform_call call;
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
 
     hg_test_allow_log("");
     death_open(&pair, scheme, DEATH_MS, "1000");
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, pair.addr);
     memset(&call, 0, sizeof(call));
     hg_test_signal(pair.process, SIGSTOP); /* so that it cannot be done */
     HG_CHECK_OK((put ? NA_Put : NA_Get)(pair.end.na_class, pair.end.context,
-        conform_ended, &call, local, 0, remote, 0, ENDS_MEMORY, pair.addr,
+        conform_ended, &call, local, 0, remote, 0, ENDPOINT_MEMORY, pair.addr,
         &call.id));
     (void) conform_turn(pair.end.na_class, pair.end.context, 0);
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &call), NA_DISCONNECT);
     HG_CHECK_RET(
-        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+        endpoint_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     death_close(&pair);
 }
@@ -270,15 +272,15 @@ HG_TEST_ROLE(flood)
 
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_allow_log("");
-    ends_open(&end, argv[0], DEATH_MS);
+    endpoint_open(&end, argv[0], DEATH_MS);
     size = NA_Msg_get_max_expected_size(end.na_class);
     size = size < sizeof(bytes) ? size : sizeof(bytes);
-    ends_name(&end, end.self, name);
+    endpoint_name(&end, end.self, name);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     HG_CHECK_OK(conform_wait(&end, &recv));
     for (;;)
-        (void) ends_send(&end, recv.addr, true, bytes, size, 9);
+        (void) endpoint_send(&end, recv.addr, true, bytes, size, 9);
 }
 
 /* A message breaks off: what receives it, receives those of others. */
@@ -297,24 +299,26 @@ static void death_in_message(unsigned scheme)
             hg_test_spawn("flood", string, (char *) NULL);
         struct conform_call recv;
         na_addr_t addr = NA_ADDR_NULL;
-        char *line = hg_test_hear(flood);
+        char *line = hg_test_read_peer(flood);
         unsigned i;
 
         (void) snprintf(name, sizeof(name), "%s", line);
         free(line);
-        HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
-        HG_CHECK_OK(ends_send(&pair.end, addr, false, "go", 3, 1));
+        HG_CHECK_OK(endpoint_lookup(&pair.end, name, &addr));
+        HG_CHECK_OK(endpoint_send(&pair.end, addr, false, "go", 3, 1));
         for (i = 0; i < 20 + round; i++) {
             HG_CHECK_OK(
-                ends_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 9));
+                endpoint_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 9));
             HG_CHECK_OK(conform_wait(&pair.end, &recv));
         }
-        HG_CHECK_OK(ends_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 8));
+        HG_CHECK_OK(
+            endpoint_post(&pair.end, &recv, bytes, sizeof(bytes), addr, 8));
         hg_test_signal(flood, SIGKILL);
         HG_CHECK(WIFSIGNALED(hg_test_wait(flood)));
         HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
         HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
-        HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(
+            endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     }
     hg_test_stop(pair.process);
     death_close(&pair);
@@ -346,9 +350,9 @@ static void death_restart(unsigned scheme, bool at_once)
 
     hg_test_allow_log("");
     death_open(&pair, scheme, DEATH_MS, "1000");
-    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(
-        ends_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
+        endpoint_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
     death_kill(&pair);
     if (!at_once)
         HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
@@ -358,11 +362,11 @@ static void death_restart(unsigned scheme, bool at_once)
     (void) NA_Msg_send_unexpected(pair.end.na_class, pair.end.context, NULL,
         NULL, "?", 2, pair.addr, 1000, NA_OP_ID_IGNORE);
     HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
-    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK_OK(endpoint_lookup(&pair.end, pair.name, &again));
     HG_CHECK(again != pair.addr);
     HG_CHECK(NA_Addr_cmp(pair.end.na_class, again, pair.addr) == NA_FALSE);
-    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
-    HG_CHECK_RET(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
+    HG_CHECK_OK(endpoint_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_RET(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
         NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
     hg_test_stop(pair.process);
@@ -398,8 +402,8 @@ static void death_of_another(unsigned scheme)
     struct hg_test_peer *other;
     struct conform_call move, lost, recv;
     na_mem_handle_t local, remote, remote_lost;
-    unsigned char *memory = ends_map(2 * ENDS_MEMORY);
-    unsigned char *want = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(2 * ENDPOINT_MEMORY);
+    unsigned char *want = endpoint_map(ENDPOINT_MEMORY);
     na_addr_t addr = NA_ADDR_NULL;
     char string[64], name[NA_MAX_ADDR_LEN], got[8];
 
@@ -407,33 +411,33 @@ static void death_of_another(unsigned scheme)
     death_open(&pair, scheme, DEATH_MS, "1000");
     death_string(scheme, string, sizeof(string));
     other = death_spawn(string, "1000", name);
-    HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
-    local = ends_register(&pair.end, memory, 2 * ENDS_MEMORY);
-    remote = ends_remote(&pair.end, addr);
-    remote_lost = ends_remote(&pair.end, pair.addr);
-    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), addr, 1));
+    HG_CHECK_OK(endpoint_lookup(&pair.end, name, &addr));
+    local = endpoint_register(&pair.end, memory, 2 * ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, addr);
+    remote_lost = endpoint_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(endpoint_post(&pair.end, &recv, got, sizeof(got), addr, 1));
     memset(&move, 0, sizeof(move));
     memset(&lost, 0, sizeof(lost));
     hg_test_signal(pair.process, SIGSTOP);
-    HG_CHECK_OK(
-        NA_Get(pair.end.na_class, pair.end.context, conform_ended, &lost, local,
-            ENDS_MEMORY, remote_lost, 0, ENDS_MEMORY, pair.addr, &lost.id));
     HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
-        &move, local, 0, remote, 0, ENDS_MEMORY, addr, &move.id));
+        &lost, local, ENDPOINT_MEMORY, remote_lost, 0, ENDPOINT_MEMORY,
+        pair.addr, &lost.id));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &move, local, 0, remote, 0, ENDPOINT_MEMORY, addr, &move.id));
     (void) conform_turn(pair.end.na_class, pair.end.context, 0);
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &lost), NA_DISCONNECT);
     HG_CHECK_OK(conform_wait(&pair.end, &move));
-    conform_fill(want, ENDS_MEMORY, 7);
-    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    conform_fill(want, ENDPOINT_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDPOINT_MEMORY);
     HG_CHECK_EQ_INT(recv.ends, 0);
-    HG_CHECK_OK(ends_send(&pair.end, addr, false, "?", 2, 1));
+    HG_CHECK_OK(endpoint_send(&pair.end, addr, false, "?", 2, 1));
     HG_CHECK_OK(conform_wait(&pair.end, &recv));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote_lost));
-    ends_unmap(memory, 2 * ENDS_MEMORY);
-    ends_unmap(want, ENDS_MEMORY);
+    endpoint_unmap(memory, 2 * ENDPOINT_MEMORY);
+    endpoint_unmap(want, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
     hg_test_stop(other);
     death_close(&pair);
@@ -453,16 +457,17 @@ static void death_stopped(unsigned scheme, bool put)
     struct death_pair pair;
     struct conform_call recv, move;
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     na_addr_t again = NA_ADDR_NULL;
     char got[8], late[8];
     uint64_t start;
 
     hg_test_allow_log("");
     death_open(&pair, scheme, DEATH_MS, "1000");
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
-    HG_CHECK_OK(ends_post(&pair.end, &recv, late, sizeof(late), pair.addr, 1));
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(
+        endpoint_post(&pair.end, &recv, late, sizeof(late), pair.addr, 1));
     memset(&move, 0, sizeof(move));
     if (put) { /* the connection for puts: what follows will be in flight */
         HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
@@ -470,23 +475,23 @@ static void death_stopped(unsigned scheme, bool put)
         HG_CHECK_OK(conform_wait(&pair.end, &move));
     }
     hg_test_signal(pair.process, SIGSTOP);
-    start = ends_ms();
+    start = endpoint_ms();
     /* It will answer this when it goes on; the answer must not arrive. */
-    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
+    HG_CHECK_OK(endpoint_send(&pair.end, pair.addr, false, "?", 2, 1));
     memset(&move, 0, sizeof(move));
     if (put)
         HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
-            &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
+            &move, local, 0, remote, 0, ENDPOINT_MEMORY, pair.addr, &move.id));
     HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
-    HG_CHECK(ends_ms() - start < 20 * DEATH_MS);
+    HG_CHECK(endpoint_ms() - start < 20 * DEATH_MS);
     if (put)
         HG_CHECK_RET(conform_wait(&pair.end, &move), NA_DISCONNECT);
     hg_test_signal(pair.process, SIGCONT);
-    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK_OK(endpoint_lookup(&pair.end, pair.name, &again));
     HG_CHECK(again != pair.addr);
-    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&pair.end, again, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
     hg_test_stop(pair.process);
@@ -523,7 +528,7 @@ static void death_stop_sending(struct death_pair *pair,
     memset(get, 0, sizeof(*get));
     memory[0] = before;
     HG_CHECK_OK(NA_Get(pair->end.na_class, pair->end.context, conform_ended,
-        get, local, 0, remote, 0, ENDS_MEMORY, pair->addr, &get->id));
+        get, local, 0, remote, 0, ENDPOINT_MEMORY, pair->addr, &get->id));
     while (memory[0] == before)
         (void) conform_turn(pair->end.na_class, pair->end.context, 0);
     hg_test_signal(pair->process, SIGSTOP);
@@ -537,39 +542,39 @@ static void death_half_answered(unsigned scheme)
     struct death_pair pair;
     struct conform_call gets[GETS];
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
-    unsigned char *want = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
+    unsigned char *want = endpoint_map(ENDPOINT_MEMORY);
     unsigned round, i;
 
     hg_test_allow_log("");
     death_open(&pair, scheme, DEATH_MS, "1000");
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    conform_fill(want, ENDS_MEMORY, 7);
-    memcpy(memory, want, ENDS_MEMORY);
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    conform_fill(want, ENDPOINT_MEMORY, 7);
+    memcpy(memory, want, ENDPOINT_MEMORY);
     for (round = 0; round < ROUNDS; round++) {
-        remote = ends_remote(&pair.end, pair.addr);
+        remote = endpoint_remote(&pair.end, pair.addr);
         death_stop_sending(&pair, &gets[0], local, remote, memory);
         HG_CHECK_RET(conform_wait(&pair.end, &gets[0]), NA_DISCONNECT);
         hg_test_signal(pair.process, SIGCONT);
         HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
         HG_CHECK_OK(NA_Addr_free(pair.end.na_class, pair.addr));
-        HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &pair.addr));
-        remote = ends_remote(&pair.end, pair.addr);
-        memset(memory, 0, ENDS_MEMORY);
+        HG_CHECK_OK(endpoint_lookup(&pair.end, pair.name, &pair.addr));
+        remote = endpoint_remote(&pair.end, pair.addr);
+        memset(memory, 0, ENDPOINT_MEMORY);
         memset(gets, 0, sizeof(gets));
         for (i = 0; i < GETS; i++)
             HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context,
-                conform_ended, &gets[i], local, i * (ENDS_MEMORY / GETS),
-                remote, i * (ENDS_MEMORY / GETS), ENDS_MEMORY / GETS, pair.addr,
-                &gets[i].id));
+                conform_ended, &gets[i], local, i * (ENDPOINT_MEMORY / GETS),
+                remote, i * (ENDPOINT_MEMORY / GETS), ENDPOINT_MEMORY / GETS,
+                pair.addr, &gets[i].id));
         for (i = 0; i < GETS; i++)
             HG_CHECK_OK(conform_wait(&pair.end, &gets[i]));
-        HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+        HG_CHECK_EQ_MEM(memory, want, ENDPOINT_MEMORY);
         HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     }
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
-    ends_unmap(want, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
+    endpoint_unmap(want, ENDPOINT_MEMORY);
     hg_test_stop(pair.process);
     death_close(&pair);
 }
@@ -596,7 +601,7 @@ static void death_given_up(unsigned scheme)
     struct conform_call get, recv;
     na_mem_handle_t local, remote;
     na_addr_t addr = NA_ADDR_NULL;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     char string[64], name[NA_MAX_ADDR_LEN], got[8];
     uint64_t start;
 
@@ -607,22 +612,23 @@ static void death_given_up(unsigned scheme)
     HG_CHECK(other.context != NULL);
     death_string(scheme, string, sizeof(string));
     process = death_spawn(string, "1000", name);
-    HG_CHECK_OK(ends_lookup(&other, name, &addr));
-    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
-    HG_CHECK_OK(ends_post(&other, &recv, got, sizeof(got), pair.addr, 1));
+    HG_CHECK_OK(endpoint_lookup(&other, name, &addr));
+    HG_CHECK_OK(endpoint_ask(&other, addr, 1, got, sizeof(got), NULL));
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(endpoint_post(&other, &recv, got, sizeof(got), pair.addr, 1));
     death_stop_sending(&pair, &get, local, remote, memory);
     kept = pair.end.context;
-    start = ends_ms();
+    start = endpoint_ms();
     HG_CHECK_OK(NA_Context_destroy(pair.end.na_class, kept));
-    HG_CHECK(ends_ms() - start >= GIVE_UP_MS);
+    HG_CHECK(endpoint_ms() - start >= GIVE_UP_MS);
     pair.end.context = other.context;
     HG_CHECK_RET(conform_wait(&other, &recv), NA_DISCONNECT);
-    HG_CHECK(ends_ms() - start < LONG_MS / 2); /* its silence is no reason */
-    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK(
+        endpoint_ms() - start < LONG_MS / 2); /* its silence is no reason */
+    HG_CHECK_OK(endpoint_ask(&other, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
     hg_test_signal(pair.process, SIGCONT);
@@ -654,20 +660,20 @@ HG_TEST_ROLE(asker)
     hg_test_allow_log("");
     (void) snprintf(string, sizeof(string), "%.*s",
         (int) (strstr(argv[0], "://") + 3 - argv[0]), argv[0]);
-    ends_open(&end, string, DEATH_MS);
-    while ((line = hg_test_hear_parent()) != NULL) {
+    endpoint_open(&end, string, DEATH_MS);
+    while ((line = hg_test_read_parent()) != NULL) {
         na_return_t ret = NA_SUCCESS;
 
         if (strcmp(line, "lookup") == 0) {
             if (addr != NA_ADDR_NULL)
                 HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
-            ret = ends_lookup(&end, argv[0], &addr);
+            ret = endpoint_lookup(&end, argv[0], &addr);
         } else
-            ret = ends_ask(&end, addr, 1, got, sizeof(got), NULL);
+            ret = endpoint_ask(&end, addr, 1, got, sizeof(got), NULL);
         free(line);
-        hg_test_say_parent(ret == NA_SUCCESS ? "good"
-                : ret == NA_DISCONNECT       ? "lost"
-                                             : "other");
+        hg_test_write_parent(ret == NA_SUCCESS ? "good"
+                : ret == NA_DISCONNECT         ? "lost"
+                                               : "other");
     }
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
@@ -682,13 +688,13 @@ static void death_tell(struct hg_test_peer *asker, struct conform_end *end,
     char *heard;
 
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
-    hg_test_say(asker, line);
+    hg_test_write_peer(asker, line);
     if (strcmp(line, "ask") == 0 && strcmp(want, "good") == 0) {
         HG_CHECK_OK(conform_wait(end, &recv));
-        HG_CHECK_OK(ends_send(end, recv.addr, true, "!", 2, 1));
+        HG_CHECK_OK(endpoint_send(end, recv.addr, true, "!", 2, 1));
         conform_free_addr(end, &recv);
     }
-    heard = hg_test_hear(asker);
+    heard = hg_test_read_peer(asker);
     HG_CHECK_EQ_STR(heard, want);
     free(heard);
     if (recv.ends == 0)
@@ -709,21 +715,21 @@ static void death_of_a_client(unsigned scheme)
 
     hg_test_allow_log("");
     death_string(scheme, string, sizeof(string));
-    ends_open(&end, string, DEATH_MS);
-    ends_name(&end, end.self, name);
+    endpoint_open(&end, string, DEATH_MS);
+    endpoint_name(&end, end.self, name);
     asker = hg_test_spawn("asker", name, (char *) NULL);
-    hg_test_say(asker, "lookup");
-    line = hg_test_hear(asker); /* the clock answers HELLO */
+    hg_test_write_peer(asker, "lookup");
+    line = hg_test_read_peer(asker); /* the clock answers HELLO */
     HG_CHECK_EQ_STR(line, "good");
     free(line);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
-    hg_test_say(asker, "ask");
+    hg_test_write_peer(asker, "ask");
     HG_CHECK_OK(conform_wait(&end, &recv));
-    HG_CHECK_OK(ends_send(&end, recv.addr, true, "!", 2, 1));
-    line = hg_test_hear(asker);
+    HG_CHECK_OK(endpoint_send(&end, recv.addr, true, "!", 2, 1));
+    line = hg_test_read_peer(asker);
     HG_CHECK_EQ_STR(line, "good");
     free(line);
-    HG_CHECK_OK(ends_post(&end, &dead, never, sizeof(never), recv.addr, 3));
+    HG_CHECK_OK(endpoint_post(&end, &dead, never, sizeof(never), recv.addr, 3));
     hg_test_signal(asker, SIGSTOP);
     HG_CHECK_RET(conform_wait(&end, &dead), NA_DISCONNECT);
     hg_test_signal(asker, SIGCONT);
@@ -760,8 +766,8 @@ static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
     struct conform_end other;
     struct conform_call recv, move;
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
-    unsigned char *want = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
+    unsigned char *want = endpoint_map(ENDPOINT_MEMORY);
     na_addr_t addr = NA_ADDR_NULL;
     char got[8], line[32];
     unsigned busy_ms = 3 * death_ms + 4000;
@@ -769,32 +775,33 @@ static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
 
     (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);
     death_open(&pair, scheme, death_ms, theirs);
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
-    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
-    hg_test_say(pair.process, line);
-    free(hg_test_hear(pair.process));
-    start = ends_ms();
-    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(
+        endpoint_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
+    hg_test_write_peer(pair.process, line);
+    free(hg_test_read_peer(pair.process));
+    start = endpoint_ms();
+    HG_CHECK_OK(endpoint_send(&pair.end, pair.addr, false, "?", 2, 1));
     death_open_end(&other, scheme, death_ms);
-    HG_CHECK_OK(ends_lookup(&other, pair.name, &addr));
+    HG_CHECK_OK(endpoint_lookup(&other, pair.name, &addr));
     HG_CHECK_OK(NA_Addr_free(other.na_class, addr));
     conform_close(&other);
     memset(&move, 0, sizeof(move));
     HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
-        &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
+        &move, local, 0, remote, 0, ENDPOINT_MEMORY, pair.addr, &move.id));
     HG_CHECK_OK(conform_wait(&pair.end, &move));
-    conform_fill(want, ENDS_MEMORY, 7);
-    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    conform_fill(want, ENDPOINT_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDPOINT_MEMORY);
     HG_CHECK_EQ_INT(recv.ends, 0); /* it still computes */
     HG_CHECK_OK(conform_wait(&pair.end, &recv));
-    HG_CHECK(ends_ms() - start > 3 * death_ms);
-    ends_sleep(3 * death_ms); /* it is our turn */
-    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    HG_CHECK(endpoint_ms() - start > 3 * death_ms);
+    endpoint_sleep(3 * death_ms); /* it is our turn */
+    HG_CHECK_OK(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
-    ends_unmap(memory, ENDS_MEMORY);
-    ends_unmap(want, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
+    endpoint_unmap(want, ENDPOINT_MEMORY);
     hg_test_stop(pair.process);
     death_close(&pair);
 }
@@ -836,17 +843,17 @@ static void death_closed(unsigned scheme)
 
     hg_test_allow_log("the source is gone"); /* it may be known by then */
     death_string(scheme, string, sizeof(string));
-    ends_open(&server, string, LONG_MS);
+    endpoint_open(&server, string, LONG_MS);
     death_open_end(&client, scheme, LONG_MS);
-    ends_name(&server, server.self, name);
-    addr = ends_lookup_both(&client, &server, name);
+    endpoint_name(&server, server.self, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     for (i = 0; i < COUNT; i++) {
         memset(&sends[i], 0, sizeof(sends[i]));
         HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
             conform_ended, &sends[i], "x", 1, addr, i, &sends[i].id));
     }
     for (i = 0; i < COUNT; i++)
-        HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &sends[i]));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     for (i = 0; i < COUNT; i++) {
@@ -857,14 +864,15 @@ static void death_closed(unsigned scheme)
             conform_free_addr(&server, &recv);
     }
     memset(&dead, 0, sizeof(dead));
-    if (ends_post(&server, &dead, got, sizeof(got), recv.addr, 1) == NA_SUCCESS)
+    if (endpoint_post(&server, &dead, got, sizeof(got), recv.addr, 1) ==
+        NA_SUCCESS)
         HG_CHECK_RET(conform_wait(&server, &dead), NA_DISCONNECT);
     conform_free_addr(&server, &recv);
     /* The same, with the server closing. */
     death_open_end(&client, scheme, LONG_MS);
-    addr = ends_lookup_both(&client, &server, name);
-    HG_CHECK_OK(ends_post(&client, &dead, got, sizeof(got), addr, 1));
-    HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+    addr = endpoint_lookup_both(&client, &server, name);
+    HG_CHECK_OK(endpoint_post(&client, &dead, got, sizeof(got), addr, 1));
+    HG_CHECK_OK(endpoint_send(&client, addr, false, "x", 1, 1));
     conform_close(&server);
     HG_CHECK_RET(conform_wait(&client, &dead), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));

@@ -10,7 +10,7 @@
 #define SHAKE_EXPECTED 6144u
 #define SHAKE_SIZE (HEADER + INTRO + 1 + RAW) /* of a HELLO */
 
-static void shake_open(struct attacked *server, struct stranger *stranger)
+static void shake_open(struct attacked *server, struct raw_peer *stranger)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
@@ -19,29 +19,29 @@ static void shake_open(struct attacked *server, struct stranger *stranger)
     info.max_unexpected_size = SHAKE_UNEXPECTED;
     info.max_expected_size = SHAKE_EXPECTED;
     attacked_open_info(server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(stranger, attacked_turn, server);
-    stranger_dial(stranger, server->name);
+    raw_peer_init(stranger, attacked_turn, server);
+    raw_peer_dial(stranger, server->name);
 }
 
-static void shake_close(struct attacked *server, struct stranger *stranger)
+static void shake_close(struct attacked *server, struct raw_peer *stranger)
 {
     attacked_serve(server);
-    stranger_fini(stranger);
+    raw_peer_fini(stranger);
     attacked_close(server);
 }
 
 /* Receive the next unexpected message, which must be this one. */
-static void shake_expect(struct attacked *server, struct stranger *stranger,
+static void shake_expect(struct attacked *server, struct raw_peer *stranger,
     const void *bytes, size_t size)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     struct conform_call recv;
     char got[SHAKE_UNEXPECTED];
 
     HG_CHECK_OK(conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
     while (recv.ends == 0) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(stranger);
     }
     HG_CHECK_OK(recv.ret);
     HG_CHECK_EQ_U64(recv.size, size);
@@ -54,65 +54,65 @@ static void shake_expect(struct attacked *server, struct stranger *stranger,
 HG_TEST(message_without_a_header_is_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[128];
     unsigned i;
 
     hg_test_expect_log("it is no message of this transport");
     shake_open(&server, &stranger);
     for (i = 1; i < HEADER; i++) {
-        (void) stranger_make(&stranger, bytes, KIND_MESSAGE);
-        stranger_send_refused(&stranger, &server, bytes, i, "a short header");
+        (void) raw_peer_make(&stranger, bytes, KIND_MESSAGE);
+        raw_peer_send_refused(&stranger, &server, bytes, i, "a short header");
     }
     for (i = 0; i < 2; i++) {
-        (void) stranger_make(&stranger, bytes, KIND_HELLO);
+        (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
         bytes[i] ^= 1;
-        stranger_send_refused(
+        raw_peer_send_refused(
             &stranger, &server, bytes, SHAKE_SIZE, "another magic");
     }
     for (i = 0; i < 256; i++) {
-        (void) stranger_make(&stranger, bytes, KIND_HELLO);
+        (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
         bytes[3] = (unsigned char) i;
         if (i == 0 || i >= KIND_END)
-            stranger_send_refused(
+            raw_peer_send_refused(
                 &stranger, &server, bytes, SHAKE_SIZE, "an unknown kind");
     }
     /* All of them for their headers, not for what the rest seems to be. */
     HG_CHECK_EQ_U64(hg_test_log_count("it is no message of this transport"),
-        stranger_refused(&server));
+        raw_peer_refused(&server));
     shake_close(&server, &stranger);
 }
 
 HG_TEST(message_of_an_unknown_peer_is_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[128];
     unsigned i;
 
     hg_test_expect_log("from a stranger: its sender is no peer");
     shake_open(&server, &stranger);
     for (i = 0; i < 64; i++) {
-        stranger.token = i == 0 ? 0 : stranger_random(&stranger);
+        stranger.token = i == 0 ? 0 : raw_peer_random(&stranger);
         if (i >= 32) /* the low bits are a place in a table */
             stranger.token = (stranger.token << 24) | (i - 32);
-        (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
-        stranger_send_refused(
+        (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
+        raw_peer_send_refused(
             &stranger, &server, bytes, HEADER, "a stranger's message");
     }
     stranger.token = 0;
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     for (i = 0; i < 64; i++) { /* one bit is enough */
-        (void) stranger_header(
+        (void) raw_peer_header(
             bytes, KIND_MESSAGE, stranger.token ^ UINT64_C(1) << i);
-        stranger_send_refused(
+        raw_peer_send_refused(
             &stranger, &server, bytes, HEADER, "a message with a wrong token");
     }
-    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+    (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
     bytes[HEADER] = 'y';
-    stranger_send(&stranger, bytes, HEADER + 1);
+    raw_peer_send(&stranger, bytes, HEADER + 1);
     shake_expect(&server, &stranger, "y", 1);
-    HG_CHECK_EQ_U64(stranger_refused(&server), 128);
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 128);
     shake_close(&server, &stranger);
 }
 
@@ -122,25 +122,25 @@ HG_TEST(message_of_a_wrong_plane_or_size_is_refused)
         SHAKE_UNEXPECTED, SHAKE_EXPECTED, SHAKE_UNEXPECTED};
     static unsigned char bytes[HEADER + SHAKE_EXPECTED + 1];
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned plane;
 
     hg_test_expect_log("its size or plane is wrong");
     shake_open(&server, &stranger);
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     memset(bytes, 7, sizeof(bytes));
     for (plane = 0; plane < 256; plane++) {
-        (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+        (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
         bytes[4] = (unsigned char) plane;
         if (plane >= 3)
-            stranger_send_refused(
+            raw_peer_send_refused(
                 &stranger, &server, bytes, HEADER, "an unknown plane");
         else
-            stranger_send_refused(&stranger, &server, bytes,
+            raw_peer_send_refused(&stranger, &server, bytes,
                 HEADER + limits[plane] + 1, "a message over its plane's limit");
     }
     bytes[4] = 0;
-    stranger_send(&stranger, bytes, HEADER + SHAKE_UNEXPECTED);
+    raw_peer_send(&stranger, bytes, HEADER + SHAKE_UNEXPECTED);
     shake_expect(&server, &stranger, bytes + HEADER, SHAKE_UNEXPECTED);
     shake_close(&server, &stranger);
 }
@@ -149,19 +149,19 @@ HG_TEST(message_of_a_wrong_plane_or_size_is_refused)
  * buffer away. */
 HG_TEST(message_past_the_largest_limit_is_refused)
 {
-    static unsigned char bytes[STRANGER_LARGE];
+    static unsigned char bytes[RAW_PEER_LARGE];
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned i;
 
     hg_test_expect_log("it is larger than the largest message");
     shake_open(&server, &stranger);
     for (i = 0; i < 20; i++) {
-        stranger_fini(&stranger);
-        stranger_init(&stranger, attacked_turn, &server);
-        stranger_dial(&stranger, server.name);
-        (void) stranger_header(bytes, KIND_MESSAGE, 0);
-        stranger_send_refused(
+        raw_peer_fini(&stranger);
+        raw_peer_init(&stranger, attacked_turn, &server);
+        raw_peer_dial(&stranger, server.name);
+        (void) raw_peer_header(bytes, KIND_MESSAGE, 0);
+        raw_peer_send_refused(
             &stranger, &server, bytes, sizeof(bytes), "a very large message");
         attacked_serve(&server);
     }
@@ -171,21 +171,21 @@ HG_TEST(message_past_the_largest_limit_is_refused)
 /* ---- Introductions ---- */
 
 /* A HELLO with one thing wrong is refused. Then it is right. */
-static void shake_wrong(struct attacked *server, struct stranger *stranger,
+static void shake_wrong(struct attacked *server, struct raw_peer *stranger,
     unsigned at, unsigned size, uint64_t value, const char *what)
 {
     unsigned char bytes[128];
 
-    (void) stranger_make(stranger, bytes, KIND_HELLO);
-    stranger_put(bytes + HEADER + at, size, value);
-    stranger_send_refused(stranger, server, bytes, SHAKE_SIZE, what);
+    (void) raw_peer_make(stranger, bytes, KIND_HELLO);
+    raw_peer_put(bytes + HEADER + at, size, value);
+    raw_peer_send_refused(stranger, server, bytes, SHAKE_SIZE, what);
 }
 
 HG_TEST(introduction_with_a_wrong_field_is_refused)
 {
     static unsigned char bytes[HEADER + SHAKE_EXPECTED];
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned i;
 
     hg_test_expect_log("its introduction is malformed");
@@ -201,10 +201,10 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     shake_wrong(&server, &stranger, 22, 2, 0xffff, "the largest count");
     shake_wrong(
         &server, &stranger, 24, 1, 1, "another endpoint than the first");
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
-    stranger_put(bytes + HEADER + 25, 2, AF_INET6);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
+    raw_peer_put(bytes + HEADER + 25, 2, AF_INET6);
     memset(bytes + HEADER + 25 + 8, 1, 8); /* an address of that family */
-    stranger_send_refused(
+    raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "an address of IPv6");
     shake_wrong(&server, &stranger, 25, 2, AF_UNSPEC, "no family");
     shake_wrong(&server, &stranger, 27, 2, 0, "port 0");
@@ -213,19 +213,19 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     shake_wrong(&server, &stranger, 29, 4, UINT32_MAX, "a broadcast address");
     /* Sizes that do not fit what is written: shorter, longer. */
     for (i = HEADER; i < SHAKE_SIZE; i++) {
-        (void) stranger_make(&stranger, bytes, KIND_HELLO);
-        stranger_send_refused(
+        (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
+        raw_peer_send_refused(
             &stranger, &server, bytes, i, "a short introduction");
     }
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     for (i = SHAKE_SIZE + 1; i < SHAKE_SIZE + 40; i++)
-        stranger_send_refused(
+        raw_peer_send_refused(
             &stranger, &server, bytes, i, "an introduction and more");
     /* No endpoint, and nothing behind. */
-    stranger_put(bytes + HEADER + 22, 2, 0);
-    stranger_send_refused(
+    raw_peer_put(bytes + HEADER + 22, 2, 0);
+    raw_peer_send_refused(
         &stranger, &server, bytes, HEADER + INTRO, "an empty introduction");
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     shake_close(&server, &stranger);
 }
 
@@ -234,28 +234,28 @@ HG_TEST(introduction_with_too_many_endpoints_is_refused)
 {
     static unsigned char bytes[HEADER + INTRO + 257 * (1 + RAW)];
     struct attacked server;
-    struct stranger stranger;
-    unsigned char heard[STRANGER_ROOM];
+    struct raw_peer stranger;
+    unsigned char heard[RAW_PEER_ROOM];
     unsigned char *ends = bytes + HEADER + INTRO;
     unsigned i;
 
     hg_test_expect_log("its introduction is malformed");
     shake_open(&server, &stranger);
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     for (i = 1; i < 257; i++) {
         ends[i * (1 + RAW)] = (unsigned char) i;
-        stranger_raw(ends + i * (1 + RAW) + 1, 1);
+        raw_peer_raw(ends + i * (1 + RAW) + 1, 1);
     }
-    stranger_put(bytes + HEADER + 22, 2, 257);
-    stranger_send_refused(
+    raw_peer_put(bytes + HEADER + 22, 2, 257);
+    raw_peer_send_refused(
         &stranger, &server, bytes, sizeof(bytes), "257 endpoints");
-    stranger_put(bytes + HEADER + 22, 2, 256);
-    stranger_raw(ends + 255 * (1 + RAW) + 1, 0);
-    stranger_send_refused(&stranger, &server, bytes, sizeof(bytes) - 1 - RAW,
+    raw_peer_put(bytes + HEADER + 22, 2, 256);
+    raw_peer_raw(ends + 255 * (1 + RAW) + 1, 0);
+    raw_peer_send_refused(&stranger, &server, bytes, sizeof(bytes) - 1 - RAW,
         "a last endpoint of port 0");
-    stranger_raw(ends + 255 * (1 + RAW) + 1, 1);
-    stranger_send(&stranger, bytes, sizeof(bytes) - 1 - RAW);
-    (void) stranger_hear_kind(&stranger, KIND_WELCOME, heard);
+    raw_peer_raw(ends + 255 * (1 + RAW) + 1, 1);
+    raw_peer_send(&stranger, bytes, sizeof(bytes) - 1 - RAW);
+    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, heard);
     shake_close(&server, &stranger);
 }
 
@@ -269,8 +269,8 @@ HG_TEST(introduction_fits_the_largest_message)
     na_context_t *contexts[SHAKE_FIT + 2];
     const unsigned count = sizeof(contexts) / sizeof(contexts[0]);
     struct attacked server;
-    struct stranger stranger;
-    unsigned char heard[STRANGER_ROOM];
+    struct raw_peer stranger;
+    unsigned char heard[RAW_PEER_ROOM];
     unsigned i;
 
     info.max_unexpected_size = SHAKE_FEW;
@@ -280,12 +280,12 @@ HG_TEST(introduction_fits_the_largest_message)
         contexts[i] = NA_Context_create(server.end.na_class);
         HG_CHECK(contexts[i] != NULL);
     }
-    stranger_init(&stranger, attacked_turn, &server);
-    stranger_dial(&stranger, server.name);
-    stranger_say(&stranger, KIND_HELLO);
-    HG_CHECK_EQ_U64(stranger_hear_kind(&stranger, KIND_WELCOME, heard),
+    raw_peer_init(&stranger, attacked_turn, &server);
+    raw_peer_dial(&stranger, server.name);
+    raw_peer_say(&stranger, KIND_HELLO);
+    HG_CHECK_EQ_U64(raw_peer_hear_kind(&stranger, KIND_WELCOME, heard),
         HEADER + INTRO + SHAKE_FIT * (1 + RAW));
-    HG_CHECK_EQ_U64(stranger_get(heard + HEADER + 22, 2), SHAKE_FIT);
+    HG_CHECK_EQ_U64(raw_peer_get(heard + HEADER + 22, 2), SHAKE_FIT);
     for (i = 0; i < SHAKE_FIT; i++)
         HG_CHECK_EQ_INT(heard[HEADER + INTRO + i * (1 + RAW)], i);
     attacked_serve(&server);
@@ -295,16 +295,16 @@ HG_TEST(introduction_fits_the_largest_message)
 }
 
 /* Send a byte from this context: it comes without an introduction. */
-static void shake_send(struct attacked *server, struct stranger *stranger,
+static void shake_send(struct attacked *server, struct raw_peer *stranger,
     na_context_t *context, na_addr_t to)
 {
-    unsigned char heard[STRANGER_ROOM];
+    unsigned char heard[RAW_PEER_ROOM];
     struct conform_call send;
 
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(server->end.na_class, context,
         conform_ended, &send, "x", 1, to, 1, &send.id));
-    (void) stranger_hear(stranger, heard);
+    (void) raw_peer_hear(stranger, heard);
     HG_CHECK_EQ_INT(heard[3], KIND_MESSAGE);
     while (send.ends == 0)
         (void) conform_turn(server->end.na_class, context, 1);
@@ -313,25 +313,25 @@ static void shake_send(struct attacked *server, struct stranger *stranger,
 
 HG_TEST(peer_learns_once_about_a_context_created_later)
 {
-    unsigned char heard[STRANGER_ROOM];
+    unsigned char heard[RAW_PEER_ROOM];
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv;
     na_context_t *context;
     char got[8];
 
     shake_open(&server, &stranger);
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
-    stranger_word(&stranger);
+    raw_peer_word(&stranger);
     while (recv.ends == 0)
-        stranger_turn(&stranger);
+        raw_peer_turn(&stranger);
     shake_send(&server, &stranger, server.end.context, recv.addr);
     context = NA_Context_create(server.end.na_class);
     HG_CHECK(context != NULL);
-    (void) stranger_hear(&stranger, heard);
+    (void) raw_peer_hear(&stranger, heard);
     HG_CHECK_EQ_INT(heard[3], KIND_WELCOME);
-    HG_CHECK_EQ_U64(stranger_get(heard + HEADER + 22, 2), 2);
+    HG_CHECK_EQ_U64(raw_peer_get(heard + HEADER + 22, 2), 2);
     shake_send(&server, &stranger, server.end.context, recv.addr);
     shake_send(&server, &stranger, context, recv.addr);
     conform_free_addr(&server.end, &recv);
@@ -345,26 +345,26 @@ HG_TEST(peer_learns_once_about_a_context_created_later)
  * says it came from may be somebody else's. */
 HG_TEST(first_endpoint_of_a_hello_is_answered)
 {
-    unsigned char bytes[STRANGER_ROOM];
+    unsigned char bytes[RAW_PEER_ROOM];
     struct attacked server;
-    struct stranger stranger, victim;
+    struct raw_peer stranger, victim;
     size_t size;
     unsigned i;
 
     shake_open(&server, &stranger);
-    stranger_init(&victim, attacked_turn, &server);
-    size = stranger_introduce(&stranger, bytes, KIND_HELLO, stranger.raw);
+    raw_peer_init(&victim, attacked_turn, &server);
+    size = raw_peer_introduce(&stranger, bytes, KIND_HELLO, stranger.raw);
     bytes[6] = 1; /* it came from that one */
-    stranger_put(bytes + HEADER + 22, 2, 2);
+    raw_peer_put(bytes + HEADER + 22, 2, 2);
     bytes[size] = 1;
     memcpy(bytes + size + 1, victim.raw, RAW);
-    stranger_send(&stranger, bytes, size + 1 + RAW);
-    (void) stranger_hear_kind(&stranger, KIND_WELCOME, bytes);
+    raw_peer_send(&stranger, bytes, size + 1 + RAW);
+    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, bytes);
     for (i = 0; i < 1000; i++)
-        stranger_turn(&victim);
+        raw_peer_turn(&victim);
     HG_CHECK_EQ_U64(victim.got, 0);
-    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
-    stranger_fini(&victim);
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 0);
+    raw_peer_fini(&victim);
     shake_close(&server, &stranger);
 }
 
@@ -373,71 +373,71 @@ HG_TEST(first_endpoint_of_a_hello_is_answered)
 HG_TEST(repeated_hello_gets_the_same_welcome)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recvs[2];
     char got[2][8];
     uint64_t token;
     unsigned i;
 
     shake_open(&server, &stranger);
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     token = stranger.token;
     stranger.token = 0;
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     HG_CHECK_EQ_U64(stranger.token, token);
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(conform_recv(
             &server.end, &recvs[i], false, got[i], sizeof(got[i]), 0));
-    stranger_word(&stranger);
+    raw_peer_word(&stranger);
     while (recvs[0].ends == 0)
-        stranger_turn(&stranger);
+        raw_peer_turn(&stranger);
     stranger.token = 0; /* one that was overtaken by the message */
-    stranger_greet(&stranger);
+    raw_peer_greet(&stranger);
     HG_CHECK_EQ_U64(stranger.token, token);
-    stranger_greet(&stranger); /* a keep-alive */
+    raw_peer_greet(&stranger); /* a keep-alive */
     HG_CHECK_EQ_U64(stranger.token, token);
-    stranger_word(&stranger);
+    raw_peer_word(&stranger);
     while (recvs[1].ends == 0)
-        stranger_turn(&stranger);
+        raw_peer_turn(&stranger);
     HG_CHECK(recvs[0].addr == recvs[1].addr);
     for (i = 0; i < 2; i++)
         conform_free_addr(&server.end, &recvs[i]);
-    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 0);
     shake_close(&server, &stranger);
 }
 
 HG_TEST(bye_with_a_body_is_refused_and_bye_of_an_unknown_peer_is_ignored)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv, dead;
     unsigned char bytes[128];
     char got[8], never[8];
 
     hg_test_expect_log("a BYE with a body");
     shake_open(&server, &stranger);
-    (void) stranger_header(bytes, KIND_BYE, 0);
-    stranger_send(&stranger, bytes, HEADER);
-    (void) stranger_header(bytes, KIND_BYE, stranger_random(&stranger));
-    stranger_send(&stranger, bytes, HEADER);
-    stranger_greet(&stranger);
-    (void) stranger_header(bytes, KIND_BYE, stranger.token);
-    stranger_send_refused(
+    (void) raw_peer_header(bytes, KIND_BYE, 0);
+    raw_peer_send(&stranger, bytes, HEADER);
+    (void) raw_peer_header(bytes, KIND_BYE, raw_peer_random(&stranger));
+    raw_peer_send(&stranger, bytes, HEADER);
+    raw_peer_greet(&stranger);
+    (void) raw_peer_header(bytes, KIND_BYE, stranger.token);
+    raw_peer_send_refused(
         &stranger, &server, bytes, HEADER + 1, "a BYE with a body");
     /* Its sender is still a peer. Then it says a good one. */
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
-    stranger_word(&stranger);
+    raw_peer_word(&stranger);
     while (recv.ends == 0)
-        stranger_turn(&stranger);
+        raw_peer_turn(&stranger);
     HG_CHECK_OK(
-        ends_post(&server.end, &dead, never, sizeof(never), recv.addr, 1));
-    stranger_send(&stranger, bytes, HEADER);
+        endpoint_post(&server.end, &dead, never, sizeof(never), recv.addr, 1));
+    raw_peer_send(&stranger, bytes, HEADER);
     while (dead.ends == 0)
-        stranger_turn(&stranger);
+        raw_peer_turn(&stranger);
     HG_CHECK_RET(dead.ret, NA_DISCONNECT);
-    HG_CHECK_EQ_U64(stranger_refused(&server), 1);
-    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
-    stranger_send_refused(
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 1);
+    (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
+    raw_peer_send_refused(
         &stranger, &server, bytes, HEADER, "a message after BYE");
     conform_free_addr(&server.end, &recv);
     shake_close(&server, &stranger);
@@ -446,20 +446,20 @@ HG_TEST(bye_with_a_body_is_refused_and_bye_of_an_unknown_peer_is_ignored)
 HG_TEST(unsolicited_welcome_is_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[128];
 
     hg_test_expect_log("it does not answer a HELLO of ours");
     shake_open(&server, &stranger);
-    (void) stranger_make(&stranger, bytes, KIND_WELCOME);
-    stranger_send_refused(
+    (void) raw_peer_make(&stranger, bytes, KIND_WELCOME);
+    raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "a stranger's WELCOME");
-    stranger_greet(&stranger);
-    (void) stranger_make(&stranger, bytes, KIND_WELCOME);
-    stranger_send_refused(
+    raw_peer_greet(&stranger);
+    (void) raw_peer_make(&stranger, bytes, KIND_WELCOME);
+    raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "the WELCOME of a client");
-    stranger_word(&stranger);
-    stranger_send_refused(
+    raw_peer_word(&stranger);
+    raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "the WELCOME of a client");
     shake_close(&server, &stranger);
 }
@@ -469,44 +469,44 @@ HG_TEST(unsolicited_welcome_is_refused)
 HG_TEST(message_of_another_version_is_refused)
 {
     struct attacked server;
-    struct stranger stranger;
-    unsigned char bytes[STRANGER_ROOM];
+    struct raw_peer stranger;
+    unsigned char bytes[RAW_PEER_ROOM];
     unsigned kind;
 
     hg_test_expect_log("it has another version of the protocol");
     shake_open(&server, &stranger);
     for (kind = KIND_WELCOME; kind < KIND_END; kind++) {
-        size_t size = stranger_make(&stranger, bytes, kind);
+        size_t size = raw_peer_make(&stranger, bytes, kind);
 
         bytes[2] = 2;
-        stranger_send_refused(
+        raw_peer_send_refused(
             &stranger, &server, bytes, size, "another version");
     }
     /* A HELLO of another version is answered with our version. */
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
-    stranger_send_refused(
+    raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "a HELLO of another version");
-    (void) stranger_hear_kind(&stranger, KIND_WELCOME, bytes);
+    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, bytes);
     HG_CHECK_EQ_INT(bytes[2], 1);
-    HG_CHECK_EQ_U64(stranger_get(bytes + 8, 8), stranger.ours);
+    HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger.ours);
     /* A HELLO that cannot be read is not answered. */
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
-    stranger_send_refused(&stranger, &server, bytes, SHAKE_SIZE - 1,
+    raw_peer_send_refused(&stranger, &server, bytes, SHAKE_SIZE - 1,
         "a short HELLO of another version");
-    stranger_greet(&stranger);
-    (void) stranger_header(bytes, KIND_MESSAGE, stranger.token);
+    raw_peer_greet(&stranger);
+    (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
     bytes[2] = 0;
-    stranger_send_refused(
+    raw_peer_send_refused(
         &stranger, &server, bytes, HEADER, "a peer's message of version 0");
-    (void) stranger_header(bytes, KIND_BYE, stranger.token);
+    (void) raw_peer_header(bytes, KIND_BYE, stranger.token);
     bytes[2] = 2;
-    stranger_send_refused(
+    raw_peer_send_refused(
         &stranger, &server, bytes, HEADER, "a peer's BYE of version 2");
     bytes[2] = 1;
     bytes[3] = KIND_MESSAGE;
-    stranger_send(&stranger, bytes, HEADER);
+    raw_peer_send(&stranger, bytes, HEADER);
     shake_expect(&server, &stranger, "", 0);
     shake_close(&server, &stranger);
 }
@@ -517,46 +517,46 @@ enum { ASK_DEATH_MS = 400, ASK_LOOKUP_MS = 600 };
 
 struct asked {
     struct attacked server; /* only `end` is open */
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call lookup;
-    unsigned char hello[STRANGER_ROOM];
+    unsigned char hello[RAW_PEER_ROOM];
 };
 
 /* A class looks a stranger up, and its HELLO has come. */
 static void asked_open(struct asked *asked)
 {
-    struct stranger *stranger = &asked->stranger;
+    struct raw_peer *stranger = &asked->stranger;
     struct conform_end *end = &asked->server.end;
     char name[NA_MAX_ADDR_LEN];
 
     memset(asked, 0, sizeof(*asked));
     HG_CHECK_OK(HG_Set_log_level("debug"));
-    ends_open_with(end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
-    ends_name(end, end->self, name);
-    stranger_init(stranger, attacked_turn, &asked->server);
-    stranger_dial(stranger, name);
-    stranger_name(stranger, name);
+    endpoint_open_with(end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
+    endpoint_name(end, end->self, name);
+    raw_peer_init(stranger, attacked_turn, &asked->server);
+    raw_peer_dial(stranger, name);
+    raw_peer_name(stranger, name);
     HG_CHECK_OK(NA_Addr_lookup(end->na_class, end->context, conform_ended,
         &asked->lookup, name, &asked->lookup.id));
     HG_CHECK_EQ_U64(
-        stranger_hear_kind(stranger, KIND_HELLO, asked->hello), SHAKE_SIZE);
-    HG_CHECK_EQ_U64(stranger_get(asked->hello + 8, 8), 0);
-    stranger->token = stranger_get(asked->hello + HEADER + 8, 8);
+        raw_peer_hear_kind(stranger, KIND_HELLO, asked->hello), SHAKE_SIZE);
+    HG_CHECK_EQ_U64(raw_peer_get(asked->hello + 8, 8), 0);
+    stranger->token = raw_peer_get(asked->hello + HEADER + 8, 8);
 }
 
 static void asked_close(struct asked *asked)
 {
-    stranger_fini(&asked->stranger);
+    raw_peer_fini(&asked->stranger);
     conform_close(&asked->server.end);
 }
 
 static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while (call->ends == 0) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(&asked->stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&asked->stranger);
     }
     return call->ret;
 }
@@ -565,7 +565,7 @@ static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
 HG_TEST(welcome_of_another_version_does_not_end_a_peer)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recvs[2];
     unsigned char bytes[128];
     char got[2][8];
@@ -573,28 +573,28 @@ HG_TEST(welcome_of_another_version_does_not_end_a_peer)
 
     hg_test_expect_log("it has another version of the protocol");
     attacked_open(&server, "ofi+tcp://127.0.0.1");
-    stranger_init(&stranger, attacked_turn, &server);
-    stranger_dial(&stranger, server.name);
-    stranger_greet(&stranger);
+    raw_peer_init(&stranger, attacked_turn, &server);
+    raw_peer_dial(&stranger, server.name);
+    raw_peer_greet(&stranger);
     for (i = 0; i < 2; i++) {
-        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+        uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
         HG_CHECK_OK(conform_recv(
             &server.end, &recvs[i], false, got[i], sizeof(got[i]), 0));
-        stranger_word(&stranger);
+        raw_peer_word(&stranger);
         while (recvs[i].ends == 0) {
-            HG_CHECK(ends_ms() < end);
-            stranger_turn(&stranger);
+            HG_CHECK(endpoint_ms() < end);
+            raw_peer_turn(&stranger);
         }
-        (void) stranger_make(&stranger, bytes, KIND_WELCOME);
+        (void) raw_peer_make(&stranger, bytes, KIND_WELCOME);
         bytes[2] = 2;
-        stranger_send_refused(&stranger, &server, bytes,
+        raw_peer_send_refused(&stranger, &server, bytes,
             HEADER + INTRO + 1 + RAW, "a WELCOME of another version");
     }
     for (i = 0; i < 2; i++)
         conform_free_addr(&server.end, &recvs[i]);
     attacked_serve(&server);
-    stranger_fini(&stranger);
+    raw_peer_fini(&stranger);
     attacked_close(&server);
 }
 
@@ -605,9 +605,9 @@ HG_TEST(answer_of_another_version_is_a_protocol_error)
 
     hg_test_expect_log("it speaks another version");
     asked_open(&asked);
-    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     bytes[2] = 2;
-    stranger_send(&asked.stranger, bytes, SHAKE_SIZE);
+    raw_peer_send(&asked.stranger, bytes, SHAKE_SIZE);
     HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_PROTOCOL_ERROR);
     asked_close(&asked);
 }
@@ -626,15 +626,15 @@ HG_TEST(peer_that_looks_us_up_does_not_end_our_lookup_of_it)
     token = asked.stranger.token;
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
     asked.stranger.token = 0;
-    stranger_greet(&asked.stranger);
+    raw_peer_greet(&asked.stranger);
     HG_CHECK(asked.stranger.token != token);
-    stranger_word(&asked.stranger);
+    raw_peer_word(&asked.stranger);
     HG_CHECK_OK(asked_wait(&asked, &recv));
     HG_CHECK_EQ_INT(asked.lookup.ends, 0);
     asked.stranger.token = token;
-    stranger_say(&asked.stranger, KIND_WELCOME);
+    raw_peer_say(&asked.stranger, KIND_WELCOME);
     HG_CHECK_OK(asked_wait(&asked, &asked.lookup));
-    HG_CHECK_OK(ends_send(end, asked.lookup.addr, false, "x", 1, 1));
+    HG_CHECK_OK(endpoint_send(end, asked.lookup.addr, false, "x", 1, 1));
     HG_CHECK(NA_Addr_cmp(end->na_class, recv.addr, asked.lookup.addr));
     conform_free_addr(end, &recv);
     conform_free_addr(end, &asked.lookup);
@@ -651,21 +651,21 @@ HG_TEST(wrong_answer_to_a_lookup_is_refused)
     hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
     hg_test_expect_log("its sender is no peer");
     asked_open(&asked);
-    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
-    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE - 1,
+    (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
+    raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE - 1,
         "a short WELCOME");
-    stranger_put(bytes + HEADER, 8, 0);
-    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+    raw_peer_put(bytes + HEADER, 8, 0);
+    raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
         "a WELCOME of incarnation 0");
-    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     bytes[8] ^= 1;
-    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+    raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
         "a WELCOME with a wrong token");
-    (void) stranger_header(bytes, KIND_MESSAGE, asked.stranger.token);
-    stranger_send_refused(&asked.stranger, &asked.server, bytes, HEADER,
+    (void) raw_peer_header(bytes, KIND_MESSAGE, asked.stranger.token);
+    raw_peer_send_refused(&asked.stranger, &asked.server, bytes, HEADER,
         "a message in front of WELCOME");
     HG_CHECK_EQ_INT(asked.lookup.ends, 0);
-    stranger_say(&asked.stranger, KIND_WELCOME);
+    raw_peer_say(&asked.stranger, KIND_WELCOME);
     HG_CHECK_OK(asked_wait(&asked, &asked.lookup));
     conform_free_addr(&asked.server.end, &asked.lookup);
     asked_close(&asked);
@@ -675,21 +675,21 @@ HG_TEST(wrong_answer_to_a_lookup_is_refused)
 HG_TEST(peer_that_never_answers_correctly_is_unreachable)
 {
     struct asked asked;
-    uint64_t start = ends_ms();
+    uint64_t start = endpoint_ms();
     unsigned char bytes[128];
 
     hg_test_expect_log("cannot be reached");
     asked_open(&asked);
-    (void) stranger_make(&asked.stranger, bytes, KIND_WELCOME);
+    (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     bytes[8] ^= 1;
-    stranger_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
+    raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
         "a WELCOME with a wrong token");
-    (void) stranger_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+    (void) raw_peer_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
     HG_CHECK_EQ_U64(
-        stranger_get(asked.hello + HEADER + 8, 8), asked.stranger.token);
+        raw_peer_get(asked.hello + HEADER + 8, 8), asked.stranger.token);
     HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_HOSTUNREACH);
-    HG_CHECK(ends_ms() - start >= ASK_LOOKUP_MS);
-    HG_CHECK(ends_ms() - start < 20 * ASK_LOOKUP_MS);
+    HG_CHECK(endpoint_ms() - start >= ASK_LOOKUP_MS);
+    HG_CHECK(endpoint_ms() - start < 20 * ASK_LOOKUP_MS);
     asked_close(&asked);
 }
 
@@ -698,17 +698,17 @@ static void asked_ready(
     struct asked *asked, struct conform_call *recv, char got[8])
 {
     asked_open(asked);
-    stranger_say(&asked->stranger, KIND_WELCOME);
+    raw_peer_say(&asked->stranger, KIND_WELCOME);
     HG_CHECK_OK(asked_wait(asked, &asked->lookup));
     HG_CHECK_OK(
-        ends_post(&asked->server.end, recv, got, 8, asked->lookup.addr, 5));
+        endpoint_post(&asked->server.end, recv, got, 8, asked->lookup.addr, 5));
 }
 
 /* Answer the next keep-alive, with another incarnation or another token: it is
  * not the process that was looked up, or has forgotten us. */
 static void asked_restart(bool incarnation)
 {
-    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
     struct asked asked;
     struct conform_call recv;
     char got[8];
@@ -716,26 +716,26 @@ static void asked_restart(bool incarnation)
 
     asked_ready(&asked, &recv, got);
     for (round = 0; round < 12; round++) { /* longer than death_ms */
-        (void) stranger_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
-        HG_CHECK_EQ_U64(stranger_get(asked.hello + 8, 8), asked.stranger.ours);
+        (void) raw_peer_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+        HG_CHECK_EQ_U64(raw_peer_get(asked.hello + 8, 8), asked.stranger.ours);
         HG_CHECK_EQ_INT(recv.ends, 0);
-        stranger_say(&asked.stranger, KIND_WELCOME);
+        raw_peer_say(&asked.stranger, KIND_WELCOME);
     }
     if (incarnation)
         asked.stranger.incarnation++;
     else
         asked.stranger.ours++;
     while (recv.ends == 0) { /* it is not silent */
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(&asked.stranger);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&asked.stranger);
         if (asked.stranger.got > 0) {
-            (void) stranger_hear(&asked.stranger, asked.hello);
-            stranger_say(&asked.stranger, KIND_WELCOME);
+            (void) raw_peer_hear(&asked.stranger, asked.hello);
+            raw_peer_say(&asked.stranger, KIND_WELCOME);
         }
     }
     HG_CHECK_RET(recv.ret, NA_DISCONNECT);
     HG_CHECK_RET(
-        ends_send(&asked.server.end, asked.lookup.addr, false, "x", 1, 1),
+        endpoint_send(&asked.server.end, asked.lookup.addr, false, "x", 1, 1),
         NA_DISCONNECT);
     conform_free_addr(&asked.server.end, &asked.lookup);
     asked_close(&asked);
@@ -760,10 +760,10 @@ HG_TEST(peer_that_leaves_keep_alives_unanswered_is_dead)
     uint64_t start;
 
     asked_ready(&asked, &recv, got);
-    start = ends_ms();
+    start = endpoint_ms();
     HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
-    HG_CHECK(ends_ms() - start >= ASK_DEATH_MS / 2);
-    HG_CHECK(ends_ms() - start < 20 * ASK_DEATH_MS);
+    HG_CHECK(endpoint_ms() - start >= ASK_DEATH_MS / 2);
+    HG_CHECK(endpoint_ms() - start < 20 * ASK_DEATH_MS);
     conform_free_addr(&asked.server.end, &asked.lookup);
     asked_close(&asked);
 }
@@ -775,7 +775,7 @@ HG_TEST(bye_disconnects_the_peer_at_once)
     char got[8];
 
     asked_ready(&asked, &recv, got);
-    stranger_say(&asked.stranger, KIND_BYE);
+    raw_peer_say(&asked.stranger, KIND_BYE);
     HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
     conform_free_addr(&asked.server.end, &asked.lookup);
     asked_close(&asked);

@@ -8,17 +8,17 @@
 
 #include <sys/socket.h>
 
-static void hostile_open(struct attacked *server, struct stranger *hostile)
+static void hostile_open(struct attacked *server, struct raw_peer *hostile)
 {
     attacked_open(server, "ofi+tcp://127.0.0.1");
-    stranger_init(hostile, attacked_turn, server);
-    stranger_dial(hostile, server->name);
+    raw_peer_init(hostile, attacked_turn, server);
+    raw_peer_dial(hostile, server->name);
 }
 
-static void hostile_close(struct attacked *server, struct stranger *hostile)
+static void hostile_close(struct attacked *server, struct raw_peer *hostile)
 {
     attacked_serve(server);
-    stranger_fini(hostile);
+    raw_peer_fini(hostile);
     attacked_close(server);
 }
 
@@ -26,11 +26,11 @@ static void hostile_close(struct attacked *server, struct stranger *hostile)
 
 /* A message with something wrong: a bit, the length, all of it; or a correct
  * one that is out of place. */
-static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
+static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
 {
     unsigned char bytes[256];
-    size_t size = stranger_make(hostile, bytes, kind);
-    uint64_t how = stranger_random(hostile);
+    size_t size = raw_peer_make(hostile, bytes, kind);
+    uint64_t how = raw_peer_random(hostile);
 
     switch (how % 6) {
     case 0:
@@ -43,12 +43,12 @@ static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
         break;
     case 3:
         size = 1 + how / 8 % 128;
-        stranger_noise(hostile, bytes, size);
+        raw_peer_noise(hostile, bytes, size);
         break;
     case 4: /* behind a correct header */
         size = 1 + how / 8 % 128;
-        stranger_noise(hostile, bytes, size);
-        (void) stranger_header(bytes, kind, hostile->token);
+        raw_peer_noise(hostile, bytes, size);
+        (void) raw_peer_header(bytes, kind, hostile->token);
         size += HEADER;
         break;
     default: break;
@@ -57,33 +57,33 @@ static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
     if (size >= HEADER + INTRO + 1 + RAW &&
         (bytes[3] == KIND_HELLO || bytes[3] == KIND_WELCOME))
         memcpy(bytes + HEADER + INTRO + 1, hostile->raw, RAW);
-    stranger_send(hostile, bytes, size);
+    raw_peer_send(hostile, bytes, size);
 }
 
 HG_TEST(good_client_is_served_beside_random_messages)
 {
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     unsigned round, kind, i;
 
     hg_test_allow_log("");
     hostile_open(&server, &hostile);
     for (round = 0; round < 30; round++) {
-        stranger_start_anew(&hostile);
+        raw_peer_start_anew(&hostile);
         if (round % 2 == 0)
-            stranger_greet(&hostile);
+            raw_peer_greet(&hostile);
         for (i = 0; i < 10; i++) {
             for (kind = 0; kind <= KIND_END; kind++)
                 hostile_send_wrong(&hostile, kind);
-            stranger_ignore(&hostile);
+            raw_peer_ignore(&hostile);
         }
         attacked_serve(&server);
     }
-    HG_CHECK(stranger_refused(&server) > 300);
+    HG_CHECK(raw_peer_refused(&server) > 300);
     /* The bytes sent leave no state behind: the stranger may become a good
      * peer. */
-    stranger_start_anew(&hostile);
-    stranger_greet(&hostile);
+    raw_peer_start_anew(&hostile);
+    raw_peer_greet(&hostile);
     hostile_close(&server, &hostile);
 }
 
@@ -97,7 +97,7 @@ HG_TEST(bytes_on_a_raw_connection_are_harmless)
 
     hg_test_allow_log("");
     attacked_open(&server, "ofi+tcp://127.0.0.1");
-    stranger_raw_of((unsigned char *) &in, server.name);
+    raw_peer_raw_of((unsigned char *) &in, server.name);
     for (i = 0; i < 40; i++) {
         unsigned char bytes[512];
         size_t size = hg_test_random(&random) % sizeof(bytes);
@@ -125,14 +125,14 @@ static void hostile_both_ways(struct attacked *server)
     struct conform_call ask, answer;
     char question[8], got[8];
 
-    HG_CHECK_OK(
-        ends_post(&server->good, &answer, got, sizeof(got), server->addr, 7));
+    HG_CHECK_OK(endpoint_post(
+        &server->good, &answer, got, sizeof(got), server->addr, 7));
     HG_CHECK_OK(
         conform_recv(&server->end, &ask, false, question, sizeof(question), 0));
-    HG_CHECK_OK(ends_send(&server->good, server->addr, false, "ask", 4, 6));
-    HG_CHECK_OK(ends_wait_both(&server->good, &server->end, &ask));
-    HG_CHECK_OK(ends_send(&server->end, ask.addr, true, "answer", 7, 7));
-    HG_CHECK_OK(ends_wait_both(&server->good, &server->end, &answer));
+    HG_CHECK_OK(endpoint_send(&server->good, server->addr, false, "ask", 4, 6));
+    HG_CHECK_OK(endpoint_wait_both(&server->good, &server->end, &ask));
+    HG_CHECK_OK(endpoint_send(&server->end, ask.addr, true, "answer", 7, 7));
+    HG_CHECK_OK(endpoint_wait_both(&server->good, &server->end, &answer));
     HG_CHECK_EQ_STR(got, "answer");
     conform_free_addr(&server->end, &ask);
 }
@@ -143,10 +143,10 @@ HG_TEST(forged_address_does_not_affect_its_owner)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     unsigned char bytes[128], raw[RAW];
     char name[NA_MAX_ADDR_LEN];
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned i;
 
     hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
@@ -155,26 +155,26 @@ HG_TEST(forged_address_does_not_affect_its_owner)
     info.death_ms = 2000;
     info.lookup_ms = 300;
     attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, attacked_turn, &server);
-    stranger_dial(&hostile, server.name);
+    raw_peer_init(&hostile, attacked_turn, &server);
+    raw_peer_dial(&hostile, server.name);
     hostile_both_ways(&server);
-    ends_name(&server.good, server.good.self, name);
-    stranger_raw_of(raw, name);
+    endpoint_name(&server.good, server.good.self, name);
+    raw_peer_raw_of(raw, name);
     for (i = 0; i < 20; i++) {
-        stranger_start_anew(&hostile);
-        stranger_send(&hostile, bytes,
-            stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+        raw_peer_start_anew(&hostile);
+        raw_peer_send(&hostile, bytes,
+            raw_peer_introduce(&hostile, bytes, KIND_HELLO, raw));
     }
     while (NA_Get_counter(server.good.na_class, "ofi_malformed") < 20 ||
         hg_test_log_count("lost the peer") < 20) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
         (void) conform_turn(server.good.na_class, server.good.context, 0);
         if (i++ % 16 == 0)
             hostile_both_ways(&server);
     }
     hostile_both_ways(&server);
-    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 0);
     hostile_close(&server, &hostile);
 }
 
@@ -183,27 +183,27 @@ HG_TEST(forged_address_that_is_the_class_is_harmless)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     struct conform_call recv, send;
     unsigned char bytes[128], raw[RAW];
     char got[8];
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     hg_test_expect_log("lost the peer");
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 2000;
     info.lookup_ms = 300;
     attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, attacked_turn, &server);
-    stranger_dial(&hostile, server.name);
-    stranger_raw_of(raw, server.name);
-    stranger_send(
-        &hostile, bytes, stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+    raw_peer_init(&hostile, attacked_turn, &server);
+    raw_peer_dial(&hostile, server.name);
+    raw_peer_raw_of(raw, server.name);
+    raw_peer_send(
+        &hostile, bytes, raw_peer_introduce(&hostile, bytes, KIND_HELLO, raw));
     while (hg_test_log_count("lost the peer") == 0) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(&hostile);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&hostile);
     }
-    HG_CHECK_EQ_U64(stranger_refused(&server), 1); /* the WELCOME */
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 1); /* the WELCOME */
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(conform_send(&server.end, &send, false, "self", 5, 1));
     HG_CHECK_OK(conform_wait(&server.end, &recv));
@@ -219,29 +219,29 @@ HG_TEST(lookups_from_one_address_are_limited)
 {
     enum { ALIKE = 32 };
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     unsigned char bytes[128];
     unsigned i;
 
     hg_test_expect_log("too many have come from its address");
     attacked_open(&server, "ofi+tcp://127.0.0.1");
-    stranger_init(&hostile, attacked_turn, &server);
-    stranger_dial(&hostile, server.name);
+    raw_peer_init(&hostile, attacked_turn, &server);
+    raw_peer_dial(&hostile, server.name);
     for (i = 0; i < ALIKE; i++) {
         uint64_t incarnation = hostile.incarnation;
 
-        stranger_start_anew(&hostile);
+        raw_peer_start_anew(&hostile);
         if (i > 0)
             hostile.incarnation = incarnation;
-        stranger_greet(&hostile);
-        stranger_word(&hostile);
+        raw_peer_greet(&hostile);
+        raw_peer_word(&hostile);
         attacked_serve(&server);
     }
-    HG_CHECK_EQ_U64(stranger_refused(&server), 0);
+    HG_CHECK_EQ_U64(raw_peer_refused(&server), 0);
     hostile.token = 0;
-    hostile.ours = stranger_random(&hostile);
-    stranger_send_refused(&hostile, &server, bytes,
-        stranger_make(&hostile, bytes, KIND_HELLO), "one HELLO more");
+    hostile.ours = raw_peer_random(&hostile);
+    raw_peer_send_refused(&hostile, &server, bytes,
+        raw_peer_make(&hostile, bytes, KIND_HELLO), "one HELLO more");
     attacked_serve(&server);
     hostile_close(&server, &hostile);
 }
@@ -253,7 +253,7 @@ HG_TEST(flood_of_hellos_is_limited)
     enum { LOOKUP_MS = 4000 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     struct conform_end client;
     unsigned char bytes[128], raw[RAW];
     na_addr_t addr;
@@ -263,21 +263,21 @@ HG_TEST(flood_of_hellos_is_limited)
     info.death_ms = 2000;
     info.lookup_ms = LOOKUP_MS;
     attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, attacked_turn, &server);
-    stranger_dial(&hostile, server.name);
-    for (i = 0; stranger_refused(&server) < 10; i++) {
+    raw_peer_init(&hostile, attacked_turn, &server);
+    raw_peer_dial(&hostile, server.name);
+    for (i = 0; raw_peer_refused(&server) < 10; i++) {
         HG_CHECK(i < 20000);
-        stranger_start_anew(&hostile);
-        stranger_raw(raw, 2 + i % 8); /* nobody listens on these */
-        stranger_send(&hostile, bytes,
-            stranger_introduce(&hostile, bytes, KIND_HELLO, raw));
+        raw_peer_start_anew(&hostile);
+        raw_peer_raw(raw, 2 + i % 8); /* nobody listens on these */
+        raw_peer_send(&hostile, bytes,
+            raw_peer_introduce(&hostile, bytes, KIND_HELLO, raw));
         if (i % 64 == 0)
             attacked_serve(&server);
     }
     HG_CHECK(i > 1000);
     attacked_serve(&server);
-    ends_open_client(&client, &server.end, NULL);
-    addr = ends_lookup_both(&client, &server.end, server.name);
+    endpoint_open_client(&client, &server.end, NULL);
+    addr = endpoint_lookup_both(&client, &server.end, server.name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     hostile_close(&server, &hostile);
@@ -290,24 +290,24 @@ HG_TEST(silent_peers_are_dropped)
     enum { PEERS = 200 };
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger hostile;
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    struct raw_peer hostile;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned i;
 
     hg_test_expect_log("lost the peer");
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 300;
     attacked_open_info(&server, "ofi+tcp://127.0.0.1", &info);
-    stranger_init(&hostile, attacked_turn, &server);
-    stranger_dial(&hostile, server.name);
+    raw_peer_init(&hostile, attacked_turn, &server);
+    raw_peer_dial(&hostile, server.name);
     for (i = 0; i < PEERS; i++) {
-        stranger_start_anew(&hostile);
-        stranger_greet(&hostile);
-        stranger_word(&hostile);
+        raw_peer_start_anew(&hostile);
+        raw_peer_greet(&hostile);
+        raw_peer_word(&hostile);
     }
     while (hg_test_log_count("lost the peer") < PEERS) {
-        HG_CHECK(ends_ms() < end);
-        stranger_turn(&hostile);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&hostile);
     }
     hostile_close(&server, &hostile);
 }
@@ -337,7 +337,7 @@ static void hostile_no_field(const struct conform_end *end,
 
     memset(bytes, 0, sizeof(bytes));
     memcpy(bytes, good, DESCRIPTION);
-    stranger_put(bytes + at, size, value);
+    raw_peer_put(bytes + at, size, value);
     hostile_no_handle(end, bytes, DESCRIPTION, what);
 }
 
@@ -350,8 +350,8 @@ HG_TEST(description_with_a_wrong_field_is_refused)
     unsigned i;
 
     hg_test_allow_log("these");
-    ends_open(&end, "ofi+tcp://127.0.0.1", 1000);
-    mem = ends_register(&end, memory, sizeof(memory));
+    endpoint_open(&end, "ofi+tcp://127.0.0.1", 1000);
+    mem = endpoint_register(&end, memory, sizeof(memory));
     HG_CHECK_EQ_U64(
         NA_Mem_handle_get_serialize_size(end.na_class, mem), DESCRIPTION);
     HG_CHECK_OK(
@@ -375,10 +375,10 @@ HG_TEST(description_with_a_wrong_field_is_refused)
         "a segment past the last address");
     /* Two segments, whose sizes together are too large. */
     memcpy(bytes + DESCRIPTION, bytes + 16, 24);
-    stranger_put(bytes + 8, 4, 2);
-    stranger_put(bytes + 24, 8, UINT64_MAX - MEMORY + 1);
+    raw_peer_put(bytes + 8, 4, 2);
+    raw_peer_put(bytes + 24, 8, UINT64_MAX - MEMORY + 1);
     hostile_no_handle(&end, bytes, sizeof(bytes), "sizes that wrap around");
-    stranger_put(bytes + 24, 8, MEMORY);
+    raw_peer_put(bytes + 24, 8, MEMORY);
     HG_CHECK_OK(
         NA_Mem_handle_deserialize(end.na_class, &remote, bytes, sizeof(bytes)));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));

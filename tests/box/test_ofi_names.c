@@ -20,19 +20,19 @@ static void names_check(
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], other[300];
     na_addr_t addr;
 
-    ends_open_info(&server, string, NA_TRUE, info);
-    ends_open_client(&client, &server, info);
-    ends_name(&server, server.self, name);
+    endpoint_open_info(&server, string, NA_TRUE, info);
+    endpoint_open_client(&client, &server, info);
+    endpoint_name(&server, server.self, name);
     if (strncmp(name, begin, strlen(begin)) != 0)
         hg_test_fail(HG_TEST_HERE, "%s is %s, not %s", string, name, begin);
     HG_CHECK(strstr(name, "0.0.0.0") == NULL && strchr(name, '*') == NULL);
-    addr = ends_lookup_both(&client, &server, name);
-    ends_name(&client, addr, seen);
+    addr = endpoint_lookup_both(&client, &server, name);
+    endpoint_name(&client, addr, seen);
     HG_CHECK_EQ_STR(seen, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     (void) snprintf(other, sizeof(other), "%s", name + strlen("ofi+"));
-    addr = ends_lookup_both(&client, &server, other);
-    ends_name(&client, addr, seen);
+    addr = endpoint_lookup_both(&client, &server, other);
+    endpoint_name(&client, addr, seen);
     HG_CHECK_EQ_STR(seen, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -132,8 +132,8 @@ static void names_move(
     struct conform_end *client, struct conform_end *server, na_addr_t addr)
 {
     static unsigned char there[100000], here[sizeof(there)];
-    na_mem_handle_t mem = ends_register(server, there, sizeof(there));
-    na_mem_handle_t local = ends_register(client, here, sizeof(here));
+    na_mem_handle_t mem = endpoint_register(server, there, sizeof(there));
+    na_mem_handle_t local = endpoint_register(client, here, sizeof(here));
     na_mem_handle_t remote;
     unsigned char bytes[256];
     na_size_t size = NA_Mem_handle_get_serialize_size(server->na_class, mem);
@@ -148,13 +148,13 @@ static void names_move(
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Put(client->na_class, client->context, conform_ended, &call,
         local, 0, remote, 0, sizeof(here), addr, &call.id));
-    HG_CHECK_OK(ends_wait_both(client, server, &call));
+    HG_CHECK_OK(endpoint_wait_both(client, server, &call));
     HG_CHECK_EQ_MEM(there, here, sizeof(here));
     conform_fill(there, sizeof(there), 2);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(client->na_class, client->context, conform_ended, &call,
         local, 0, remote, 0, sizeof(here), addr, &call.id));
-    HG_CHECK_OK(ends_wait_both(client, server, &call));
+    HG_CHECK_OK(endpoint_wait_both(client, server, &call));
     HG_CHECK_EQ_MEM(there, here, sizeof(here));
     HG_CHECK_OK(NA_Mem_handle_free(client->na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(client->na_class, local));
@@ -172,10 +172,10 @@ HG_TEST(classes_of_one_process_are_peers)
     size_t i;
 
     for (i = 0; i < 2 * sizeof(strings) / sizeof(strings[0]); i++) {
-        ends_open_info(&server, strings[i / 2], NA_TRUE, NULL);
-        ends_open_client(&client, &server, NULL);
-        ends_name(&server, server.self, name);
-        addr = ends_lookup_both(&client, &server, name);
+        endpoint_open_info(&server, strings[i / 2], NA_TRUE, NULL);
+        endpoint_open_client(&client, &server, NULL);
+        endpoint_name(&server, server.self, name);
+        addr = endpoint_lookup_both(&client, &server, name);
         names_move(&client, &server, addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(i % 2 == 0 ? &client : &server);
@@ -197,8 +197,8 @@ static void names_send(
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(client->na_class, other.context,
         conform_ended, &send, "x", 1, addr, 0, &send.id));
-    HG_CHECK_OK(ends_wait_both(&other, server, &recv));
-    HG_CHECK_OK(ends_wait_both(&other, server, &send));
+    HG_CHECK_OK(endpoint_wait_both(&other, server, &recv));
+    HG_CHECK_OK(endpoint_wait_both(&other, server, &send));
     HG_CHECK(recv.size == 1 && got[0] == 'x');
     conform_free_addr(server, &recv);
     HG_CHECK_OK(NA_Context_destroy(client->na_class, other.context));
@@ -215,14 +215,14 @@ HG_TEST(contexts_of_two_classes_of_one_process_communicate)
 
     (void) snprintf(
         string, sizeof(string), "ofi+shm://hg-test-%084ld", (long) getpid());
-    ends_open(&server, string, 1000);
+    endpoint_open(&server, string, 1000);
     context = NA_Context_create(server.na_class);
     HG_CHECK(context != NULL);
-    ends_open_client(&client, &server, NULL);
-    ends_name(&server, server.self, name);
+    endpoint_open_client(&client, &server, NULL);
+    endpoint_name(&server, server.self, name);
     HG_CHECK_EQ_STR(name, string);
     HG_CHECK_EQ_U64(strlen(name), strlen("ofi+shm://") + 92);
-    addr = ends_lookup_both(&client, &server, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     for (i = 0; i < 3; i++)
         names_send(&client, &server, addr);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -289,12 +289,13 @@ HG_TEST(providers_layered_differently_are_listed_separately)
     char name[NA_MAX_ADDR_LEN];
     na_addr_t addr;
 
-    ends_open_info(&server, "ofi+tcp://lo;ofi+tcp;ofi_rxm://lo", NA_TRUE, NULL);
-    ends_name(&server, server.self, name);
+    endpoint_open_info(
+        &server, "ofi+tcp://lo;ofi+tcp;ofi_rxm://lo", NA_TRUE, NULL);
+    endpoint_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "ofi+tcp://127.0.0.1:", 20) == 0);
     HG_CHECK(strstr(name, ";ofi+tcp;ofi_rxm://127.0.0.1:") != NULL);
-    ends_open_info(&client, "ofi+tcp;ofi_rxm://", NA_FALSE, NULL);
-    addr = ends_lookup_both(&client, &server, name);
+    endpoint_open_info(&client, "ofi+tcp;ofi_rxm://", NA_FALSE, NULL);
+    addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
@@ -360,12 +361,12 @@ HG_TEST(port_in_use_is_refused)
         (void) snprintf(string, sizeof(string), "%.*s%ld",
             mark != NULL ? (int) (mark - strings[i]) : 0, strings[i],
             (long) getpid());
-        ends_open(&server, mark != NULL ? string : strings[i], 1000);
-        ends_name(&server, server.self, name);
+        endpoint_open(&server, mark != NULL ? string : strings[i], 1000);
+        endpoint_name(&server, server.self, name);
         HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
         HG_CHECK_EQ_U64(hg_test_log_count("Address already in use"), i + 1);
-        ends_open_client(&client, &server, NULL);
-        addr = ends_lookup_both(&client, &server, name);
+        endpoint_open_client(&client, &server, NULL);
+        addr = endpoint_lookup_both(&client, &server, name);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
         conform_close(&server);
@@ -380,13 +381,13 @@ HG_TEST(class_that_does_not_listen_takes_no_port)
     char name[NA_MAX_ADDR_LEN];
     na_addr_t addr;
 
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_name(&server, server.self, name);
     client.na_class = NA_Initialize(name, NA_FALSE);
     HG_CHECK(client.na_class != NULL);
     client.context = NA_Context_create(client.na_class);
     HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
-    addr = ends_lookup_both(&client, &server, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
@@ -397,11 +398,11 @@ HG_TEST(port_can_be_used_again)
     struct conform_end server;
     char name[NA_MAX_ADDR_LEN], again[NA_MAX_ADDR_LEN];
 
-    ends_open(&server, "ofi+tcp://lo", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "ofi+tcp://lo", 1000);
+    endpoint_name(&server, server.self, name);
     conform_close(&server);
-    ends_open(&server, name, 1000);
-    ends_name(&server, server.self, again);
+    endpoint_open(&server, name, 1000);
+    endpoint_name(&server, server.self, again);
     HG_CHECK_EQ_STR(again, name);
     conform_close(&server);
 }
@@ -409,7 +410,7 @@ HG_TEST(port_can_be_used_again)
 HG_TEST_ROLE(names_server)
 {
     HG_CHECK_EQ_INT(argc, 1);
-    ends_serve(argv[0], 1000);
+    endpoint_serve(argv[0], 1000);
 }
 
 HG_TEST(shm_name_is_for_one_process)
@@ -424,18 +425,18 @@ HG_TEST(shm_name_is_for_one_process)
         string, sizeof(string), "ofi+shm://hg-test-%ld", (long) getpid());
     hg_test_expect_log("cannot open a name again");
     peer = hg_test_spawn("names_server", string, (char *) NULL);
-    name = hg_test_hear(peer);
+    name = hg_test_read_peer(peer);
     HG_CHECK_EQ_STR(name, string);
     free(name);
     names_refused(string, NULL, "cannot listen on ofi+shm://hg-test-");
-    ends_open(&end, "ofi+shm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, string, &addr));
+    endpoint_open(&end, "ofi+shm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, string, &addr));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
     hg_test_signal(peer, SIGKILL);
     (void) hg_test_wait(peer);
     /* The memory of the dead process is there, its name is free, once. */
-    ends_open(&end, string, 1000);
+    endpoint_open(&end, string, 1000);
     conform_close(&end);
     HG_CHECK(NA_Initialize(string, NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("cannot open a name again"), 1);
@@ -469,7 +470,7 @@ HG_TEST(bad_names_of_peers_are_refused)
     size_t i;
 
     hg_test_expect_log("");
-    ends_open(&end, "ofi+tcp://lo", 1000);
+    endpoint_open(&end, "ofi+tcp://lo", 1000);
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         na_return_t ret = NA_Addr_resolve(end.na_class, bad[i].name, &addr);
 
@@ -490,7 +491,7 @@ HG_TEST(unknown_host_is_reported_by_the_callback)
     struct conform_call call;
 
     hg_test_expect_log("host no-such-host.invalid: ");
-    ends_open(&end, "ofi+tcp://lo", 1000);
+    endpoint_open(&end, "ofi+tcp://lo", 1000);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended, &call,
         "ofi+tcp://no-such-host.invalid:1", &call.id));
@@ -510,12 +511,12 @@ HG_TEST(shm_name_that_nobody_has_is_unreachable)
     (void) snprintf(
         name, sizeof(name), "ofi+shm://hg-test-%ld-nobody", (long) getpid());
     hg_test_expect_log("nobody cannot be reached: ");
-    ends_open_with(&end, "ofi+shm://", 1000, 600000);
+    endpoint_open_with(&end, "ofi+shm://", 1000, 600000);
     HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &addr));
     for (i = 0; i < 3; i++) {
         na_addr_t none = NA_ADDR_NULL;
 
-        HG_CHECK_RET(ends_lookup(&end, name, &none), NA_HOSTUNREACH);
+        HG_CHECK_RET(endpoint_lookup(&end, name, &none), NA_HOSTUNREACH);
         HG_CHECK_EQ_U64(
             hg_test_log_count("nobody cannot be reached: "), 2 * i + 1);
         memset(&call, 0, sizeof(call));
@@ -548,11 +549,11 @@ HG_TEST(shm_name_of_another_user_is_refused)
     HG_CHECK(ftruncate(fd, 16 << 20) == 0 && fchown(fd, 65534, 65534) == 0);
     hg_test_expect_log("Permission denied");
     hg_test_expect_log("cannot be reached");
-    ends_open_with(&end, "ofi+shm://", 1000, 600000);
-    start = ends_ms();
-    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
-    HG_CHECK(ends_ms() - start < CONFORM_PATIENCE);
-    HG_CHECK_RET(ends_lookup(&end, "ofi+shm://..", &addr), NA_HOSTUNREACH);
+    endpoint_open_with(&end, "ofi+shm://", 1000, 600000);
+    start = endpoint_ms();
+    HG_CHECK_RET(endpoint_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    HG_CHECK(endpoint_ms() - start < CONFORM_TIMEOUT);
+    HG_CHECK_RET(endpoint_lookup(&end, "ofi+shm://..", &addr), NA_HOSTUNREACH);
     conform_close(&end);
     (void) close(fd);
     HG_CHECK(unlink(path) == 0);
@@ -569,13 +570,13 @@ HG_TEST(provider_aliases_are_understood)
     size_t i;
 
     for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        ends_open(&server, pairs[i][0], 1000);
-        ends_open_client(&client, &server, NULL);
-        ends_name(&server, server.self, name);
+        endpoint_open(&server, pairs[i][0], 1000);
+        endpoint_open_client(&client, &server, NULL);
+        endpoint_name(&server, server.self, name);
         (void) snprintf(
             other, sizeof(other), "%s%s", pairs[i][1], strstr(name, "://"));
-        addr = ends_lookup_both(&client, &server, name);
-        same = ends_lookup_both(&client, &server, other);
+        addr = endpoint_lookup_both(&client, &server, name);
+        same = endpoint_lookup_both(&client, &server, other);
         HG_CHECK(NA_Addr_cmp(client.na_class, addr, same));
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         HG_CHECK_OK(NA_Addr_free(client.na_class, same));
@@ -632,7 +633,7 @@ HG_TEST(contexts_can_be_created_and_destroyed_repeatedly)
     unsigned before = 0, turn, k;
 
     for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
-        ends_open(&end, strings[i], 1000);
+        endpoint_open(&end, strings[i], 1000);
         for (turn = 0; turn < 5; turn++) {
             for (k = 0; k < 3; k++) {
                 contexts[k] = NA_Context_create(end.na_class);

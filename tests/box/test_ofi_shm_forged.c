@@ -28,8 +28,8 @@ static void forger_open(struct forger *forger)
     struct fi_av_attr av;
 
     HG_CHECK_OK(HG_Set_log_level("debug")); /* so that every line is written */
-    ends_open(&forger->server, "ofi+shm://*", 2000);
-    ends_name(&forger->server, forger->server.self, name);
+    endpoint_open(&forger->server, "ofi+shm://*", 2000);
+    endpoint_name(&forger->server, forger->server.self, name);
     (void) snprintf(raw, sizeof(raw), SHM_PREFIX "%s", strstr(name, "://") + 3);
     memset(&cq, 0, sizeof(cq));
     memset(&av, 0, sizeof(av));
@@ -67,7 +67,7 @@ static void forger_turn(struct forger *forger, uint64_t end, const char *what)
 {
     struct fi_cq_data_entry entry;
 
-    if (ends_ms() > end)
+    if (endpoint_ms() > end)
         hg_test_fail(HG_TEST_HERE, "%s is not refused", what);
     (void) fi_cq_read(forger->cq, &entry, 1);
     (void) conform_turn(forger->server.na_class, forger->server.context, 1);
@@ -78,17 +78,17 @@ static void forger_refused(struct forger *forger, const unsigned char *raw,
     size_t size, const char *what)
 {
     uint64_t before = NA_Get_counter(forger->server.na_class, "ofi_malformed");
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned char bytes[HEADER + INTRO + 1 + 2 * SHM_RAW];
     struct fi_context2 context;
 
     memset(bytes, 0, sizeof(bytes));
-    (void) stranger_header(bytes, KIND_HELLO, 0);
-    stranger_put(bytes + HEADER, 8, 1 + before); /* incarnation */
-    stranger_put(bytes + HEADER + 8, 8, 1);      /* token */
-    stranger_put(bytes + HEADER + 16, 4, 2000);
-    stranger_put(bytes + HEADER + 20, 2, size);
-    stranger_put(bytes + HEADER + 22, 2, 1);
+    (void) raw_peer_header(bytes, KIND_HELLO, 0);
+    raw_peer_put(bytes + HEADER, 8, 1 + before); /* incarnation */
+    raw_peer_put(bytes + HEADER + 8, 8, 1);      /* token */
+    raw_peer_put(bytes + HEADER + 16, 4, 2000);
+    raw_peer_put(bytes + HEADER + 20, 2, size);
+    raw_peer_put(bytes + HEADER + 22, 2, 1);
     memcpy(bytes + HEADER + INTRO + 1, raw, size);
     while (fi_send(forger->ep, bytes, HEADER + INTRO + 1 + size, NULL,
                forger->at, &context) == -FI_EAGAIN)

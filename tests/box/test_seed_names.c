@@ -302,7 +302,7 @@ HG_TEST_ROLE(server)
     HG_CHECK_OK(
         NA_Addr_to_string(network_class, address, sizeof(address), self));
     HG_CHECK_OK(na_addr_free(network_class, self));
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     while (!report_over)
         HG_CHECK_OK(fs_handler_process(100));
     report_serve_end();
@@ -398,7 +398,7 @@ static void report_run(const char *url)
     if (network_class == NULL)
         hg_test_skip("%s is not compiled in", url);
     server = hg_test_spawn("server", HG_CAST(char *, 0));
-    name = hg_test_hear(server);
+    name = hg_test_read_peer(server);
     HG_CHECK_OK(na_addr_lookup(network_class, name, &addr));
     report_client(network_class, addr);
     HG_CHECK_EQ_INT(hg_test_wait(server), 0);

@@ -162,7 +162,7 @@ HG_TEST(malformed_welcome_is_refused)
     size_t i;
 
     hg_test_allow_log("");
-    ends_open(&caller, "sm://", 1000);
+    endpoint_open(&caller, "sm://", 1000);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < count; i++) {
@@ -194,7 +194,7 @@ HG_TEST(welcome_of_another_version_is_named)
     struct conform_end caller;
 
     hg_test_expect_log("speaks version 1, not 5");
-    ends_open(&caller, "sm://", 1000);
+    endpoint_open(&caller, "sm://", 1000);
     HG_CHECK_RET(
         listeners_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);
     conform_close(&caller);
@@ -209,7 +209,7 @@ HG_TEST(caller_without_descriptors_fails_with_again)
     unsigned bell;
 
     hg_test_expect_log("the limit nofile is");
-    ends_open(&caller, "sm://", 1000);
+    endpoint_open(&caller, "sm://", 1000);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (bell = 0; bell < 2; bell++) {
@@ -246,7 +246,7 @@ HG_TEST(refusal_fails_the_lookup)
 
     hg_test_allow_log("refuses us");
     hg_test_allow_log("cannot be reached");
-    ends_open(&caller, "sm://", 1000);
+    endpoint_open(&caller, "sm://", 1000);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -272,26 +272,26 @@ HG_TEST_ROLE(impostor)
 
     HG_CHECK_EQ_INT(argc, 0);
     (void) argv;
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     fd = listeners_accept(listener, NULL, hello);
     size = sm_bytes(&good, SM_WELCOME, bytes);
     count = sm_make_fds(&good, SM_WELCOME, fds);
     memcpy(bytes + 8, hello + 8, 8);
     sm_say(fd, bytes, size, fds, count);
-    free(hg_test_hear_parent());
+    free(hg_test_read_parent());
 }
 
 /* Another process is not taken for oneself, whatever it says. */
 HG_TEST(listener_cannot_pretend_to_be_the_caller)
 {
     struct hg_test_peer *peer = hg_test_spawn("impostor", NULL);
-    char *name = hg_test_hear(peer);
+    char *name = hg_test_read_peer(peer);
     struct conform_end caller;
     na_addr_t addr = NA_ADDR_NULL;
 
     hg_test_allow_log("");
-    ends_open(&caller, "sm://", 1000);
-    HG_CHECK_RET(ends_lookup(&caller, name, &addr), NA_PROTOCOL_ERROR);
+    endpoint_open(&caller, "sm://", 1000);
+    HG_CHECK_RET(endpoint_lookup(&caller, name, &addr), NA_PROTOCOL_ERROR);
     conform_close(&caller);
     hg_test_stop(peer);
     free(name);
@@ -309,7 +309,7 @@ HG_TEST(silent_listener_is_dropped)
     int fd;
 
     hg_test_allow_log("gives no answer");
-    ends_open_with(&caller, "sm://", 1000, 200);
+    endpoint_open_with(&caller, "sm://", 1000, 200);
     fds = hg_test_fd_count();
     maps = sm_maps();
     memset(&call, 0, sizeof(call));

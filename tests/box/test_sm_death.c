@@ -9,7 +9,7 @@
 HG_TEST_ROLE(peer)
 {
     HG_CHECK_EQ_INT(argc, 1);
-    ends_serve(argv[0], 1000);
+    endpoint_serve(argv[0], 1000);
 }
 
 /* Start a process that echoes; its name, which the caller frees. */
@@ -17,7 +17,7 @@ static struct hg_test_peer *death_start(const char *string, char **name_p)
 {
     struct hg_test_peer *process = hg_test_spawn("peer", string, NULL);
 
-    *name_p = hg_test_hear(process);
+    *name_p = hg_test_read_peer(process);
     return process;
 }
 
@@ -73,9 +73,9 @@ static void death_go_on(struct death_scene *scene)
     switch (scene->started) {
     case 0:
         death_start_call(scene,
-            ends_post(end, call, scene->got, sizeof(scene->got), addr, 77));
+            endpoint_post(end, call, scene->got, sizeof(scene->got), addr, 77));
         if (scene->started == 1) /* nobody will ever answer this one */
-            (void) ends_post(end, &scene->answer, scene->bytes,
+            (void) endpoint_post(end, &scene->answer, scene->bytes,
                 sizeof(scene->bytes), addr, 2);
         break;
     case 1:
@@ -93,7 +93,7 @@ static void death_go_on(struct death_scene *scene)
         death_start_call(scene,
             (scene->started == 2 ? NA_Get : NA_Put)(end->na_class, end->context,
                 conform_ended, call, scene->local, 0, scene->remote, 0,
-                ENDS_MEMORY, addr, &call->id));
+                ENDPOINT_MEMORY, addr, &call->id));
         break;
     default:
         death_start_call(scene,
@@ -161,7 +161,7 @@ static void death_round(
 HG_TEST_SECONDS(process_killed_at_any_moment_leaves_nothing, 200)
 {
     struct conform_end end;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     uint64_t random = hg_test_seed();
     unsigned rounds = getenv("HG_TEST_FULL") != NULL ? 1000
         : hg_test_is_plain()                         ? 100
@@ -170,8 +170,8 @@ HG_TEST_SECONDS(process_killed_at_any_moment_leaves_nothing, 200)
     unsigned fds, maps, i;
 
     hg_test_allow_log(""); /* of what failed */
-    ends_open(&end, "sm://", 1000);
-    local = ends_register(&end, memory, ENDS_MEMORY);
+    endpoint_open(&end, "sm://", 1000);
+    local = endpoint_register(&end, memory, ENDPOINT_MEMORY);
     death_round(&end, local, &random);
     fds = hg_test_fd_count();
     maps = sm_maps();
@@ -181,7 +181,7 @@ HG_TEST_SECONDS(process_killed_at_any_moment_leaves_nothing, 200)
         HG_CHECK_EQ_INT(sm_maps(), maps);
     }
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     conform_close(&end);
 }
 
@@ -196,11 +196,11 @@ HG_TEST(sleeping_thread_is_woken_by_a_death)
 
     death_listen_string(string);
     process = death_start(string, &name);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    HG_CHECK_OK(ends_post(&end, &recv, got, sizeof(got), addr, 5));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_post(&end, &recv, got, sizeof(got), addr, 5));
     death_kill(process);
-    HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_PATIENCE));
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_TIMEOUT));
     HG_CHECK_EQ_INT(conform_trigger(end.context, 0, 10), 1);
     HG_CHECK_RET(recv.ret, NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
@@ -220,18 +220,18 @@ HG_TEST(restarted_server_is_another_peer)
     death_listen_string(string);
     process = death_start(string, &name);
     free(name);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, string, &addr));
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, string, &addr));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     death_kill(process);
-    HG_CHECK_RET(ends_lookup(&end, string, &again), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&end, string, &again), NA_HOSTUNREACH);
     process = death_start(string, &name);
     free(name);
-    HG_CHECK_OK(ends_lookup(&end, string, &again));
+    HG_CHECK_OK(endpoint_lookup(&end, string, &again));
     HG_CHECK(NA_Addr_cmp(end.na_class, again, addr) == NA_FALSE);
-    HG_CHECK_OK(ends_ask(&end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&end, again, 1, got, sizeof(got), NULL));
     HG_CHECK_RET(
-        ends_ask(&end, addr, 1, got, sizeof(got), NULL), NA_DISCONNECT);
+        endpoint_ask(&end, addr, 1, got, sizeof(got), NULL), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     HG_CHECK_OK(NA_Addr_free(end.na_class, again));
     hg_test_stop(process);
@@ -248,8 +248,8 @@ HG_TEST(messages_sent_before_exit_arrive)
     unsigned i;
 
     death_listen_string(string);
-    ends_open(&one, string, 1000);
-    ends_open(&two, "sm://", 1000);
+    endpoint_open(&one, string, 1000);
+    endpoint_open(&two, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&two, &one, string, &addr));
     for (i = 0; i < 100; i++) {
         memset(&send, 0, sizeof(send));
@@ -282,8 +282,8 @@ HG_TEST(messages_before_exit_past_the_limit_are_counted)
 
     death_listen_string(string);
     info.max_queue_bytes = 500;
-    ends_open_info(&one, string, NA_TRUE, &info);
-    ends_open(&two, "sm://", 1000);
+    endpoint_open_info(&one, string, NA_TRUE, &info);
+    endpoint_open(&two, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&two, &one, string, &addr));
     for (i = 0; i < WORDS; i++)
         HG_CHECK_OK(NA_Msg_send_unexpected(two.na_class, two.context, NULL,
@@ -318,11 +318,11 @@ HG_TEST(terminated_peer_can_be_called_again)
 
     death_listen_string(string);
     process = death_start(string, &name);
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&end, "sm://", 1000);
     fds = hg_test_fd_count();
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     for (round = 0; round < 5; round++) {
-        HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
         HG_CHECK_EQ_INT(hg_test_fd_count(), fds + 2); /* two for a peer */
         memset(&term, 0, sizeof(term));
         HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
@@ -350,13 +350,13 @@ HG_TEST(peer_being_terminated_can_be_called)
 
     death_listen_string(string);
     process = death_start(string, &name);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     for (round = 0; round < 5; round++) {
         memset(&term, 0, sizeof(term));
         HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
             &term, addr, NA_OP_ID_IGNORE));
-        HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
         HG_CHECK_OK(conform_wait(&end, &term));
     }
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
@@ -379,23 +379,23 @@ HG_TEST(bye_need_not_be_answered)
 
     death_listen_string(string);
     process = death_start(string, &name);
-    ends_open(&end, "sm://", 1000000);
+    endpoint_open(&end, "sm://", 1000000);
     fds = hg_test_fd_count();
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     hg_test_signal(process, SIGSTOP);
     HG_CHECK(
         waitid(P_PID, (id_t) hg_test_peer_pid(process), &info, WSTOPPED) == 0);
     memset(&term, 0, sizeof(term));
     HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
         &term, addr, NA_OP_ID_IGNORE));
-    HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_PATIENCE));
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_TIMEOUT));
     HG_CHECK_EQ_INT(conform_trigger(end.context, 0, 10), 1);
     HG_CHECK_OK(term.ret);
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
     HG_CHECK_EQ_INT(sm_maps(), 4); /* our own memory */
     hg_test_signal(process, SIGCONT);
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     free(name);
     hg_test_stop(process);
@@ -432,9 +432,9 @@ HG_TEST(unfinished_bye_completes)
     for (round = 0; round < 2; round++) {
         hg_test_allow_log("");
         death_listen_string(name);
-        ends_open_info(&server, name, NA_TRUE, &info);
-        ends_name(&server, server.self, name);
-        ends_open_info(&end, "sm://", NA_FALSE, &info);
+        endpoint_open_info(&server, name, NA_TRUE, &info);
+        endpoint_name(&server, server.self, name);
+        endpoint_open_info(&end, "sm://", NA_FALSE, &info);
         HG_CHECK_OK(sm_meet(&end, &server, name, &addr));
         source = death_source(&server, &end, addr);
         memset(&term, 0, sizeof(term));
@@ -468,9 +468,9 @@ HG_TEST(bye_may_arrive_before_the_connection)
     unsigned round;
 
     death_listen_string(name);
-    ends_open(&server, name, 1000);
-    ends_name(&server, server.self, name);
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&server, name, 1000);
+    endpoint_name(&server, server.self, name);
+    endpoint_open(&end, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&end, &server, name, &addr));
     for (round = 0; round < 4; round++) {
         memset(&term, 0, sizeof(term));
@@ -538,16 +538,16 @@ HG_TEST(child_of_fork_finds_its_classes_disconnected)
     death_listen_string(string);
     process = death_start(string, &name);
     death_listen_string(string);
-    ends_open(&end, string, 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    endpoint_open(&end, string, 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     child = fork();
     HG_CHECK(child >= 0);
     if (child == 0)
         _exit(death_in_child(&end, addr));
     HG_CHECK(waitpid(child, &status, 0) == child);
     HG_CHECK_EQ_INT(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     free(name);
     hg_test_stop(process);
@@ -563,15 +563,15 @@ HG_TEST_ROLE(parent)
 
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_allow_log("");
-    ends_open(&end, argv[0], 1000);
-    hg_test_say_parent("open");
+    endpoint_open(&end, argv[0], 1000);
+    hg_test_write_parent("open");
     while (NA_Get_counter(end.na_class, "sm_met") == 0)
         (void) conform_turn(end.na_class, end.context, 10);
     child = fork();
     while (child == 0)
         (void) pause();
     (void) snprintf(line, sizeof(line), "%ld", (long) child);
-    hg_test_say_parent(line);
+    hg_test_write_parent(line);
     for (;;)
         (void) conform_turn(end.na_class, end.context, 10);
 }
@@ -591,14 +591,14 @@ HG_TEST(child_of_fork_does_not_hide_its_parents_death)
     HG_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     death_listen_string(string);
     process = hg_test_spawn("parent", string, NULL);
-    free(hg_test_hear(process));
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, string, &addr));
-    line = hg_test_hear(process);
+    free(hg_test_read_peer(process));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, string, &addr));
+    line = hg_test_read_peer(process);
     child = (pid_t) strtol(line, NULL, 10);
     free(line);
     HG_CHECK(child > 1);
-    HG_CHECK_OK(ends_post(&end, &recv, got, sizeof(got), addr, 5));
+    HG_CHECK_OK(endpoint_post(&end, &recv, got, sizeof(got), addr, 5));
     death_kill(process);
     HG_CHECK_RET(conform_wait(&end, &recv), NA_DISCONNECT);
     HG_CHECK(kill(child, SIGKILL) == 0);
@@ -618,7 +618,7 @@ HG_TEST(child_of_fork_does_not_keep_connections_open)
     int status;
 
     death_listen_string(string);
-    ends_open(&end, string, 1000);
+    endpoint_open(&end, string, 1000);
     caller.fd = sm_connect(string);
     fds = hg_test_fd_count();
     while (hg_test_fd_count() == fds) /* it is taken in */

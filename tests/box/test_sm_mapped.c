@@ -182,7 +182,7 @@ static void mapped_move(
         owner, order->bulk, (size_t) order->offset, local.bulk, MAPPED_OFFSET,
         size, &request);
     if (result->ret == HG_SUCCESS)
-        result->ret = HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+        result->ret = HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     result->same = order->push ||
         mapped_do(MAPPED_SAME, &local, MAPPED_OFFSET, size,
             order->seed + order->offset);
@@ -252,7 +252,7 @@ static hg_return_t mapped_on_keep(hg_handle_t handle)
         HG_CHECK_OK(HG_Bulk_transfer(order.push ? HG_BULK_PUSH : HG_BULK_PULL,
             HG_Handler_get_addr(handle), order.bulk, 0, local.bulk, 0,
             (size_t) order.total, &request));
-        HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+        HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
     }
 }
 
@@ -605,7 +605,7 @@ static void mapped_kill_owner(struct mapped_scene *scene)
         mapped_wait(&moves[turns % MAPPED_MOVES], 0);
     mapped_kill(scene);
     for (i = 0; i < MAPPED_MOVES; i++) {
-        mapped_wait(&moves[i], RPC_PATIENCE);
+        mapped_wait(&moves[i], RPC_TIMEOUT);
         HG_CHECK(moves[i] == HG_BULK_REQUEST_NULL);
         mapped_free(&local[i]);
     }

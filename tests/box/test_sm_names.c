@@ -20,8 +20,8 @@ HG_TEST(name_is_chosen_and_can_be_looked_up)
     HG_CHECK_EQ_STR(NA_Get_class_name(server.na_class), "sm");
     server.context = NA_Context_create(server.na_class);
     HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
-    ends_open(&client, "sm://", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&client, "sm://", 1000);
+    endpoint_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "sm://", 5) == 0 && strlen(name) == 5 + 16);
     HG_CHECK_OK(sm_meet(&client, &server, name, &addr));
     (void) snprintf(other, sizeof(other), "sm+%s", name);
@@ -43,17 +43,17 @@ static void names_meet(const char *server_string, const char *client_string)
     na_addr_t addr = NA_ADDR_NULL, again = NA_ADDR_NULL;
     const char *plain;
 
-    ends_open_info(&server, server_string, NA_TRUE, NULL);
+    endpoint_open_info(&server, server_string, NA_TRUE, NULL);
     HG_CHECK_EQ_STR(NA_Get_class_name(server.na_class), "sm");
-    ends_open(&client, client_string, 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&client, client_string, 1000);
+    endpoint_name(&server, server.self, name);
     HG_CHECK(strncmp(name, server_string, strlen(server_string)) == 0);
     plain = strstr(name, "sm://");
     (void) snprintf(other, sizeof(other), "na+%s", plain);
     HG_CHECK_OK(sm_meet(&client, &server, other, &addr));
     HG_CHECK_OK(sm_meet(&client, &server, plain, &again));
     HG_CHECK(addr == again);
-    ends_name(&client, addr, seen);
+    endpoint_name(&client, addr, seen);
     HG_CHECK_EQ_STR(seen, spelled ? other : plain);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     HG_CHECK_OK(NA_Addr_free(client.na_class, again));
@@ -90,9 +90,9 @@ HG_TEST(name_without_a_listener_is_ignored)
     end.na_class = NA_Initialize(name, NA_FALSE);
     HG_CHECK(end.na_class != NULL);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
-    ends_name(&end, end.self, self);
+    endpoint_name(&end, end.self, self);
     HG_CHECK(strncmp(self, "na+sm://", 8) == 0 && strcmp(self, name) != 0);
-    ends_open(&other, name, 1000); /* the name is free */
+    endpoint_open(&other, name, 1000); /* the name is free */
     conform_close(&other);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.self));
     HG_CHECK_OK(NA_Finalize(end.na_class));
@@ -115,12 +115,12 @@ HG_TEST(bad_names_are_refused)
     hg_test_expect_log("1 to 64 characters");
     hg_test_expect_log("longer than a socket's path");
     hg_test_allow_log("cannot open");
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&end, "sm://", 1000);
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         HG_CHECK(NA_Initialize(bad[i], NA_TRUE) == NULL);
-        HG_CHECK_RET(ends_lookup(&end, bad[i], &addr), NA_INVALID_ARG);
+        HG_CHECK_RET(endpoint_lookup(&end, bad[i], &addr), NA_INVALID_ARG);
     }
-    HG_CHECK_RET(ends_lookup(&end, "sm://", &addr), NA_INVALID_ARG);
+    HG_CHECK_RET(endpoint_lookup(&end, "sm://", &addr), NA_INVALID_ARG);
     memset(path, 'p', sizeof(path));
     memcpy(path, "sm:///", 6);
     path[150] = '\0';
@@ -136,13 +136,13 @@ HG_TEST(name_has_one_listener)
     hg_test_expect_log("cannot listen on");
     hg_test_allow_log("cannot open");
     (void) snprintf(name, sizeof(name), "sm://hg-test-%ld", (long) getpid());
-    ends_open(&end, name, 1000);
+    endpoint_open(&end, name, 1000);
     HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
     conform_close(&end);
-    ends_open(&end, name, 1000); /* free again at once */
+    endpoint_open(&end, name, 1000); /* free again at once */
     conform_close(&end);
     (void) snprintf(path, sizeof(path), "sm://%s/taken", hg_test_dir());
-    ends_open(&end, path, 1000);
+    endpoint_open(&end, path, 1000);
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     conform_close(&end);
     HG_CHECK_EQ_INT(access(path + 5, F_OK), -1); /* nothing is left */
@@ -163,8 +163,8 @@ HG_TEST(stale_path_is_reused)
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
     (void) close(fd); /* nobody listens any more; the path stays */
     (void) snprintf(name, sizeof(name), "sm://%s", where.sun_path);
-    ends_open(&server, name, 1000);
-    ends_open(&client, "sm://", 1000);
+    endpoint_open(&server, name, 1000);
+    endpoint_open(&client, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&client, &server, name, &addr));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -179,9 +179,9 @@ HG_TEST(path_of_another_listener_is_kept)
     char name[200];
 
     (void) snprintf(name, sizeof(name), "sm://%s/moved", hg_test_dir());
-    ends_open(&one, name, 1000);
+    endpoint_open(&one, name, 1000);
     HG_CHECK(unlink(name + 5) == 0);
-    ends_open(&two, name, 1000);
+    endpoint_open(&two, name, 1000);
     conform_close(&one);
     HG_CHECK_EQ_INT(access(name + 5, F_OK), 0);
     conform_close(&two);
@@ -216,11 +216,11 @@ HG_TEST(address_without_a_listener_is_unreachable)
 
     hg_test_expect_log("nobody-at-all cannot be reached: nobody listens");
     hg_test_expect_log("none cannot be reached: No such file");
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&end, "sm://", 1000);
     HG_CHECK_RET(
-        ends_lookup(&end, "sm://nobody-at-all", &addr), NA_HOSTUNREACH);
+        endpoint_lookup(&end, "sm://nobody-at-all", &addr), NA_HOSTUNREACH);
     (void) snprintf(name, sizeof(name), "sm://%s/none", hg_test_dir());
-    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&end, name, &addr), NA_HOSTUNREACH);
     HG_CHECK(addr == NA_ADDR_NULL);
     conform_close(&end);
 }
@@ -269,8 +269,8 @@ HG_TEST(disconnected_names_take_no_memory)
 
     hg_test_alloc_install();
     (void) snprintf(name, sizeof(name), "sm://%s/known", hg_test_dir());
-    ends_open(&server, name, 1000);
-    ends_open(&client, "sm://", 1000);
+    endpoint_open(&server, name, 1000);
+    endpoint_open(&client, "sm://", 1000);
     for (i = 0; i < rounds; i++) {
         (void) snprintf(fresh, sizeof(fresh), "%s-%u", name, i);
         HG_CHECK(link(name + 5, fresh + 5) == 0);
@@ -294,8 +294,8 @@ HG_TEST(address_is_reused_beside_another_of_its_name)
     char name[NA_MAX_ADDR_LEN], got[8];
 
     (void) snprintf(name, sizeof(name), "sm://hg-again-%ld", (long) getpid());
-    ends_open(&server, name, 1000);
-    ends_open(&client, "sm://", 1000);
+    endpoint_open(&server, name, 1000);
+    endpoint_open(&client, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&client, &server, name, &old));
     memset(&term, 0, sizeof(term));
     HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
@@ -328,8 +328,8 @@ HG_TEST(reused_address_has_its_name_again)
     char name[NA_MAX_ADDR_LEN], got[8];
 
     (void) snprintf(name, sizeof(name), "sm://hg-anew-%ld", (long) getpid());
-    ends_open(&server, name, 1000);
-    ends_open(&client, "sm://", 1000);
+    endpoint_open(&server, name, 1000);
+    endpoint_open(&client, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&client, &server, name, &old));
     memset(&term, 0, sizeof(term));
     HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
@@ -359,12 +359,12 @@ HG_TEST(self_address_is_recognized_by_every_name)
 
     (void) snprintf(name, sizeof(name), "sm://%s/self", hg_test_dir());
     (void) snprintf(other, sizeof(other), "sm://%s/./self", hg_test_dir());
-    ends_open(&end, name, 1000);
+    endpoint_open(&end, name, 1000);
     fds = hg_test_fd_count();
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
-    HG_CHECK_OK(ends_lookup(&end, other, &addr));
+    HG_CHECK_OK(endpoint_lookup(&end, other, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_idle(&end);
@@ -377,7 +377,7 @@ HG_TEST(self_address_is_recognized_by_every_name)
 HG_TEST_ROLE(names_server)
 {
     HG_CHECK_EQ_INT(argc, 1);
-    ends_serve(argv[0], 1000);
+    endpoint_serve(argv[0], 1000);
 }
 
 /* Leave the network namespace; who is not root needs a user namespace of its
@@ -413,19 +413,19 @@ HG_TEST_ROLE(names_client)
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("cannot be reached: nobody listens there");
     if (strcmp(argv[0], "there") == 0 && !names_leave()) {
-        hg_test_say_parent("no namespaces");
+        hg_test_write_parent("no namespaces");
         return;
     }
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&end, "sm://", 1000);
     for (i = 1; i < argc; i++) {
         na_addr_t addr = NA_ADDR_NULL;
-        na_return_t ret = ends_lookup(&end, argv[i], &addr);
+        na_return_t ret = endpoint_lookup(&end, argv[i], &addr);
 
         if (ret == NA_SUCCESS) {
-            HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+            HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
             HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
         }
-        hg_test_say_parent(NA_Error_to_string(ret));
+        hg_test_write_parent(NA_Error_to_string(ret));
     }
     conform_close(&end);
 }
@@ -436,13 +436,13 @@ static bool names_call(const char *where, const char *path, const char *name,
 {
     struct hg_test_peer *client =
         hg_test_spawn("names_client", where, path, name, NULL);
-    char *line = hg_test_hear(client);
+    char *line = hg_test_read_peer(client);
     bool can = strcmp(line, "no namespaces") != 0;
 
     if (can) {
         HG_CHECK_EQ_STR(line, NA_Error_to_string(want_path));
         free(line);
-        line = hg_test_hear(client);
+        line = hg_test_read_peer(client);
         HG_CHECK_EQ_STR(line, NA_Error_to_string(want_name));
     }
     free(line);
@@ -460,8 +460,8 @@ HG_TEST(paths_cross_network_namespaces_but_names_do_not)
     (void) snprintf(name, sizeof(name), "sm://hg-cross-%ld", (long) getpid());
     at_path = hg_test_spawn("names_server", path, NULL);
     at_name = hg_test_spawn("names_server", name, NULL);
-    free(hg_test_hear(at_path));
-    free(hg_test_hear(at_name));
+    free(hg_test_read_peer(at_path));
+    free(hg_test_read_peer(at_name));
     HG_CHECK(names_call("here", path, name, NA_SUCCESS, NA_SUCCESS));
     can = names_call("there", path, name, NA_SUCCESS, NA_HOSTUNREACH);
     hg_test_stop(at_name);
@@ -481,11 +481,11 @@ HG_TEST(two_listeners_exchange_messages)
     na_addr_t to_two = NA_ADDR_NULL, to_one = NA_ADDR_NULL;
 
     (void) snprintf(name, sizeof(name), "sm://one-%ld", (long) getpid());
-    ends_open(&one, name, 1000);
+    endpoint_open(&one, name, 1000);
     (void) snprintf(name, sizeof(name), "sm://two-%ld", (long) getpid());
-    ends_open(&two, name, 1000);
+    endpoint_open(&two, name, 1000);
     HG_CHECK_OK(sm_meet(&one, &two, name, &to_two));
-    ends_name(&one, one.self, name);
+    endpoint_name(&one, one.self, name);
     HG_CHECK_OK(sm_meet(&two, &one, name, &to_one));
     /* An unexpected message tells where its sender listens. */
     HG_CHECK_OK(conform_recv(&two, &recv, false, got, sizeof(got), 0));
@@ -494,14 +494,14 @@ HG_TEST(two_listeners_exchange_messages)
         &send, "x", 2, to_two, 3, NA_OP_ID_IGNORE));
     HG_CHECK_OK(sm_wait(&one, &two, &recv));
     HG_CHECK_OK(sm_wait(&one, &two, &send));
-    ends_name(&two, recv.addr, seen);
+    endpoint_name(&two, recv.addr, seen);
     HG_CHECK_EQ_STR(seen, name);
     HG_CHECK(recv.addr != to_one);
     HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, to_one) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, two.self) == NA_FALSE);
     conform_free_addr(&two, &recv);
     /* A receive from one address takes what came by the other. */
-    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), to_two, 5));
+    HG_CHECK_OK(endpoint_post(&one, &recv, got, sizeof(got), to_two, 5));
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_expected(two.na_class, two.context, conform_ended,
         &send, "y", 2, to_one, 5, NA_OP_ID_IGNORE));
@@ -529,8 +529,8 @@ HG_TEST(exec_closes_connections)
     for (fd = 0; fd < FDS; fd++)
         before[fd] = fcntl(fd, F_GETFD) >= 0;
     (void) snprintf(name, sizeof(name), "sm://exec-%ld", (long) getpid());
-    ends_open(&one, name, 1000);
-    ends_open(&two, "sm://", 1000);
+    endpoint_open(&one, name, 1000);
+    endpoint_open(&two, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&two, &one, name, &to_one));
     for (fd = 0; fd < FDS; fd++) {
         int flags = fcntl(fd, F_GETFD);
@@ -560,15 +560,15 @@ HG_TEST(caller_is_found_by_its_name)
 
     (void) snprintf(
         server_name, sizeof(server_name), "sm://called-%ld", (long) getpid());
-    ends_open(&server, server_name, 1000);
-    ends_open(&client, "sm://", 1000);
-    ends_name(&client, client.self, name);
-    HG_CHECK_OK(ends_lookup(&client, name, &own));
+    endpoint_open(&server, server_name, 1000);
+    endpoint_open(&client, "sm://", 1000);
+    endpoint_name(&client, client.self, name);
+    HG_CHECK_OK(endpoint_lookup(&client, name, &own));
     HG_CHECK(NA_Addr_is_self(client.na_class, own));
     hg_test_expect_log("does not listen and is not connected");
-    HG_CHECK_RET(ends_lookup(&server, name, &to_client), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&server, name, &to_client), NA_HOSTUNREACH);
     HG_CHECK_OK(sm_meet(&client, &server, server_name, &to_server));
-    HG_CHECK_OK(ends_lookup(&server, name, &to_client));
+    HG_CHECK_OK(endpoint_lookup(&server, name, &to_client));
     HG_CHECK_OK(conform_recv(&client, &recv, false, got, sizeof(got), 0));
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(server.na_class, server.context,
@@ -582,11 +582,11 @@ HG_TEST(caller_is_found_by_its_name)
     HG_CHECK_OK(NA_Addr_free(client.na_class, to_server));
     conform_close(&client);
     do
-        ret = ends_send(&server, to_client, false, text, sizeof(text), 1);
+        ret = endpoint_send(&server, to_client, false, text, sizeof(text), 1);
     while (ret == NA_SUCCESS);
     HG_CHECK_RET(ret, NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(server.na_class, to_client));
-    HG_CHECK_RET(ends_lookup(&server, name, &to_client), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&server, name, &to_client), NA_HOSTUNREACH);
     HG_CHECK_EQ_INT(
         hg_test_log_count("does not listen and is not connected"), 2);
     conform_close(&server);

@@ -46,7 +46,7 @@ static void ptracer_get(struct conform_end *user, struct conform_end *owner)
 
     conform_fill(memory, sizeof(memory), 7);
     memset(got, 0, sizeof(got));
-    ends_name(owner, owner->self, name);
+    endpoint_name(owner, owner->self, name);
     HG_CHECK_OK(sm_meet(user, owner, name, &addr));
     HG_CHECK_OK(NA_Mem_handle_create(
         owner->na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &mem));
@@ -82,9 +82,9 @@ static void ptracer_try(const char *way, unsigned calls)
         (void) snprintf(
             name, sizeof(name), "sm://hg-ptracer-%ld-%u", (long) getpid(), i);
         HG_CHECK(setenv("HG_SM_RMA", way, 1) == 0);
-        ends_open(&owners[i], name, 1000);
+        endpoint_open(&owners[i], name, 1000);
         HG_CHECK(unsetenv("HG_SM_RMA") == 0);
-        ends_open(&users[i], "sm://", 1000);
+        endpoint_open(&users[i], "sm://", 1000);
     }
     for (i = 0; i < 2; i++) {
         for (n = 0; n < 2; n++)

@@ -72,7 +72,7 @@ HG_TEST_ROLE(rma_owner)
     HG_CHECK(argc == 2);
     if (strcmp(argv[1], "root") != 0)
         rma_drop(strcmp(argv[1], "open") == 0);
-    ends_serve(argv[0], 1000);
+    endpoint_serve(argv[0], 1000);
 }
 
 static struct hg_test_peer *rma_spawn_owner(const char *rights)
@@ -107,17 +107,17 @@ static void rma_there_and_back(const char *name, const char *way)
 {
     const char *other =
         strcmp(way, "sm_rma_vm") == 0 ? "sm_rma_copied" : "sm_rma_vm";
-    unsigned char *model = ends_map(ENDS_MEMORY);
-    unsigned char *bytes = ends_map(RMA_SIZE);
+    unsigned char *model = endpoint_map(ENDPOINT_MEMORY);
+    unsigned char *bytes = endpoint_map(RMA_SIZE);
     na_mem_handle_t local, remote;
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
     unsigned turn;
 
-    conform_fill(model, ENDS_MEMORY, 7);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    remote = ends_remote(&end, addr);
+    conform_fill(model, ENDPOINT_MEMORY, 7);
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    remote = endpoint_remote(&end, addr);
     HG_CHECK_OK(NA_Mem_handle_create(
         end.na_class, bytes, RMA_SIZE, NA_MEM_READWRITE, &local));
     for (turn = 0; turn < 2; turn++) {
@@ -126,11 +126,11 @@ static void rma_there_and_back(const char *name, const char *way)
 
         HG_CHECK_OK(rma_move(&end, false, local, remote, 77, size, addr));
         HG_CHECK_EQ_MEM(bytes, model + 77, size);
-        HG_CHECK_OK(
-            rma_move(&end, true, local, remote, ENDS_MEMORY / 2, size, addr));
+        HG_CHECK_OK(rma_move(
+            &end, true, local, remote, ENDPOINT_MEMORY / 2, size, addr));
         memset(bytes, 0, size);
-        HG_CHECK_OK(
-            rma_move(&end, false, local, remote, ENDS_MEMORY / 2, size, addr));
+        HG_CHECK_OK(rma_move(
+            &end, false, local, remote, ENDPOINT_MEMORY / 2, size, addr));
         HG_CHECK_EQ_MEM(bytes, model + 77, size);
         HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, way) - before, 3 * size);
     }
@@ -139,8 +139,8 @@ static void rma_there_and_back(const char *name, const char *way)
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
-    ends_unmap(bytes, RMA_SIZE);
-    ends_unmap(model, ENDS_MEMORY);
+    endpoint_unmap(bytes, RMA_SIZE);
+    endpoint_unmap(model, ENDPOINT_MEMORY);
 }
 
 /* Arguments: the owner's name and process, what stands in the way. */
@@ -187,7 +187,7 @@ static void rma_between(const char *rights, const char *obstacle)
 
     rma_need_root();
     owner = rma_spawn_owner(rights);
-    name = hg_test_hear(owner);
+    name = hg_test_read_peer(owner);
     HG_CHECK(asprintf(&pid, "%ld", (long) hg_test_peer_pid(owner)) > 0);
     initiator = hg_test_spawn("rma_initiator", name, pid, obstacle, NULL);
     HG_CHECK_EQ_INT(hg_test_wait(initiator), 0);
@@ -239,8 +239,8 @@ static void rma_mortal(int fd, bool keeper)
     na_size_t size;
 
     memset(rma_bytes, 7, RMA_SMALL);
-    ends_open(&end, rma_name, 1000);
-    mem = ends_register(&end, rma_bytes, RMA_SMALL);
+    endpoint_open(&end, rma_name, 1000);
+    mem = endpoint_register(&end, rma_bytes, RMA_SMALL);
     size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
     HG_CHECK(size <= sizeof(bytes));
     HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, mem));
@@ -306,8 +306,8 @@ static void rma_survive(bool keeper)
     HG_CHECK(size > 0);
     for (i = 0; i < RMA_TOP; i++) /* kept; a page of each is there */
         HG_CHECK(calloc(1, 65536) != NULL);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, rma_name, &addr));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, rma_name, &addr));
     HG_CHECK_OK(NA_Mem_handle_deserialize(
         end.na_class, &remote, bytes, (na_size_t) size));
     HG_CHECK_OK(NA_Mem_handle_create(
@@ -369,19 +369,19 @@ HG_TEST(process_that_reuses_a_pid_is_detected_while_the_socket_lives)
 HG_TEST(many_segments_take_few_system_calls)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
-    char *name = hg_test_hear(owner);
-    unsigned char *model = ends_map(ENDS_MEMORY);
-    unsigned char *bytes = ends_map(RMA_RUNS * 64);
+    char *name = hg_test_read_peer(owner);
+    unsigned char *model = endpoint_map(ENDPOINT_MEMORY);
+    unsigned char *bytes = endpoint_map(RMA_RUNS * 64);
     struct na_segment segments[RMA_RUNS];
     na_mem_handle_t local, remote;
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
     unsigned i;
 
-    conform_fill(model, ENDS_MEMORY, 7);
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    remote = ends_remote(&end, addr);
+    conform_fill(model, ENDPOINT_MEMORY, 7);
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    remote = endpoint_remote(&end, addr);
     for (i = 0; i < RMA_RUNS; i++) {
         segments[i].address = bytes + 64 * (RMA_RUNS - 1 - i);
         segments[i].size = 60;
@@ -396,8 +396,8 @@ HG_TEST(many_segments_take_few_system_calls)
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
-    ends_unmap(bytes, RMA_RUNS * 64);
-    ends_unmap(model, ENDS_MEMORY);
+    endpoint_unmap(bytes, RMA_RUNS * 64);
+    endpoint_unmap(model, ENDPOINT_MEMORY);
     hg_test_stop(owner);
     free(name);
 }
@@ -405,7 +405,7 @@ HG_TEST(many_segments_take_few_system_calls)
 HG_TEST(copy_method_can_be_forced_and_a_wrong_one_is_reported)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
-    char *name = hg_test_hear(owner);
+    char *name = hg_test_read_peer(owner);
 
     HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
     rma_there_and_back(name, "sm_rma_copied");
@@ -423,8 +423,8 @@ HG_TEST(copy_method_can_be_forced_and_a_wrong_one_is_reported)
 HG_TEST(death_of_the_owner_ends_transfers)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
-    char *name = hg_test_hear(owner);
-    unsigned char *bytes = ends_map(ENDS_MEMORY);
+    char *name = hg_test_read_peer(owner);
+    unsigned char *bytes = endpoint_map(ENDPOINT_MEMORY);
     na_mem_handle_t local, remote;
     struct conform_call calls[8];
     struct conform_end end;
@@ -432,15 +432,15 @@ HG_TEST(death_of_the_owner_ends_transfers)
     unsigned i;
 
     hg_test_allow_log("");
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    remote = ends_remote(&end, addr);
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    remote = endpoint_remote(&end, addr);
     HG_CHECK_OK(NA_Mem_handle_create(
-        end.na_class, bytes, ENDS_MEMORY, NA_MEM_READWRITE, &local));
+        end.na_class, bytes, ENDPOINT_MEMORY, NA_MEM_READWRITE, &local));
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < 8; i++)
         HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &calls[i],
-            local, 0, remote, 0, ENDS_MEMORY, addr, &calls[i].id));
+            local, 0, remote, 0, ENDPOINT_MEMORY, addr, &calls[i].id));
     (void) conform_turn(end.na_class, end.context, 0);
     hg_test_signal(owner, SIGKILL);
     (void) hg_test_wait(owner); /* what it held is closed */
@@ -450,7 +450,7 @@ HG_TEST(death_of_the_owner_ends_transfers)
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
-    ends_unmap(bytes, ENDS_MEMORY);
+    endpoint_unmap(bytes, ENDPOINT_MEMORY);
     free(name);
 }
 
@@ -458,27 +458,27 @@ HG_TEST(death_of_the_owner_ends_transfers)
 HG_TEST(transfer_can_be_canceled_between_pieces)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
-    char *name = hg_test_hear(owner);
-    unsigned char *bytes = ends_map(ENDS_MEMORY);
+    char *name = hg_test_read_peer(owner);
+    unsigned char *bytes = endpoint_map(ENDPOINT_MEMORY);
     na_mem_handle_t local, remote;
     struct conform_call call;
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
 
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    remote = ends_remote(&end, addr);
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    remote = endpoint_remote(&end, addr);
     HG_CHECK_OK(NA_Mem_handle_create(
-        end.na_class, bytes, ENDS_MEMORY, NA_MEM_READWRITE, &local));
+        end.na_class, bytes, ENDPOINT_MEMORY, NA_MEM_READWRITE, &local));
     HG_CHECK_OK(rma_move(&end, false, local, remote, 0, 1, addr));
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
-        0, remote, 0, ENDS_MEMORY, addr, &call.id));
+        0, remote, 0, ENDPOINT_MEMORY, addr, &call.id));
     (void) NA_Progress(end.na_class, end.context, 0); /* one piece */
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 2);
     HG_CHECK_OK(NA_Cancel(end.na_class, end.context, call.id));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
-    ends_unmap(bytes, ENDS_MEMORY);
+    endpoint_unmap(bytes, ENDPOINT_MEMORY);
     HG_CHECK_RET(conform_wait(&end, &call), NA_CANCELED);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 2);
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));

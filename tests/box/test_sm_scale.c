@@ -51,8 +51,8 @@ static void scale_call(
     static char got[SCALE_MESSAGE];
     struct conform_call recv;
 
-    HG_CHECK_OK(ends_post(end, &recv, got, sizeof(got), to, tag));
-    HG_CHECK_OK(ends_send(end, to, false, scale_message, size, tag));
+    HG_CHECK_OK(endpoint_post(end, &recv, got, sizeof(got), to, tag));
+    HG_CHECK_OK(endpoint_send(end, to, false, scale_message, size, tag));
     HG_CHECK_OK(conform_wait(end, &recv));
     HG_CHECK_EQ_U64(recv.size, size);
     HG_CHECK_EQ_MEM(got, scale_message, size);
@@ -72,8 +72,8 @@ static void scale_be_client(
     HG_CHECK(close(leave[1]) == 0);
     conform_fill(scale_message, sizeof(scale_message), 1);
     for (i = 0; i < order->endpoints; i++) {
-        ends_open_with(&ends[i], "sm://", 0, CONFORM_PATIENCE);
-        HG_CHECK_OK(ends_lookup(&ends[i], order->server, &addrs[i]));
+        endpoint_open_with(&ends[i], "sm://", 0, CONFORM_TIMEOUT);
+        HG_CHECK_OK(endpoint_lookup(&ends[i], order->server, &addrs[i]));
         for (n = 0; n < order->calls; n++)
             scale_call(&ends[i], addrs[i], order->size, n + 1);
     }
@@ -117,8 +117,8 @@ HG_TEST_ROLE(clients)
     HG_CHECK(close(ready[1]) == 0);
     for (i = 0; i < order.processes; i++)
         HG_CHECK(read(ready[0], &one, 1) == 1); /* else one has failed */
-    hg_test_say_parent("ready");
-    free(hg_test_hear_parent());
+    hg_test_write_parent("ready");
+    free(hg_test_read_parent());
     HG_CHECK(close(leave[1]) == 0);
     for (i = 0; i < order.processes; i++) {
         int status = -1;
@@ -146,8 +146,8 @@ static struct hg_test_peer *scale_spawn(const struct scale_order *order)
 static void scale_answer(struct conform_end *end, struct conform_call *recv)
 {
     HG_CHECK_OK(recv->ret);
-    HG_CHECK_OK(
-        ends_send(end, recv->addr, true, scale_message, recv->size, recv->tag));
+    HG_CHECK_OK(endpoint_send(
+        end, recv->addr, true, scale_message, recv->size, recv->tag));
     conform_free_addr(end, recv);
 }
 
@@ -213,13 +213,13 @@ static void scale_run(unsigned processes, unsigned endpoints, size_t size)
     server.context = NA_Context_create(server.na_class);
     HG_CHECK(server.context != NULL);
     HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     order.server = name;
     clients = scale_spawn(&order);
     fds = hg_test_fd_count();
     memory = scale_mapped() + scale_heap();
     scale_serve(&server, (uint64_t) peers * order.calls);
-    free(hg_test_hear(clients));
+    free(hg_test_read_peer(clients));
     fds = hg_test_fd_count() - fds;
     memory = scale_mapped() + scale_heap() - memory;
     HG_CHECK(fds >= peers && fds <= 2 * peers);
@@ -281,7 +281,7 @@ static rlim_t scale_limit_now(void)
 /* NAME: echoes; a line lowers its limit, the next raises it again. */
 HG_TEST_ROLE(limited)
 {
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     const rlim_t limit = scale_limit_now();
     struct conform_end end;
     struct conform_call recv;
@@ -289,13 +289,13 @@ HG_TEST_ROLE(limited)
 
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_expect_log("the limit nofile is");
-    ends_open(&end, argv[0], 0);
+    endpoint_open(&end, argv[0], 0);
     HG_CHECK_OK(conform_recv(
         &end, &recv, false, scale_message, sizeof(scale_message), 0));
-    hg_test_say_parent("open");
+    hg_test_write_parent("open");
     for (;;) {
         if (poll(&channel, 1, 0) > 0) {
-            char *line = hg_test_hear_parent();
+            char *line = hg_test_read_parent();
 
             if (line == NULL)
                 break;
@@ -305,7 +305,7 @@ HG_TEST_ROLE(limited)
                 scale_limit_low();
             else
                 scale_limit(limit);
-            hg_test_say_parent("done");
+            hg_test_write_parent("done");
         }
         (void) conform_turn(end.na_class, end.context, 10);
         if (recv.ends == 0)
@@ -319,8 +319,8 @@ HG_TEST_ROLE(limited)
 
 static void scale_toggle(struct hg_test_peer *process)
 {
-    hg_test_say(process, "limit");
-    free(hg_test_hear(process));
+    hg_test_write_peer(process, "limit");
+    free(hg_test_read_peer(process));
 }
 
 /* `early` is served whatever happens; `late` when there is room again. */
@@ -334,16 +334,16 @@ HG_TEST(server_without_descriptors_continues_and_recovers)
     hg_test_expect_log("it has no room, or no descriptors, left");
     (void) snprintf(string, sizeof(string), "sm://scale-%ld", (long) getpid());
     process = hg_test_spawn("limited", string, NULL);
-    free(hg_test_hear(process));
-    ends_open(&early, "sm://", 0);
-    ends_open(&late, "sm://", 0);
-    HG_CHECK_OK(ends_lookup(&early, string, &to));
+    free(hg_test_read_peer(process));
+    endpoint_open(&early, "sm://", 0);
+    endpoint_open(&late, "sm://", 0);
+    HG_CHECK_OK(endpoint_lookup(&early, string, &to));
     scale_call(&early, to, 64, 1);
     scale_toggle(process);
-    HG_CHECK_RET(ends_lookup(&late, string, &late_to), NA_AGAIN);
+    HG_CHECK_RET(endpoint_lookup(&late, string, &late_to), NA_AGAIN);
     scale_call(&early, to, 64, 2);
     scale_toggle(process);
-    HG_CHECK_OK(ends_lookup(&late, string, &late_to));
+    HG_CHECK_OK(endpoint_lookup(&late, string, &late_to));
     scale_call(&late, late_to, 64, 3);
     scale_call(&early, to, 64, 4);
     HG_CHECK_OK(NA_Addr_free(late.na_class, late_to));
@@ -365,16 +365,16 @@ HG_TEST(client_without_descriptors_continues_and_recovers)
     HG_CHECK(server.na_class != NULL);
     server.context = NA_Context_create(server.na_class);
     HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
-    ends_name(&server, server.self, name);
-    ends_open(&early, "sm://", 0);
-    ends_open(&late, "sm://", 0);
+    endpoint_name(&server, server.self, name);
+    endpoint_open(&early, "sm://", 0);
+    endpoint_open(&late, "sm://", 0);
     HG_CHECK_OK(sm_meet(&early, &server, name, &to));
     scale_limit_low();
-    HG_CHECK_RET(ends_lookup(&late, name, &late_to), NA_AGAIN);
-    HG_CHECK_OK(ends_send(&early, to, false, "!", 2, 1));
+    HG_CHECK_RET(endpoint_lookup(&late, name, &late_to), NA_AGAIN);
+    HG_CHECK_OK(endpoint_send(&early, to, false, "!", 2, 1));
     scale_limit(limit);
     HG_CHECK_OK(sm_meet(&late, &server, name, &late_to));
-    HG_CHECK_OK(ends_send(&late, late_to, false, "!", 2, 1));
+    HG_CHECK_OK(endpoint_send(&late, late_to, false, "!", 2, 1));
     HG_CHECK_OK(NA_Addr_free(late.na_class, late_to));
     HG_CHECK_OK(NA_Addr_free(early.na_class, to));
     conform_close(&late);

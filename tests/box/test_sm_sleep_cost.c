@@ -117,10 +117,10 @@ static void asleep_in_loop(struct asleep_end *sleeper, unsigned ms)
     na_class_t *na_class = sleeper->end.na_class;
     na_context_t *context = sleeper->end.context;
     struct pollfd fd = {NA_Poll_get_fd(na_class, context), POLLIN, 0};
-    const uint64_t end = ends_ms() + ms;
+    const uint64_t end = endpoint_ms() + ms;
     uint64_t now;
 
-    while ((now = ends_ms()) < end) {
+    while ((now = endpoint_ms()) < end) {
         if (NA_Poll_try_wait(na_class, context) == NA_TRUE)
             HG_CHECK(poll(&fd, 1, (int) (end - now)) >= 0);
         (void) conform_turn(na_class, context, 0);
@@ -159,10 +159,10 @@ HG_TEST_ROLE(silent)
         classes[i] = NA_Initialize("sm://", NA_FALSE);
         HG_CHECK(classes[i] != NULL);
         HG_CHECK_OK(NA_Addr_lookup_wait(
-            classes[i], argv[0], CONFORM_PATIENCE, &addrs[i]));
+            classes[i], argv[0], CONFORM_TIMEOUT, &addrs[i]));
     }
-    hg_test_say_parent("here");
-    free(hg_test_hear_parent());
+    hg_test_write_parent("here");
+    free(hg_test_read_parent());
     for (i = 0; i < count; i++) {
         HG_CHECK_OK(NA_Addr_free(classes[i], addrs[i]));
         HG_CHECK_OK(NA_Finalize(classes[i]));
@@ -189,7 +189,7 @@ static void asleep_open(struct asleep_end *sleeper)
 static void asleep_close(struct asleep_end *sleeper)
 {
     HG_CHECK_OK(HG_Handler_free(atomic_load(&asleep_kept)));
-    HG_CHECK_RET(HG_Wait(sleeper->request, CONFORM_PATIENCE, HG_STATUS_IGNORE),
+    HG_CHECK_RET(HG_Wait(sleeper->request, CONFORM_TIMEOUT, HG_STATUS_IGNORE),
         HG_CANCELED);
     HG_CHECK_OK(HG_Request_free(sleeper->request));
     HG_CHECK_OK(HG_Finalize());
@@ -210,11 +210,11 @@ HG_TEST_ROLE(sleeper)
     way = &asleep_ways[strtoul(argv[0], NULL, 10)];
     count = (unsigned) strtoul(argv[1], NULL, 10);
     asleep_open(&sleeper);
-    ends_name(&sleeper.end, sleeper.end.self, name);
+    endpoint_name(&sleeper.end, sleeper.end.self, name);
     silent = hg_test_spawn("silent", name, argv[1], NULL);
     while (NA_Get_counter(sleeper.end.na_class, "sm_met") < count)
         (void) conform_turn(sleeper.end.na_class, sleeper.end.context, 1);
-    free(hg_test_hear(silent));
+    free(hg_test_read_peer(silent));
     way->wait(&sleeper, 100);
     for (i = 0; i < ASLEEP_LOOKS &&
          (best.ticks > ASLEEP_TICKS || best.switches > asleep_most());
@@ -228,7 +228,7 @@ HG_TEST_ROLE(sleeper)
     }
     (void) snprintf(
         line, sizeof(line), "%" PRIu64 " %" PRIu64, best.ticks, best.switches);
-    hg_test_say_parent(line);
+    hg_test_write_parent(line);
     hg_test_stop(silent);
     asleep_close(&sleeper);
 }
@@ -245,7 +245,7 @@ static void asleep_run(const char *peers)
         sleepers[i] = hg_test_spawn("sleeper", number, peers, NULL);
     }
     for (i = 0; i < ASLEEP_WAYS; i++) {
-        char *line = hg_test_hear(sleepers[i]);
+        char *line = hg_test_read_peer(sleepers[i]);
         uint64_t ticks = 0, switches = 0;
 
         HG_CHECK_EQ_INT(

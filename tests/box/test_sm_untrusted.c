@@ -11,10 +11,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#define STRANGERS_UID 65533 /* two users that own nothing */
-#define STRANGERS_OTHER 65532
+#define UNTRUSTED_UID 65533 /* two users that own nothing */
+#define UNTRUSTED_OTHER 65532
 
-static void strangers_name(char string[64])
+static void untrusted_name(char string[64])
 {
     static unsigned count;
 
@@ -24,12 +24,12 @@ static void strangers_name(char string[64])
 
 /* ---- Other users ---- */
 
-static void strangers_become(const char *uid)
+static void untrusted_become(const char *uid)
 {
     HG_CHECK(setuid((uid_t) strtoul(uid, NULL, 10)) == 0);
 }
 
-static void strangers_open(
+static void untrusted_open(
     struct conform_end *end, const char *string, const char *policy)
 {
     static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
@@ -48,23 +48,23 @@ static void strangers_open(
 /* Listen as a user, and echo one message for each that arrives. */
 HG_TEST_ROLE(server)
 {
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     struct conform_end end;
     struct conform_call recv;
     char got[64];
 
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("is refused: auth_key");
-    strangers_become(argv[0]);
-    strangers_open(&end, argv[2], argv[1]);
+    untrusted_become(argv[0]);
+    untrusted_open(&end, argv[2], argv[1]);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
-    hg_test_say_parent("open");
+    hg_test_write_parent("open");
     while (poll(&channel, 1, 0) == 0) {
         (void) conform_turn(end.na_class, end.context, 10);
         if (recv.ends == 0)
             continue;
         HG_CHECK_OK(recv.ret);
-        (void) ends_send(&end, recv.addr, true, got, recv.size, recv.tag);
+        (void) endpoint_send(&end, recv.addr, true, got, recv.size, recv.tag);
         conform_free_addr(&end, &recv);
         HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     }
@@ -82,32 +82,32 @@ HG_TEST_ROLE(client)
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("refuse");
     hg_test_allow_log("Permission denied");
-    strangers_become(argv[0]);
-    strangers_open(&end, "sm://", argv[1]);
-    ret = ends_lookup(&end, argv[2], &addr);
+    untrusted_become(argv[0]);
+    untrusted_open(&end, "sm://", argv[1]);
+    ret = endpoint_lookup(&end, argv[2], &addr);
     if (ret == NA_SUCCESS) {
-        HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
         HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     }
-    hg_test_say_parent(NA_Error_to_string(ret));
-    free(hg_test_hear_parent());
+    hg_test_write_parent(NA_Error_to_string(ret));
+    free(hg_test_read_parent());
     conform_close(&end);
 }
 
 /* What a client of one user and policy hears from a server of another. */
-static void strangers_meet(const char *server_policy, const char *client_uid,
+static void untrusted_meet(const char *server_policy, const char *client_uid,
     const char *client_policy, na_return_t want)
 {
     struct hg_test_peer *server, *client;
     char string[64], uid[16];
     char *line;
 
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    strangers_name(string);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    untrusted_name(string);
     server = hg_test_spawn("server", uid, server_policy, string, NULL);
-    free(hg_test_hear(server));
+    free(hg_test_read_peer(server));
     client = hg_test_spawn("client", client_uid, client_policy, string, NULL);
-    line = hg_test_hear(client);
+    line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, NA_Error_to_string(want));
     free(line);
     hg_test_stop(client);
@@ -120,16 +120,16 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
 
     if (geteuid() != 0)
         hg_test_skip("only root can be two users");
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    (void) snprintf(other, sizeof(other), "%d", STRANGERS_OTHER);
-    strangers_meet("", uid, "", NA_SUCCESS);
-    strangers_meet("", other, "", NA_PERMISSION); /* the dialler refuses */
-    strangers_meet("", other, "any-user", NA_PERMISSION);
-    strangers_meet("any-user", other, "", NA_PERMISSION);
-    strangers_meet("any-user", other, "any-user", NA_SUCCESS);
-    strangers_meet(other, other, uid, NA_SUCCESS);
-    strangers_meet("1,2,65532", other, uid, NA_SUCCESS);
-    strangers_meet("1,2,3", other, uid, NA_PERMISSION);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
+    untrusted_meet("", uid, "", NA_SUCCESS);
+    untrusted_meet("", other, "", NA_PERMISSION); /* the dialler refuses */
+    untrusted_meet("", other, "any-user", NA_PERMISSION);
+    untrusted_meet("any-user", other, "", NA_PERMISSION);
+    untrusted_meet("any-user", other, "any-user", NA_SUCCESS);
+    untrusted_meet(other, other, uid, NA_SUCCESS);
+    untrusted_meet("1,2,65532", other, uid, NA_SUCCESS);
+    untrusted_meet("1,2,3", other, uid, NA_PERMISSION);
 }
 
 /* Call as a user, and tell how many descriptors the peer took. */
@@ -142,15 +142,15 @@ HG_TEST_ROLE(counter)
 
     HG_CHECK_EQ_INT(argc, 2);
     if (argv[0][0] != '\0')
-        strangers_become(argv[0]);
-    strangers_open(&end, "sm://", "any-user");
+        untrusted_become(argv[0]);
+    untrusted_open(&end, "sm://", "any-user");
     before = hg_test_fd_count();
-    HG_CHECK_OK(ends_lookup(&end, argv[1], &addr));
-    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_lookup(&end, argv[1], &addr));
+    HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
     (void) snprintf(took, sizeof(took), "%u", hg_test_fd_count() - before);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
-    hg_test_say_parent(took);
-    free(hg_test_hear_parent());
+    hg_test_write_parent(took);
+    free(hg_test_read_parent());
     conform_close(&end);
 }
 
@@ -164,18 +164,18 @@ HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
 
     if (geteuid() != 0)
         hg_test_skip("only root can be two users");
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    (void) snprintf(other, sizeof(other), "%d", STRANGERS_OTHER);
-    strangers_name(string);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
+    untrusted_name(string);
     server = hg_test_spawn("server", uid, "any-user", string, NULL);
-    free(hg_test_hear(server));
+    free(hg_test_read_peer(server));
     client = hg_test_spawn("counter", uid, string, NULL);
-    line = hg_test_hear(client);
+    line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, "2"); /* the socket and the bell */
     free(line);
     hg_test_stop(client);
     client = hg_test_spawn("counter", other, string, NULL);
-    line = hg_test_hear(client);
+    line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, "1");
     free(line);
     hg_test_stop(client);
@@ -195,16 +195,16 @@ HG_TEST(address_stays_bound_to_one_user)
     if (geteuid() != 0)
         hg_test_skip("only root can be two users");
     hg_test_expect_log(" of user 65532 now");
-    strangers_name(string);
-    strangers_open(&end, "sm://", "any-user");
+    untrusted_name(string);
+    untrusted_open(&end, "sm://", "any-user");
     for (round = 0; round < 3; round++) {
         (void) snprintf(user, sizeof(user), "%d",
-            round < 2 ? STRANGERS_UID : STRANGERS_OTHER);
+            round < 2 ? UNTRUSTED_UID : UNTRUSTED_OTHER);
         server = hg_test_spawn("server", user, "any-user", string, NULL);
-        free(hg_test_hear(server));
+        free(hg_test_read_peer(server));
         if (addr == NA_ADDR_NULL)
-            HG_CHECK_OK(ends_lookup(&end, string, &addr));
-        HG_CHECK_RET(ends_ask(&end, addr, 1, got, sizeof(got), NULL),
+            HG_CHECK_OK(endpoint_lookup(&end, string, &addr));
+        HG_CHECK_RET(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL),
             round < 2 ? NA_SUCCESS : NA_DISCONNECT);
         if (round < 2) {
             memset(&term, 0, sizeof(term));
@@ -218,17 +218,17 @@ HG_TEST(address_stays_bound_to_one_user)
     conform_close(&end);
 }
 
-#define STRANGERS_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
-#define STRANGERS_LINES 5u
+#define UNTRUSTED_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
+#define UNTRUSTED_LINES 5u
 
 /* Knock, as another user, again and again. */
-HG_TEST_ROLE(knocker)
+HG_TEST_ROLE(flooder)
 {
     unsigned i;
 
     HG_CHECK_EQ_INT(argc, 2);
-    strangers_become(argv[0]);
-    for (i = 0; i < STRANGERS_FLOOD; i++)
+    untrusted_become(argv[0]);
+    for (i = 0; i < UNTRUSTED_FLOOD; i++)
         (void) close(sm_connect(argv[1]));
 }
 
@@ -236,27 +236,27 @@ HG_TEST_ROLE(knocker)
 HG_TEST(untrusted_peers_cannot_fill_the_log)
 {
     struct conform_end server;
-    struct hg_test_peer *knocker;
+    struct hg_test_peer *flooder;
     char string[64], uid[16];
 
     if (geteuid() != 0)
         hg_test_skip("only root can be another user");
     hg_test_expect_log("auth_key does not allow it");
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    strangers_name(string);
-    ends_open(&server, string, 1000);
-    knocker = hg_test_spawn("knocker", uid, string, NULL);
-    while (NA_Get_counter(server.na_class, "sm_refused") < STRANGERS_FLOOD)
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    untrusted_name(string);
+    endpoint_open(&server, string, 1000);
+    flooder = hg_test_spawn("flooder", uid, string, NULL);
+    while (NA_Get_counter(server.na_class, "sm_refused") < UNTRUSTED_FLOOD)
         (void) conform_turn(server.na_class, server.context, 1);
     HG_CHECK_EQ_INT(
-        hg_test_log_count("auth_key does not allow it"), STRANGERS_LINES);
-    hg_test_stop(knocker);
+        hg_test_log_count("auth_key does not allow it"), UNTRUSTED_LINES);
+    hg_test_stop(flooder);
     conform_close(&server);
 }
 
 /* In a namespace that knows no user, the one number of all others is that of
  * whoever calls, and our own. */
-HG_TEST_ROLE(lost)
+HG_TEST_ROLE(unmapped)
 {
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
@@ -264,12 +264,13 @@ HG_TEST_ROLE(lost)
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_allow_log("");
     if (unshare(CLONE_NEWUSER) != 0) {
-        hg_test_say_parent("alone");
+        hg_test_write_parent("alone");
         return;
     }
-    strangers_open(&end, "sm://", "");
-    hg_test_say_parent(NA_Error_to_string(ends_lookup(&end, argv[0], &addr)));
-    free(hg_test_hear_parent());
+    untrusted_open(&end, "sm://", "");
+    hg_test_write_parent(
+        NA_Error_to_string(endpoint_lookup(&end, argv[0], &addr)));
+    free(hg_test_read_parent());
     conform_close(&end);
 }
 
@@ -281,12 +282,12 @@ HG_TEST(overflow_uid_is_refused)
 
     if (geteuid() != 0)
         hg_test_skip("only root can be another user");
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    strangers_name(string);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    untrusted_name(string);
     server = hg_test_spawn("server", uid, "any-user", string, NULL);
-    free(hg_test_hear(server));
-    client = hg_test_spawn("lost", string, NULL);
-    line = hg_test_hear(client);
+    free(hg_test_read_peer(server));
+    client = hg_test_spawn("unmapped", string, NULL);
+    line = hg_test_read_peer(client);
     if (strcmp(line, "alone") != 0)
         HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_PERMISSION));
     free(line);
@@ -307,10 +308,10 @@ HG_TEST(inaccessible_directory_is_reported)
     (void) snprintf(folder, sizeof(folder), "%.150s/closed", hg_test_dir());
     HG_CHECK(mkdir(folder, 0700) == 0);
     (void) snprintf(string, sizeof(string), "sm://%s/x", folder);
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    ends_open(&server, string, 1000);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    endpoint_open(&server, string, 1000);
     client = hg_test_spawn("client", uid, "", string, NULL);
-    line = hg_test_hear(client);
+    line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_ACCESS));
     free(line);
     hg_test_stop(client);
@@ -337,17 +338,17 @@ HG_TEST(unreadable_policy_fails_the_open)
 /* ---- Who says something else ---- */
 
 /* A name as long as one can be. */
-#define STRANGERS_TENS "0123456789"
-#define STRANGERS_HUNDRED \
-    STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS \
-        STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS \
-            STRANGERS_TENS
-#define STRANGERS_LONG \
-    "sm://" STRANGERS_HUNDRED STRANGERS_HUNDRED STRANGERS_TENS STRANGERS_TENS \
-        STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS
+#define UNTRUSTED_TENS "0123456789"
+#define UNTRUSTED_HUNDRED \
+    UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS \
+        UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS \
+            UNTRUSTED_TENS
+#define UNTRUSTED_LONG \
+    "sm://" UNTRUSTED_HUNDRED UNTRUSTED_HUNDRED UNTRUSTED_TENS UNTRUSTED_TENS \
+        UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS
 
 /* Send a HELLO, and read the answer. */
-static void strangers_greet(struct conform_end *server, const char *name,
+static void untrusted_greet(struct conform_end *server, const char *name,
     const struct sm_packet *how, char answer_p[64], ssize_t *got_p)
 {
     unsigned char bytes[SM_PACKET_MAX];
@@ -371,14 +372,14 @@ static void strangers_greet(struct conform_end *server, const char *name,
 }
 
 /* A client of ours is served, whatever went before. */
-static void strangers_serve(struct conform_end *server, const char *name)
+static void untrusted_serve(struct conform_end *server, const char *name)
 {
     struct conform_end client;
     struct conform_call send, recv;
     na_addr_t addr = NA_ADDR_NULL;
     char got[8];
 
-    ends_open(&client, "sm://", 1000);
+    endpoint_open(&client, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&client, server, name, &addr));
     HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
     memset(&send, 0, sizeof(send));
@@ -393,7 +394,7 @@ static void strangers_serve(struct conform_end *server, const char *name)
     conform_idle(server);
 }
 
-static const struct sm_packet strangers_wrong[] = {
+static const struct sm_packet untrusted_wrong[] = {
     {.at = 1, .value = 'X'}, /* magic */
     {.at = 4, .value = 1},   /* version */
     {.at = 6, .value = SM_WELCOME},
@@ -401,7 +402,7 @@ static const struct sm_packet strangers_wrong[] = {
     {.at = 18, .value = 1}, /* a slot past the page */
     {.name = "\x1f"},
     {.name = "ab\x7f"},
-    {.name = STRANGERS_LONG "a"}, /* by one byte too long */
+    {.name = UNTRUSTED_LONG "a"}, /* by one byte too long */
     {.longer = -1},
     {.longer = -33},
     {.longer = 6},
@@ -436,10 +437,10 @@ static const struct sm_packet strangers_wrong[] = {
 
 HG_TEST(malformed_hello_is_refused)
 {
-    static const struct sm_packet longest = {.name = STRANGERS_LONG};
+    static const struct sm_packet longest = {.name = UNTRUSTED_LONG};
     static const struct sm_packet empty = {.longer = -SM_PACKET_SIZE};
     struct sm_packet good = {.at = 0}, own = {.at = 0};
-    size_t count = sizeof(strangers_wrong) / sizeof(strangers_wrong[0]) -
+    size_t count = sizeof(untrusted_wrong) / sizeof(untrusted_wrong[0]) -
         !sm_has_huge_pages();
     struct conform_end server;
     char string[64], answer[64];
@@ -449,14 +450,14 @@ HG_TEST(malformed_hello_is_refused)
 
     hg_test_allow_log("speaks version 1, not 5");
     hg_test_allow_log("of another size, or unsealed");
-    strangers_name(string);
-    ends_open(&server, string, 1000);
-    strangers_serve(&server, string);
+    untrusted_name(string);
+    endpoint_open(&server, string, 1000);
+    untrusted_serve(&server, string);
     conform_idle(&server);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < count; i++) {
-        strangers_greet(&server, string, &strangers_wrong[i], answer, &got);
+        untrusted_greet(&server, string, &untrusted_wrong[i], answer, &got);
         if (i == 0) /* without the magic number no version is read */
             HG_CHECK_EQ_INT(
                 hg_test_log_count("of another size, or unsealed"), 1);
@@ -469,33 +470,33 @@ HG_TEST(malformed_hello_is_refused)
     }
     /* It claims to be the server. */
     memcpy(&own.incarnation, answer + 8, 8);
-    strangers_greet(&server, string, &own, answer, &got);
+    untrusted_greet(&server, string, &own, answer, &got);
     HG_CHECK_EQ_INT(answer[20], NA_HOSTUNREACH);
     HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
     sm_settle(&server, fds, maps);
     /* A packet of no bytes looks like the end, and has descriptors. */
-    strangers_greet(&server, string, &empty, answer, &got);
+    untrusted_greet(&server, string, &empty, answer, &got);
     HG_CHECK_EQ_INT(got, 0);
     sm_settle(&server, fds, maps);
     /* Without the mistake the packet is accepted. */
-    strangers_greet(&server, string, &good, answer, &got);
+    untrusted_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
     good.bell = SM_BELL_GOOD;
-    strangers_greet(&server, string, &good, answer, &got);
+    untrusted_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 3);
-    strangers_greet(&server, string, &longest, answer, &got);
+    untrusted_greet(&server, string, &longest, answer, &got);
     HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 4);
-    strangers_serve(&server, string);
+    untrusted_serve(&server, string);
     sm_settle(&server, fds, maps);
     conform_close(&server);
 }
 
 /* Say HELLO with a bell, as another user, and tell what comes with the answer:
  * how many descriptors. */
-HG_TEST_ROLE(intruder)
+HG_TEST_ROLE(other_user)
 {
     unsigned char bytes[SM_PACKET_SIZE];
     char answer[64], control[256], count[32];
@@ -507,7 +508,7 @@ HG_TEST_ROLE(intruder)
     unsigned i;
 
     HG_CHECK_EQ_INT(argc, 2);
-    strangers_become(argv[0]);
+    untrusted_become(argv[0]);
     memset(bytes, 0, sizeof(bytes));
     sm_head(bytes, SM_HELLO, 99);
     bytes[7] = SM_FDS_HELLO | SM_FDS_BELL;
@@ -517,7 +518,7 @@ HG_TEST_ROLE(intruder)
     socket.fd = sm_connect(argv[1]);
     socket.events = POLLIN;
     sm_say(socket.fd, bytes, sizeof(bytes), fds, 4);
-    HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_PATIENCE), 1);
+    HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_TIMEOUT), 1);
     memset(&message, 0, sizeof(message));
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -530,13 +531,13 @@ HG_TEST_ROLE(intruder)
     HG_CHECK(header != NULL);
     (void) snprintf(count, sizeof(count), "%zu",
         (size_t) (header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    hg_test_say_parent(count);
-    free(hg_test_hear_parent());
+    hg_test_write_parent(count);
+    free(hg_test_read_parent());
 }
 
 HG_TEST(wakeup_descriptor_of_another_user_is_refused)
 {
-    struct hg_test_peer *intruder;
+    struct hg_test_peer *other_user;
     struct conform_end server;
     char string[64], uid[16];
     unsigned fds;
@@ -544,18 +545,18 @@ HG_TEST(wakeup_descriptor_of_another_user_is_refused)
 
     if (geteuid() != 0)
         hg_test_skip("only root can be another user");
-    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
-    strangers_name(string);
-    strangers_open(&server, string, "any-user");
-    intruder = hg_test_spawn("intruder", uid, string, NULL);
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    untrusted_name(string);
+    untrusted_open(&server, string, "any-user");
+    other_user = hg_test_spawn("other_user", uid, string, NULL);
     fds = hg_test_fd_count();
     while (NA_Get_counter(server.na_class, "sm_met") == 0)
         (void) conform_turn(server.na_class, server.context, 1);
     HG_CHECK_EQ_U64(hg_test_fd_count(), fds + 1); /* the socket */
-    line = hg_test_hear(intruder);
+    line = hg_test_read_peer(other_user);
     HG_CHECK_EQ_STR(line, "4"); /* the two pages, and no bell */
     free(line);
-    hg_test_stop(intruder);
+    hg_test_stop(other_user);
     conform_close(&server);
 }
 
@@ -570,12 +571,12 @@ HG_TEST(malformed_hellos_cannot_fill_the_log)
 
     hg_test_expect_log("is refused: it is none of ours");
     hg_test_expect_log("speaks version 1, not 5");
-    strangers_name(string);
-    ends_open(&server, string, 1000);
-    for (i = 1; i <= STRANGERS_FLOOD; i++)
-        strangers_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
+    untrusted_name(string);
+    endpoint_open(&server, string, 1000);
+    for (i = 1; i <= UNTRUSTED_FLOOD; i++)
+        untrusted_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
-        STRANGERS_LINES - 1);
+        UNTRUSTED_LINES - 1);
     HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 5"), 3);
     conform_close(&server);
 }
@@ -588,8 +589,8 @@ HG_TEST(random_hellos_are_harmless)
     unsigned fds, maps, i, k;
 
     hg_test_allow_log("");
-    strangers_name(string);
-    ends_open(&server, string, 1000);
+    untrusted_name(string);
+    endpoint_open(&server, string, 1000);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < 300; i++) {
@@ -618,7 +619,7 @@ HG_TEST(random_hellos_are_harmless)
         for (k = 0; k < count; k++)
             (void) close(files[k]);
     }
-    strangers_serve(&server, string);
+    untrusted_serve(&server, string);
     sm_settle(&server, fds, maps);
     HG_CHECK(NA_Get_counter(server.na_class, "sm_refused") > 100);
     conform_close(&server);
@@ -631,15 +632,15 @@ HG_TEST(callers_that_hang_up_release_their_slot)
     char string[64];
     unsigned fds, maps, i;
 
-    strangers_name(string);
-    ends_open(&server, string, 1000);
+    untrusted_name(string);
+    endpoint_open(&server, string, 1000);
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < 1100; i++) {
         (void) close(sm_connect(string));
         (void) conform_turn(server.na_class, server.context, 0);
     }
-    strangers_serve(&server, string);
+    untrusted_serve(&server, string);
     sm_settle(&server, fds, maps);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), 0);
     conform_close(&server);
@@ -648,39 +649,39 @@ HG_TEST(callers_that_hang_up_release_their_slot)
 /* ---- No descriptors left ---- */
 
 /* Listen with so low a limit that the first caller is one too many. */
-HG_TEST_ROLE(poor)
+HG_TEST_ROLE(few_descriptors)
 {
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     struct conform_end end;
     struct rlimit limit;
     int highest;
 
     HG_CHECK_EQ_INT(argc, 2);
     hg_test_expect_log("the limit nofile is");
-    ends_open(&end, argv[0], 1000);
+    endpoint_open(&end, argv[0], 1000);
     highest = dup(0);
     HG_CHECK(highest >= 0 && close(highest) == 0);
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = (rlim_t) highest + strtoul(argv[1], NULL, 10);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    hg_test_say_parent("open");
+    hg_test_write_parent("open");
     while (poll(&channel, 1, 0) == 0)
         (void) conform_turn(end.na_class, end.context, 10);
     conform_close(&end);
 }
 
-static void strangers_poor(const char *spare)
+static void untrusted_poor(const char *spare)
 {
     struct conform_end end;
     struct hg_test_peer *process;
     na_addr_t addr = NA_ADDR_NULL;
     char string[64];
 
-    strangers_name(string);
-    process = hg_test_spawn("poor", string, spare, NULL);
-    free(hg_test_hear(process));
-    ends_open(&end, "sm://", 1000);
-    HG_CHECK_RET(ends_lookup(&end, string, &addr), NA_AGAIN);
+    untrusted_name(string);
+    process = hg_test_spawn("few_descriptors", string, spare, NULL);
+    free(hg_test_read_peer(process));
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_RET(endpoint_lookup(&end, string, &addr), NA_AGAIN);
     conform_close(&end);
     hg_test_stop(process);
 }
@@ -688,9 +689,9 @@ static void strangers_poor(const char *spare)
 HG_TEST(missing_descriptors_are_reported)
 {
     hg_test_expect_log("it has no room, or no descriptors, left");
-    strangers_poor("0"); /* for the socket */
-    strangers_poor("1"); /* for the memory that came */
-    strangers_poor("3");
+    untrusted_poor("0"); /* for the socket */
+    untrusted_poor("1"); /* for the memory that came */
+    untrusted_poor("3");
 }
 
 HG_TEST(low_descriptor_limit_is_reported)
@@ -702,14 +703,14 @@ HG_TEST(low_descriptor_limit_is_reported)
 
     hg_test_expect_log("the limit nofile is");
     hg_test_allow_log("cannot open");
-    ends_open(&end, "sm://", 1000);
+    endpoint_open(&end, "sm://", 1000);
     highest = dup(0);
     HG_CHECK(highest >= 0 && close(highest) == 0);
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     low = limit;
     low.rlim_cur = (rlim_t) highest;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-    HG_CHECK_RET(ends_lookup(&end, "sm://nobody", &addr), NA_AGAIN);
+    HG_CHECK_RET(endpoint_lookup(&end, "sm://nobody", &addr), NA_AGAIN);
     HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, "sm://nobody", 1000, &addr),
         NA_AGAIN);
     HG_CHECK_RET(HG_Init(end.na_class), HG_AGAIN);
@@ -731,15 +732,15 @@ HG_TEST(file_size_limit_kills_no_process)
 
     hg_test_expect_log("File too large");
     hg_test_allow_log("cannot open");
-    ends_open_info(&server, "sm://", NA_TRUE, &info);
-    ends_open(&end, "sm://", 1000);
+    endpoint_open_info(&server, "sm://", NA_TRUE, &info);
+    endpoint_open(&end, "sm://", 1000);
     HG_CHECK_OK(
         NA_Addr_to_string(server.na_class, name, sizeof(name), server.self));
     HG_CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     low = limit;
     low.rlim_cur = 100000;
     HG_CHECK(setrlimit(RLIMIT_FSIZE, &low) == 0);
-    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_IO_ERROR);
+    HG_CHECK_RET(endpoint_lookup(&end, name, &addr), NA_IO_ERROR);
     HG_CHECK(NA_Initialize("sm://", NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("File too large"), 2);
     HG_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);

@@ -12,52 +12,52 @@ enum { CHECKS_LONG = 70000 };
 
 /* A HELLO with a name of `size` bytes. */
 static void checks_hello(
-    struct stranger *stranger, const char *name, size_t size)
+    struct raw_peer *stranger, const char *name, size_t size)
 {
     static unsigned char bytes[64 + CHECKS_LONG];
-    size_t head = stranger_make(stranger, bytes, KIND_HELLO);
+    size_t head = raw_peer_make(stranger, bytes, KIND_HELLO);
 
     HG_CHECK(head + size <= sizeof(bytes));
     memcpy(bytes + head, name, size);
-    stranger_send(stranger, bytes, head + size, false);
+    raw_peer_send(stranger, bytes, head + size, false);
 }
 
 static void checks_until_refused(
     struct attacked *server, unsigned kind, uint64_t count)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
-    while (stranger_refused(server->end.na_class, kind) < count) {
-        HG_CHECK(ends_ms() < end);
+    while (raw_peer_refused(server->end.na_class, kind) < count) {
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(server);
     }
-    HG_CHECK_EQ_U64(stranger_refused(server->end.na_class, kind), count);
+    HG_CHECK_EQ_U64(raw_peer_refused(server->end.na_class, kind), count);
 }
 
-static void checks_open(struct attacked *server, struct stranger *stranger)
+static void checks_open(struct attacked *server, struct raw_peer *stranger)
 {
     attacked_open(server, "zmq+tcp://127.0.0.1");
-    stranger_init(stranger, attacked_turn, server);
+    raw_peer_init(stranger, attacked_turn, server);
 }
 
-static void checks_close(struct attacked *server, struct stranger *stranger)
+static void checks_close(struct attacked *server, struct raw_peer *stranger)
 {
     attacked_serve(server);
-    stranger_hang_up(stranger);
-    stranger_fini(stranger);
+    raw_peer_hang_up(stranger);
+    raw_peer_fini(stranger);
     attacked_close(server);
 }
 
 /* The stranger's next message, of the unexpected plane. */
-static void checks_receive(struct attacked *server, struct stranger *stranger,
+static void checks_receive(struct attacked *server, struct raw_peer *stranger,
     struct conform_call *recv)
 {
     unsigned char bytes[64];
     static char got[64];
-    size_t size = stranger_header(bytes, KIND_MESSAGE);
+    size_t size = raw_peer_header(bytes, KIND_MESSAGE);
 
     HG_CHECK_OK(conform_recv(&server->end, recv, false, got, sizeof(got), 0));
-    stranger_send(stranger, bytes, size, false);
+    raw_peer_send(stranger, bytes, size, false);
     HG_CHECK_OK(conform_wait(&server->end, recv));
 }
 
@@ -81,7 +81,7 @@ HG_TEST(hellos_with_wrong_names_are_refused)
         {"zmq+tcp://a\0b", 13},
     };
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv;
     char text[NA_MAX_ADDR_LEN];
     unsigned char bytes[64];
@@ -90,26 +90,26 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     memset(name, 'a', sizeof(name));
     memcpy(name, "zmq+tcp://", 10);
     checks_open(&server, &stranger);
-    stranger_dial(&stranger, server.name + 4);
+    raw_peer_dial(&stranger, server.name + 4);
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         checks_hello(&stranger, wrong[i].name, wrong[i].size);
         checks_until_refused(&server, KIND_HELLO, i + 1);
     }
-    (void) stranger_make(&stranger, bytes, KIND_HELLO);
-    stranger_send(&stranger, bytes, 27, false);
+    (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
+    raw_peer_send(&stranger, bytes, 27, false);
     checks_until_refused(&server, KIND_HELLO, i + 1);
     /* A HELLO without a mistake, but for a second part. */
-    stranger_send(
-        &stranger, bytes, stranger_make(&stranger, bytes, KIND_HELLO), true);
-    stranger_send(&stranger, "", 0, false);
+    raw_peer_send(
+        &stranger, bytes, raw_peer_make(&stranger, bytes, KIND_HELLO), true);
+    raw_peer_send(&stranger, "", 0, false);
     checks_until_refused(&server, KIND_HELLO, i + 2);
     /* The longest name that is allowed is the peer's. */
     checks_hello(&stranger, name, NA_MAX_ADDR_LEN - 1);
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 36);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
     memcpy(stranger.nonce, bytes + 28, 8);
-    stranger_confirm(&stranger);
+    raw_peer_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
-    ends_name(&server.end, recv.addr, text);
+    endpoint_name(&server.end, recv.addr, text);
     HG_CHECK_EQ_U64(strlen(text), NA_MAX_ADDR_LEN - 1);
     HG_CHECK_EQ_MEM(text, name, NA_MAX_ADDR_LEN - 1);
     conform_free_addr(&server.end, &recv);
@@ -121,7 +121,7 @@ HG_TEST(hellos_with_wrong_names_are_refused)
 HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv, falsely;
     unsigned char bytes[64];
     char text[NA_MAX_ADDR_LEN], got[64];
@@ -131,20 +131,21 @@ HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
 
     checks_open(&server, &stranger);
     HG_CHECK_OK(NA_Addr_resolve(server.end.na_class, name, &addr));
-    HG_CHECK_OK(ends_post(&server.end, &falsely, got, sizeof(got), addr, 7));
-    stranger_dial(&stranger, server.name + 4);
+    HG_CHECK_OK(
+        endpoint_post(&server.end, &falsely, got, sizeof(got), addr, 7));
+    raw_peer_dial(&stranger, server.name + 4);
     checks_hello(&stranger, name, sizeof(name) - 1);
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 36);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
     memcpy(stranger.nonce, bytes + 28, 8);
-    stranger_confirm(&stranger);
-    size = stranger_header(bytes, KIND_MESSAGE);
+    raw_peer_confirm(&stranger);
+    size = raw_peer_header(bytes, KIND_MESSAGE);
     bytes[4] = NA_MSG_EXPECTED;
     bytes[8] = 7; /* the tag */
-    stranger_send(&stranger, bytes, size, false);
+    raw_peer_send(&stranger, bytes, size, false);
     checks_receive(&server, &stranger, &recv); /* it comes after that */
     HG_CHECK_EQ_INT(falsely.ends, 0);
     /* The application is told that the names are equal. */
-    ends_name(&server.end, recv.addr, text);
+    endpoint_name(&server.end, recv.addr, text);
     HG_CHECK_EQ_STR(text, name);
     HG_CHECK(NA_Addr_cmp(server.end.na_class, recv.addr, addr));
     HG_CHECK(NA_Addr_cmp(server.end.na_class, addr, addr));
@@ -160,7 +161,7 @@ HG_TEST(peers_with_long_routing_ids_are_refused)
 {
     static const unsigned sizes[] = {33, 255};
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[256];
     unsigned char id[255];
     int zero = 0;
@@ -175,16 +176,16 @@ HG_TEST(peers_with_long_routing_ids_are_refused)
             zmq_setsockopt(stranger.socket, ZMQ_ROUTING_ID, id, sizes[i]) == 0);
         (void) zmq_setsockopt(stranger.socket, ZMQ_LINGER, &zero, sizeof(zero));
         HG_CHECK(zmq_connect(stranger.socket, server.name + 4) == 0);
-        size = stranger_make(&stranger, bytes, KIND_HELLO);
-        stranger_send(&stranger, bytes, size, false);
+        size = raw_peer_make(&stranger, bytes, KIND_HELLO);
+        raw_peer_send(&stranger, bytes, size, false);
         checks_until_refused(&server, KIND_HELLO, 2 * i + 1);
         bytes[2] = 77; /* a version that would be answered */
-        stranger_send(&stranger, bytes, size, false);
+        raw_peer_send(&stranger, bytes, size, false);
         checks_until_refused(&server, KIND_HELLO, 2 * i + 2);
         HG_CHECK(zmq_recv(stranger.socket, bytes, 1, ZMQ_DONTWAIT) < 0);
-        stranger_hang_up(&stranger);
+        raw_peer_hang_up(&stranger);
     }
-    stranger_dial(&stranger, server.name + 4);
+    raw_peer_dial(&stranger, server.name + 4);
     checks_close(&server, &stranger);
 }
 
@@ -194,28 +195,28 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
 {
     enum { PEERS = 100 };
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[64];
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     int64_t before;
     unsigned i;
 
     hg_test_alloc_install();
     checks_open(&server, &stranger);
-    stranger_come(&stranger, server.name + 4);
+    raw_peer_come(&stranger, server.name + 4);
     attacked_serve(&server);
     before = hg_test_alloc_live();
     for (i = 0; i < PEERS; i++) {
-        int fd = stranger_shake(server.name, "", 0);
+        int fd = raw_peer_shake(server.name, "", 0);
 
-        stranger_frame(fd, bytes, stranger_make(&stranger, bytes, KIND_HELLO));
+        raw_peer_frame(fd, bytes, raw_peer_make(&stranger, bytes, KIND_HELLO));
         (void) close(fd);
     }
-    ends_sleep(50);
+    endpoint_sleep(50);
     for (i = 0; i < 4; i++)
         attacked_serve(&server);
     while (hg_test_alloc_live() > before + PEERS / 2) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
     }
     checks_close(&server, &stranger);
@@ -226,25 +227,25 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
 HG_TEST(messages_of_another_version_get_no_answer)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char bytes[64];
     size_t size;
 
     checks_open(&server, &stranger);
-    stranger_dial(&stranger, server.name + 4);
-    size = stranger_make(&stranger, bytes, KIND_PROBE);
+    raw_peer_dial(&stranger, server.name + 4);
+    size = raw_peer_make(&stranger, bytes, KIND_PROBE);
     bytes[2] = 77;
-    stranger_send(&stranger, bytes, size, false);
+    raw_peer_send(&stranger, bytes, size, false);
     checks_until_refused(&server, KIND_PROBE, 1);
-    stranger_greet(&stranger); /* hears WELCOME */
-    stranger_confirm(&stranger);
-    size = stranger_make(&stranger, bytes, KIND_HELLO);
+    raw_peer_greet(&stranger); /* hears WELCOME */
+    raw_peer_confirm(&stranger);
+    size = raw_peer_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
-    stranger_send(&stranger, bytes, size, false);
+    raw_peer_send(&stranger, bytes, size, false);
     checks_until_refused(&server, KIND_HELLO, 1);
-    stranger_send(
-        &stranger, bytes, stranger_make(&stranger, bytes, KIND_BYE), false);
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    raw_peer_send(
+        &stranger, bytes, raw_peer_make(&stranger, bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
     checks_close(&server, &stranger);
 }
@@ -253,13 +254,13 @@ HG_TEST(messages_of_another_version_get_no_answer)
 HG_TEST(messages_too_short_for_a_kind_are_counted)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned size;
 
     checks_open(&server, &stranger);
-    stranger_dial(&stranger, server.name + 4);
+    raw_peer_dial(&stranger, server.name + 4);
     for (size = 0; size < 4; size++) {
-        stranger_send(&stranger, "hz\1", size, false);
+        raw_peer_send(&stranger, "hz\1", size, false);
         checks_until_refused(&server, 0, size + 1);
     }
     checks_close(&server, &stranger);
@@ -269,24 +270,24 @@ HG_TEST(messages_too_short_for_a_kind_are_counted)
 HG_TEST(confirms_of_a_wrong_shape_are_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv;
     unsigned char bytes[64];
     size_t size;
 
     checks_open(&server, &stranger);
-    stranger_dial(&stranger, server.name + 4);
-    stranger_greet(&stranger);
-    size = stranger_make(&stranger, bytes, KIND_CONFIRM);
+    raw_peer_dial(&stranger, server.name + 4);
+    raw_peer_greet(&stranger);
+    size = raw_peer_make(&stranger, bytes, KIND_CONFIRM);
     bytes[size] = 0;
-    stranger_send(&stranger, bytes, size - 1, false);
+    raw_peer_send(&stranger, bytes, size - 1, false);
     checks_until_refused(&server, KIND_CONFIRM, 1);
-    stranger_send(&stranger, bytes, size + 1, false);
+    raw_peer_send(&stranger, bytes, size + 1, false);
     checks_until_refused(&server, KIND_CONFIRM, 2);
-    stranger_send(&stranger, bytes, size, true);
-    stranger_send(&stranger, "", 0, false);
+    raw_peer_send(&stranger, bytes, size, true);
+    raw_peer_send(&stranger, "", 0, false);
     checks_until_refused(&server, KIND_CONFIRM, 3);
-    stranger_confirm(&stranger);
+    raw_peer_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
     conform_free_addr(&server.end, &recv);
     checks_close(&server, &stranger);
@@ -296,29 +297,29 @@ HG_TEST(confirms_of_a_wrong_shape_are_refused)
 HG_TEST(byes_before_the_proof_are_refused)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv;
     unsigned char bytes[64];
 
     checks_open(&server, &stranger);
-    stranger_dial(&stranger, server.name + 4);
-    stranger_greet(&stranger);
-    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
+    raw_peer_dial(&stranger, server.name + 4);
+    raw_peer_greet(&stranger);
+    raw_peer_send(&stranger, bytes, raw_peer_header(bytes, KIND_BYE), false);
     checks_until_refused(&server, KIND_BYE, 1);
-    stranger_send(
-        &stranger, bytes, stranger_header(bytes, KIND_BYE_ACK), false);
+    raw_peer_send(
+        &stranger, bytes, raw_peer_header(bytes, KIND_BYE_ACK), false);
     checks_until_refused(&server, KIND_BYE_ACK, 1);
-    stranger_confirm(&stranger);
+    raw_peer_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
     conform_free_addr(&server.end, &recv);
     /* The first answer is that of a BYE after the proof. */
-    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    raw_peer_send(&stranger, bytes, raw_peer_header(bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
     /* Its address is gone, though it does not close the connection. */
     attacked_serve(&server);
-    stranger_greet(&stranger);
-    stranger_confirm(&stranger);
+    raw_peer_greet(&stranger);
+    raw_peer_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
     conform_free_addr(&server.end, &recv);
     checks_close(&server, &stranger);
@@ -330,7 +331,7 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv;
     static unsigned char bytes[12 + 3001];
     static char got[2000];
@@ -339,17 +340,17 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
     info.max_unexpected_size = 2000;
     info.max_expected_size = 3000;
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
-    stranger_init(&stranger, attacked_turn, &server);
-    stranger_come(&stranger, server.name + 4);
+    raw_peer_init(&stranger, attacked_turn, &server);
+    raw_peer_come(&stranger, server.name + 4);
     for (plane = 0; plane <= PLANES; plane++) {
-        (void) stranger_header(bytes, KIND_MESSAGE);
+        (void) raw_peer_header(bytes, KIND_MESSAGE);
         bytes[4] = (unsigned char) plane;
-        stranger_send(&stranger, bytes, 12 + (plane == 1 ? 3001 : 2001), false);
+        raw_peer_send(&stranger, bytes, 12 + (plane == 1 ? 3001 : 2001), false);
         checks_until_refused(&server, KIND_MESSAGE, plane + 1);
     }
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     bytes[4] = 0;
-    stranger_send(&stranger, bytes, 12 + 2000, false);
+    raw_peer_send(&stranger, bytes, 12 + 2000, false);
     HG_CHECK_OK(conform_wait(&server.end, &recv));
     HG_CHECK_EQ_U64(recv.size, 2000);
     conform_free_addr(&server.end, &recv);
@@ -360,24 +361,24 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 HG_TEST(crossing_bye_is_answered)
 {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     struct conform_call recv, end;
     unsigned char bytes[64];
 
     checks_open(&server, &stranger);
-    stranger_come(&stranger, server.name + 4);
+    raw_peer_come(&stranger, server.name + 4);
     checks_receive(&server, &stranger, &recv);
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(server.end.na_class, server.end.context,
         conform_ended, &end, recv.addr, &end.id));
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE);
-    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
-    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    raw_peer_send(&stranger, bytes, raw_peer_header(bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
     HG_CHECK_EQ_INT(end.ends, 0);
-    stranger_send(
-        &stranger, bytes, stranger_header(bytes, KIND_BYE_ACK), false);
+    raw_peer_send(
+        &stranger, bytes, raw_peer_header(bytes, KIND_BYE_ACK), false);
     HG_CHECK_OK(conform_wait(&server.end, &end));
     conform_free_addr(&server.end, &recv);
     checks_close(&server, &stranger);
@@ -387,7 +388,7 @@ HG_TEST(crossing_bye_is_answered)
 
 struct checks_listener {
     struct conform_end end; /* dials it */
-    struct stranger words;  /* makes messages */
+    struct raw_peer words;  /* makes messages */
     void *context;
     void *socket;
     unsigned char id[32];
@@ -400,11 +401,11 @@ struct checks_listener {
 static size_t checks_hear(
     struct checks_listener *listener, unsigned char *bytes, size_t room)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while ((listener->id_size = zmq_recv(listener->socket, listener->id,
                 sizeof(listener->id), ZMQ_DONTWAIT)) < 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(listener->end.na_class, listener->end.context, 1);
     }
     return (size_t) zmq_recv(listener->socket, bytes, room, 0);
@@ -424,15 +425,15 @@ static void checks_say(struct checks_listener *listener, const void *bytes,
 static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
     const void *bytes, size_t size, unsigned parts)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     uint64_t want = ++listener->refused[kind];
 
     checks_say(listener, bytes, size, parts);
-    while (stranger_refused(listener->end.na_class, kind) < want) {
-        HG_CHECK(ends_ms() < end);
+    while (raw_peer_refused(listener->end.na_class, kind) < want) {
+        HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(listener->end.na_class, listener->end.context, 1);
     }
-    HG_CHECK_EQ_U64(stranger_refused(listener->end.na_class, kind), want);
+    HG_CHECK_EQ_U64(raw_peer_refused(listener->end.na_class, kind), want);
 }
 
 /* Of each kind what is wrong at any time, and what is wrong from a listener. */
@@ -443,7 +444,7 @@ static void checks_say_all_wrong(struct checks_listener *listener)
     size_t size;
 
     for (kind = 0; kind < KIND_END; kind++) {
-        size = stranger_make(&listener->words, bytes, kind);
+        size = raw_peer_make(&listener->words, bytes, kind);
         checks_say_wrong(listener, kind, bytes, 11, 1);
         checks_say_wrong(listener, kind, bytes, size, 3);
         if (kind == KIND_FRAME || kind == KIND_MESSAGE || kind == KIND_PROBE)
@@ -452,7 +453,7 @@ static void checks_say_all_wrong(struct checks_listener *listener)
         if (kind != KIND_BYE)
             checks_say_wrong(listener, kind, bytes, size, 1);
     }
-    size = stranger_make(&listener->words, bytes, KIND_MESSAGE);
+    size = raw_peer_make(&listener->words, bytes, KIND_MESSAGE);
     bytes[0] = 'H';
     checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
     bytes[0] = 'h';
@@ -469,7 +470,7 @@ static void checks_say_all_wrong(struct checks_listener *listener)
 static size_t checks_welcome(
     const struct checks_listener *listener, unsigned char *bytes)
 {
-    (void) stranger_header(bytes, KIND_WELCOME);
+    (void) raw_peer_header(bytes, KIND_WELCOME);
     memset(bytes + 12, 0x11, 24);
     memcpy(bytes + 20, listener->hello + 20, 8);
     return 36;
@@ -492,7 +493,7 @@ HG_TEST(messages_of_listeners_are_checked)
     HG_CHECK(zmq_bind(listener.socket, "tcp://127.0.0.1:*") == 0);
     HG_CHECK(
         zmq_getsockopt(listener.socket, ZMQ_LAST_ENDPOINT, name, &size) == 0);
-    ends_open_with(&listener.end, "zmq+tcp://", 5000, 5000);
+    endpoint_open_with(&listener.end, "zmq+tcp://", 5000, 5000);
     memset(&lookup, 0, sizeof(lookup));
     HG_CHECK_OK(NA_Addr_lookup(listener.end.na_class, listener.end.context,
         conform_ended, &lookup, name, &lookup.id));
@@ -500,9 +501,9 @@ HG_TEST(messages_of_listeners_are_checked)
         checks_hear(&listener, listener.hello, sizeof(listener.hello)), 28);
     /* Before the WELCOME, nothing else is right. */
     checks_say_all_wrong(&listener);
-    (void) stranger_header(bytes, KIND_PROBE);
+    (void) raw_peer_header(bytes, KIND_PROBE);
     checks_say_wrong(&listener, KIND_PROBE, bytes, 12, 1);
-    (void) stranger_header(bytes, KIND_FRAME);
+    (void) raw_peer_header(bytes, KIND_FRAME);
     checks_say_wrong(&listener, KIND_FRAME, bytes, 12, 2);
     size = checks_welcome(&listener, bytes);
     checks_say_wrong(&listener, KIND_WELCOME, bytes, size - 1, 1);
@@ -519,7 +520,7 @@ HG_TEST(messages_of_listeners_are_checked)
     checks_say_all_wrong(&listener);
     size = checks_welcome(&listener, bytes);
     checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 1);
-    (void) stranger_header(bytes, KIND_MESSAGE);
+    (void) raw_peer_header(bytes, KIND_MESSAGE);
     bytes[2] = 9;
     checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
     bytes[2] = 1;
@@ -529,13 +530,13 @@ HG_TEST(messages_of_listeners_are_checked)
     HG_CHECK_EQ_U64(recv.size, 0);
     conform_free_addr(&listener.end, &recv);
     /* A PROBE may come behind a BYE, as on ipc; a message may not. */
-    checks_say(&listener, bytes, stranger_header(bytes, KIND_BYE), 1);
+    checks_say(&listener, bytes, raw_peer_header(bytes, KIND_BYE), 1);
     HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
-    checks_say(&listener, bytes, stranger_header(bytes, KIND_PROBE), 1);
-    (void) stranger_header(bytes, KIND_MESSAGE);
+    checks_say(&listener, bytes, raw_peer_header(bytes, KIND_PROBE), 1);
+    (void) raw_peer_header(bytes, KIND_MESSAGE);
     checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
-    HG_CHECK_EQ_U64(stranger_refused(listener.end.na_class, KIND_PROBE),
+    HG_CHECK_EQ_U64(raw_peer_refused(listener.end.na_class, KIND_PROBE),
         listener.refused[KIND_PROBE]);
     conform_free_addr(&listener.end, &lookup);
     conform_close(&listener.end);
@@ -549,7 +550,7 @@ HG_TEST(messages_of_listeners_are_checked)
 HG_TEST(many_peers_are_known_while_their_table_grows)
 {
     enum { PEERS = 150 };
-    static struct stranger strangers[PEERS];
+    static struct raw_peer strangers[PEERS];
     na_addr_t addrs[PEERS];
     struct attacked server;
     struct conform_call recv;
@@ -558,7 +559,7 @@ HG_TEST(many_peers_are_known_while_their_table_grows)
     checks_open(&server, &strangers[0]);
     for (i = 0; i < PEERS; i++) {
         strangers[i] = strangers[0];
-        stranger_come(&strangers[i], server.name + 4);
+        raw_peer_come(&strangers[i], server.name + 4);
         checks_receive(&server, &strangers[i], &recv);
         addrs[i] = recv.addr;
         for (j = 0; j < i; j += 37) {
@@ -572,11 +573,11 @@ HG_TEST(many_peers_are_known_while_their_table_grows)
         HG_CHECK(recv.addr == addrs[i]);
         conform_free_addr(&server.end, &recv);
     }
-    HG_CHECK_EQ_U64(stranger_refused(server.end.na_class, KIND_MESSAGE), 0);
+    HG_CHECK_EQ_U64(raw_peer_refused(server.end.na_class, KIND_MESSAGE), 0);
     for (i = 0; i < PEERS; i++)
         HG_CHECK_OK(NA_Addr_free(server.end.na_class, addrs[i]));
     for (i = 1; i < PEERS; i++)
-        stranger_hang_up(&strangers[i]);
+        raw_peer_hang_up(&strangers[i]);
     checks_close(&server, &strangers[0]);
 }
 
@@ -589,18 +590,18 @@ HG_TEST(many_endpoints_are_known_while_their_table_grows)
     char own[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
     unsigned i;
 
-    ends_open(&server, "zmq+tcp://0.0.0.0", 1000);
-    ends_name(&server, server.self, own);
-    ends_open(&client, "zmq+tcp://", 1000);
+    endpoint_open(&server, "zmq+tcp://0.0.0.0", 1000);
+    endpoint_name(&server, server.self, own);
+    endpoint_open(&client, "zmq+tcp://", 1000);
     for (i = 0; i < NAMES; i++) {
         (void) snprintf(name, sizeof(name), "zmq+tcp://127.0.0.%u%s", i + 1,
             strrchr(own, ':'));
-        addrs[i] = ends_lookup_both(&client, &server, name);
+        addrs[i] = endpoint_lookup_both(&client, &server, name);
     }
     for (i = 0; i < NAMES; i++) {
         (void) snprintf(name, sizeof(name), "zmq+tcp://127.0.0.%u%s", i + 1,
             strrchr(own, ':'));
-        again = ends_lookup_both(&client, &server, name);
+        again = endpoint_lookup_both(&client, &server, name);
         HG_CHECK(again == addrs[i]);
         HG_CHECK_OK(NA_Addr_free(client.na_class, again));
         HG_CHECK_OK(NA_Addr_free(client.na_class, addrs[i]));

@@ -13,7 +13,7 @@
 HG_TEST_ROLE(peer)
 {
     HG_CHECK_EQ_INT(argc, 2);
-    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+    endpoint_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
 /* Our end, not listening, and a process that it has looked up. */
@@ -39,12 +39,12 @@ static void death_open(
 
     (void) snprintf(scheme, sizeof(scheme), "zmq+%s://", protocol);
     death_string(protocol, string, sizeof(string));
-    ends_open(&pair->end, scheme, (unsigned) strtoul(death_ms, NULL, 10));
+    endpoint_open(&pair->end, scheme, (unsigned) strtoul(death_ms, NULL, 10));
     pair->process = hg_test_spawn("peer", string, death_ms, NULL);
-    name = hg_test_hear(pair->process);
+    name = hg_test_read_peer(pair->process);
     (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
     free(name);
-    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &pair->addr));
+    HG_CHECK_OK(endpoint_lookup(&pair->end, pair->name, &pair->addr));
 }
 
 static void death_close(struct death_pair *pair)
@@ -121,17 +121,17 @@ HG_TEST(address_without_a_listener_is_unreachable)
     hg_test_expect_log("inproc://nobody cannot be reached: nobody listens");
     hg_test_expect_log("no-such-host.invalid");
     hg_test_allow_log("[::1]:1 cannot be reached");
-    ends_open(&end, "zmq+tcp://", 1000);
+    endpoint_open(&end, "zmq+tcp://", 1000);
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+        HG_CHECK_RET(endpoint_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
     conform_close(&end);
-    ends_open(&end, "zmq+ipc://", 1000);
+    endpoint_open(&end, "zmq+ipc://", 1000);
     (void) snprintf(path, sizeof(path), "zmq+ipc://%s/none", hg_test_dir());
-    HG_CHECK_RET(ends_lookup(&end, path, &addr), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&end, path, &addr), NA_HOSTUNREACH);
     conform_close(&end);
-    ends_open(&end, "zmq+inproc://", 1000);
+    endpoint_open(&end, "zmq+inproc://", 1000);
     HG_CHECK_RET(
-        ends_lookup(&end, "zmq+inproc://nobody", &addr), NA_HOSTUNREACH);
+        endpoint_lookup(&end, "zmq+inproc://nobody", &addr), NA_HOSTUNREACH);
     conform_close(&end);
     HG_CHECK(addr == NA_ADDR_NULL);
 }
@@ -146,14 +146,14 @@ static void death_meet(bool garbage)
             ? "cannot be reached: what listens there hung up, or is no hg"
             : "cannot be reached: something listens there, but no hg answers");
     death_start_listener(&listener);
-    ends_open_with(&end, "zmq+tcp://", 1000, 300);
+    endpoint_open_with(&end, "zmq+tcp://", 1000, 300);
     if (!garbage) { /* its time, and that of the lookup, are told apart */
         hg_test_expect_log("no answer of");
         HG_CHECK_RET(
             NA_Addr_lookup_wait(end.na_class, listener.name, 300, &addr),
             NA_TIMEOUT);
     }
-    HG_CHECK_RET(ends_lookup(&end, listener.name, &addr), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&end, listener.name, &addr), NA_HOSTUNREACH);
     conform_close(&end);
     (void) pthread_join(listener.thread, NULL);
     (void) close(listener.fd);
@@ -178,8 +178,8 @@ HG_TEST(stopped_process_cannot_be_looked_up)
     hg_test_expect_log("cannot be reached");
     death_open(&pair, "tcp", "1000");
     hg_test_signal(pair.process, SIGSTOP);
-    ends_open_with(&other, "zmq+tcp://", 1000, 300);
-    HG_CHECK_RET(ends_lookup(&other, pair.name, &addr), NA_HOSTUNREACH);
+    endpoint_open_with(&other, "zmq+tcp://", 1000, 300);
+    HG_CHECK_RET(endpoint_lookup(&other, pair.name, &addr), NA_HOSTUNREACH);
     conform_close(&other);
     hg_test_signal(pair.process, SIGCONT);
     death_kill(&pair);
@@ -193,23 +193,23 @@ static void death_in_transfer(const char *protocol, bool put)
     struct death_pair pair;
     struct conform_call call;
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
 
     hg_test_allow_log("");
     death_open(&pair, protocol, "1000");
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
+    local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, pair.addr);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK((put ? NA_Put : NA_Get)(pair.end.na_class, pair.end.context,
-        conform_ended, &call, local, 0, remote, 0, ENDS_MEMORY, pair.addr,
+        conform_ended, &call, local, 0, remote, 0, ENDPOINT_MEMORY, pair.addr,
         &call.id));
     (void) conform_turn(pair.end.na_class, pair.end.context, 0);
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &call), NA_DISCONNECT);
     HG_CHECK_RET(
-        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+        endpoint_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     death_close(&pair);
 }
@@ -236,23 +236,23 @@ HG_TEST(restarted_server_is_another_peer)
 
     hg_test_allow_log("");
     death_open(&pair, "tcp", "1000");
-    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     /* Until its death is known, a lookup finds the connection that was. */
     HG_CHECK_OK(
-        ends_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
+        endpoint_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
-    HG_CHECK_RET(ends_lookup(&pair.end, pair.name, &again), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&pair.end, pair.name, &again), NA_HOSTUNREACH);
     HG_CHECK(again == NA_ADDR_NULL);
     pair.process = hg_test_spawn("peer", pair.name, "1000", NULL);
-    name = hg_test_hear(pair.process);
+    name = hg_test_read_peer(pair.process);
     HG_CHECK_EQ_STR(name, pair.name);
     free(name);
-    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK_OK(endpoint_lookup(&pair.end, pair.name, &again));
     HG_CHECK(again != pair.addr);
     HG_CHECK(NA_Addr_cmp(pair.end.na_class, again, pair.addr) == NA_FALSE);
-    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
-    HG_CHECK_RET(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
+    HG_CHECK_OK(endpoint_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_RET(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
         NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
     hg_test_stop(pair.process);
@@ -266,8 +266,8 @@ static void death_of_another(const char *protocol)
     struct hg_test_peer *other;
     struct conform_call move, lost, recv;
     na_mem_handle_t local, remote, remote_lost;
-    unsigned char *memory = ends_map(2 * ENDS_MEMORY);
-    unsigned char *want = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(2 * ENDPOINT_MEMORY);
+    unsigned char *want = endpoint_map(ENDPOINT_MEMORY);
     na_addr_t addr = NA_ADDR_NULL;
     char string[64], got[8];
     char *name;
@@ -276,34 +276,34 @@ static void death_of_another(const char *protocol)
     death_open(&pair, protocol, "1000");
     death_string(protocol, string, sizeof(string));
     other = hg_test_spawn("peer", string, "1000", NULL);
-    name = hg_test_hear(other);
-    HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
+    name = hg_test_read_peer(other);
+    HG_CHECK_OK(endpoint_lookup(&pair.end, name, &addr));
     free(name);
-    local = ends_register(&pair.end, memory, 2 * ENDS_MEMORY);
-    remote = ends_remote(&pair.end, addr);
-    remote_lost = ends_remote(&pair.end, pair.addr);
-    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), addr, 1));
+    local = endpoint_register(&pair.end, memory, 2 * ENDPOINT_MEMORY);
+    remote = endpoint_remote(&pair.end, addr);
+    remote_lost = endpoint_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(endpoint_post(&pair.end, &recv, got, sizeof(got), addr, 1));
     memset(&move, 0, sizeof(move));
     memset(&lost, 0, sizeof(lost));
-    HG_CHECK_OK(
-        NA_Get(pair.end.na_class, pair.end.context, conform_ended, &lost, local,
-            ENDS_MEMORY, remote_lost, 0, ENDS_MEMORY, pair.addr, &lost.id));
     HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
-        &move, local, 0, remote, 0, ENDS_MEMORY, addr, &move.id));
+        &lost, local, ENDPOINT_MEMORY, remote_lost, 0, ENDPOINT_MEMORY,
+        pair.addr, &lost.id));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &move, local, 0, remote, 0, ENDPOINT_MEMORY, addr, &move.id));
     (void) conform_turn(pair.end.na_class, pair.end.context, 0);
     death_kill(&pair);
     HG_CHECK_RET(conform_wait(&pair.end, &lost), NA_DISCONNECT);
     HG_CHECK_OK(conform_wait(&pair.end, &move));
-    conform_fill(want, ENDS_MEMORY, 7);
-    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    conform_fill(want, ENDPOINT_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDPOINT_MEMORY);
     HG_CHECK_EQ_INT(recv.ends, 0);
-    HG_CHECK_OK(ends_send(&pair.end, addr, false, "?", 2, 1));
+    HG_CHECK_OK(endpoint_send(&pair.end, addr, false, "?", 2, 1));
     HG_CHECK_OK(conform_wait(&pair.end, &recv));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote_lost));
-    ends_unmap(memory, 2 * ENDS_MEMORY);
-    ends_unmap(want, ENDS_MEMORY);
+    endpoint_unmap(memory, 2 * ENDPOINT_MEMORY);
+    endpoint_unmap(want, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
     hg_test_stop(other);
     death_close(&pair);
@@ -336,19 +336,20 @@ static void death_stop(struct death_stopped *stopped, const char *protocol,
 
     memset(stopped, 0, sizeof(*stopped));
     stopped->put = put;
-    stopped->memory = ends_map(ENDS_MEMORY);
+    stopped->memory = endpoint_map(ENDPOINT_MEMORY);
     death_open(pair, protocol, death_ms);
-    stopped->local = ends_register(&pair->end, stopped->memory, ENDS_MEMORY);
-    stopped->remote = ends_remote(&pair->end, pair->addr);
-    HG_CHECK_OK(ends_post(&pair->end, &stopped->recv, stopped->got,
+    stopped->local =
+        endpoint_register(&pair->end, stopped->memory, ENDPOINT_MEMORY);
+    stopped->remote = endpoint_remote(&pair->end, pair->addr);
+    HG_CHECK_OK(endpoint_post(&pair->end, &stopped->recv, stopped->got,
         sizeof(stopped->got), pair->addr, 1));
     hg_test_signal(pair->process, SIGSTOP);
     /* It will answer this when it goes on; the answer must not arrive. */
-    HG_CHECK_OK(ends_send(&pair->end, pair->addr, false, "?", 2, 1));
+    HG_CHECK_OK(endpoint_send(&pair->end, pair->addr, false, "?", 2, 1));
     if (put)
         HG_CHECK_OK(NA_Put(pair->end.na_class, pair->end.context, conform_ended,
-            &stopped->move, stopped->local, 0, stopped->remote, 0, ENDS_MEMORY,
-            pair->addr, &stopped->move.id));
+            &stopped->move, stopped->local, 0, stopped->remote, 0,
+            ENDPOINT_MEMORY, pair->addr, &stopped->move.id));
 }
 
 /* Going on, it finds itself dead, and may be looked up anew. */
@@ -361,12 +362,12 @@ static void death_go_on(struct death_stopped *stopped)
     if (stopped->put)
         HG_CHECK_RET(conform_wait(&pair->end, &stopped->move), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(pair->end.na_class, stopped->local));
-    ends_unmap(stopped->memory, ENDS_MEMORY);
+    endpoint_unmap(stopped->memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair->end.na_class, stopped->remote));
     hg_test_signal(pair->process, SIGCONT);
-    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &again));
+    HG_CHECK_OK(endpoint_lookup(&pair->end, pair->name, &again));
     HG_CHECK(again != pair->addr);
-    HG_CHECK_OK(ends_ask(
+    HG_CHECK_OK(endpoint_ask(
         &pair->end, again, 1, stopped->got, sizeof(stopped->got), NULL));
     HG_CHECK_OK(NA_Addr_free(pair->end.na_class, again));
     hg_test_stop(pair->process);
@@ -375,7 +376,7 @@ static void death_go_on(struct death_stopped *stopped)
 
 /* On tcp and ipc, with little and with much under way: all at once, since
  * each takes the time of a death. */
-static void death_stop_all(const char *death_ms, unsigned patience)
+static void death_stop_all(const char *death_ms, unsigned timeout_ms)
 {
     struct death_stopped stopped[4];
     uint64_t end;
@@ -385,7 +386,7 @@ static void death_stop_all(const char *death_ms, unsigned patience)
     for (i = 0; i < 4; i++)
         death_stop(
             &stopped[i], i % 2 == 0 ? "tcp" : "ipc", i / 2 == 1, death_ms);
-    end = ends_ms() + patience;
+    end = endpoint_ms() + timeout_ms;
     do {
         ended = 0;
         for (i = 0; i < 4; i++) {
@@ -393,7 +394,7 @@ static void death_stop_all(const char *death_ms, unsigned patience)
                 stopped[i].pair.end.na_class, stopped[i].pair.end.context, 5);
             ended += stopped[i].recv.ends > 0;
         }
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
     } while (ended < 4);
     for (i = 0; i < 4; i++)
         death_go_on(&stopped[i]);
@@ -407,12 +408,12 @@ HG_TEST_SECONDS(stopped_process_is_dead, 40)
 /* Without a word of the application's it takes 5 s. */
 HG_TEST_SECONDS(stopped_process_is_dead_by_default, 200)
 {
-    uint64_t start = ends_ms();
+    uint64_t start = endpoint_ms();
 
     if (getenv("HG_TEST_FULL") == NULL)
         hg_test_skip("takes 6 s; set HG_TEST_FULL");
     death_stop_all("0", 100000);
-    HG_CHECK(ends_ms() - start > 3500);
+    HG_CHECK(endpoint_ms() - start > 3500);
 }
 
 /* Asks its parent for a handle, gets all of it, and again. */
@@ -421,22 +422,22 @@ HG_TEST_ROLE(getter)
     struct conform_end end;
     struct conform_call call;
     na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     char scheme[64];
     na_addr_t addr = NA_ADDR_NULL;
 
     HG_CHECK_EQ_INT(argc, 2);
     hg_test_allow_log("");
     (void) snprintf(scheme, sizeof(scheme), "zmq+%s://", argv[1]);
-    ends_open(&end, scheme, 1000);
-    HG_CHECK_OK(ends_lookup(&end, argv[0], &addr));
-    remote = ends_remote(&end, addr);
-    local = ends_register(&end, memory, ENDS_MEMORY);
+    endpoint_open(&end, scheme, 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, argv[0], &addr));
+    remote = endpoint_remote(&end, addr);
+    local = endpoint_register(&end, memory, ENDPOINT_MEMORY);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
-        0, remote, 0, ENDS_MEMORY, addr, &call.id));
+        0, remote, 0, ENDPOINT_MEMORY, addr, &call.id));
     (void) conform_wait(&end, &call);
-    hg_test_say_parent("got it");
+    hg_test_write_parent("got it");
     for (;;)
         (void) conform_turn(end.na_class, end.context, 100);
 }
@@ -448,7 +449,7 @@ static void death_withdraw(const char *protocol)
     struct conform_end end;
     struct conform_call recv, send;
     struct hg_test_peer *process;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     unsigned char bytes[256];
     na_mem_handle_t mem;
     na_size_t size;
@@ -457,9 +458,9 @@ static void death_withdraw(const char *protocol)
 
     hg_test_allow_log("");
     death_string(protocol, string, sizeof(string));
-    ends_open(&end, string, 1000);
-    ends_name(&end, end.self, name);
-    mem = ends_register(&end, memory, ENDS_MEMORY);
+    endpoint_open(&end, string, 1000);
+    endpoint_name(&end, end.self, name);
+    mem = endpoint_register(&end, memory, ENDPOINT_MEMORY);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     process = hg_test_spawn("getter", name, protocol, NULL);
     HG_CHECK_OK(conform_wait(&end, &recv));
@@ -476,10 +477,10 @@ static void death_withdraw(const char *protocol)
     while (NA_Get_counter(end.na_class, "rma_frames") < 3 &&
         conform_turn(end.na_class, end.context, 20) > 0)
         continue;
-    start = ends_ms();
+    start = endpoint_ms();
     HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
-    ends_unmap(memory, ENDS_MEMORY);
-    HG_CHECK(ends_ms() - start < 6000);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
+    HG_CHECK(endpoint_ms() - start < 6000);
     hg_test_signal(process, SIGCONT);
     hg_test_signal(process, SIGKILL);
     (void) hg_test_wait(process);
@@ -513,29 +514,31 @@ static void death_busy(const char *death_ms, unsigned busy_ms)
     (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);
     for (i = 0; i < 2; i++) {
         death_open(&pairs[i], protocols[i], death_ms);
-        HG_CHECK_OK(ends_post(&pairs[i].end, &recvs[i], got[i], sizeof(got[i]),
-            pairs[i].addr, 1));
-        hg_test_say(pairs[i].process, line);
-        free(hg_test_hear(pairs[i].process));
-        HG_CHECK_OK(ends_send(&pairs[i].end, pairs[i].addr, false, "?", 2, 1));
+        HG_CHECK_OK(endpoint_post(&pairs[i].end, &recvs[i], got[i],
+            sizeof(got[i]), pairs[i].addr, 1));
+        hg_test_write_peer(pairs[i].process, line);
+        free(hg_test_read_peer(pairs[i].process));
+        HG_CHECK_OK(
+            endpoint_send(&pairs[i].end, pairs[i].addr, false, "?", 2, 1));
     }
-    start = ends_ms();
+    start = endpoint_ms();
     for (i = 0; i < 2; i++) {
         na_addr_t addr = NA_ADDR_NULL;
         char other[8];
 
-        ends_open(&others[i], i == 0 ? "zmq+tcp://" : "zmq+ipc://", death);
+        endpoint_open(&others[i], i == 0 ? "zmq+tcp://" : "zmq+ipc://", death);
         HG_CHECK_OK(NA_Addr_lookup_wait(
             others[i].na_class, pairs[i].name, 20 * busy_ms, &addr));
-        HG_CHECK_OK(ends_ask(&others[i], addr, 1, other, 8, NULL));
+        HG_CHECK_OK(endpoint_ask(&others[i], addr, 1, other, 8, NULL));
         HG_CHECK_OK(NA_Addr_free(others[i].na_class, addr));
         conform_close(&others[i]);
     }
-    HG_CHECK(ends_ms() - start > 2 * death);
+    HG_CHECK(endpoint_ms() - start > 2 * death);
     /* And all that time these ends made no progress. */
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(conform_wait(&pairs[i].end, &recvs[i]));
-        HG_CHECK_OK(ends_ask(&pairs[i].end, pairs[i].addr, 1, got[i], 8, NULL));
+        HG_CHECK_OK(
+            endpoint_ask(&pairs[i].end, pairs[i].addr, 1, got[i], 8, NULL));
         hg_test_stop(pairs[i].process);
         death_close(&pairs[i]);
     }
@@ -561,12 +564,12 @@ HG_TEST(closed_class_is_disconnected_for_other_classes)
     na_addr_t addr;
     char name[NA_MAX_ADDR_LEN], got[8];
 
-    ends_open(&server, "zmq+inproc://here", 1000);
-    ends_open(&client, "zmq+inproc://", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "zmq+inproc://here", 1000);
+    endpoint_open(&client, "zmq+inproc://", 1000);
+    endpoint_name(&server, server.self, name);
     HG_CHECK_EQ_STR(name, "zmq+inproc://here");
-    addr = ends_lookup_both(&client, &server, name);
-    HG_CHECK_OK(ends_post(&client, &recv, got, sizeof(got), addr, 1));
+    addr = endpoint_lookup_both(&client, &server, name);
+    HG_CHECK_OK(endpoint_post(&client, &recv, got, sizeof(got), addr, 1));
     conform_close(&server);
     HG_CHECK_RET(conform_wait(&client, &recv), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -585,14 +588,14 @@ HG_TEST(messages_sent_before_death_arrive)
     na_addr_t addr;
     unsigned i;
 
-    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
-    ends_open(&other, "zmq+tcp://127.0.0.1", 1000);
-    ends_open(&client, "zmq+tcp://", 1000);
-    ends_name(&server, server.self, name);
-    addr = ends_lookup_both(&client, &server, name);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&other, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&client, "zmq+tcp://", 1000);
+    endpoint_name(&server, server.self, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
-    HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 0));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(endpoint_send(&client, addr, false, "x", 1, 0));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
     conform_free_addr(&server, &recv);
     conform_idle(&server); /* has read all there is */
     for (i = 0; i < COUNT; i++) {
@@ -604,9 +607,9 @@ HG_TEST(messages_sent_before_death_arrive)
         HG_CHECK_OK(conform_wait(&client, &sends[i]));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
-    ends_sleep(20); /* the server does not look, and its transport does */
+    endpoint_sleep(20); /* the server does not look, and its transport does */
     /* A lookup first hears who is dead. */
-    ends_name(&other, other.self, name);
+    endpoint_name(&other, other.self, name);
     memset(&lookup, 0, sizeof(lookup));
     HG_CHECK_OK(NA_Addr_lookup(server.na_class, server.context, conform_ended,
         &lookup, name, &lookup.id));
@@ -616,7 +619,7 @@ HG_TEST(messages_sent_before_death_arrive)
         HG_CHECK_EQ_INT(recv.tag, i);
         conform_free_addr(&server, &recv);
     }
-    HG_CHECK_OK(ends_wait_both(&server, &other, &lookup));
+    HG_CHECK_OK(endpoint_wait_both(&server, &other, &lookup));
     conform_free_addr(&server, &lookup);
     conform_close(&other);
     conform_close(&server);

@@ -34,39 +34,39 @@ struct forged {
 /* A frame as the transport's message; its size. */
 static size_t forged_make(unsigned char *bytes, const struct forged *frame)
 {
-    size_t size = stranger_header(bytes, KIND_FRAME);
+    size_t size = raw_peer_header(bytes, KIND_FRAME);
 
     memcpy(bytes + size, "hR\2", 3);
     bytes[size + 3] = (unsigned char) frame->type;
     bytes[size + 4] = (unsigned char) frame->flags;
     bytes[size + 5] = 0;
-    stranger_put(bytes + size + 6, 2, frame->status);
-    stranger_put(bytes + size + 8, 8, frame->id);
-    stranger_put(bytes + size + 16, 8, frame->key);
-    stranger_put(bytes + size + 24, 8, frame->offset);
-    stranger_put(bytes + size + 32, 8, frame->length);
-    stranger_put(bytes + size + 40, 8, 0);
+    raw_peer_put(bytes + size + 6, 2, frame->status);
+    raw_peer_put(bytes + size + 8, 8, frame->id);
+    raw_peer_put(bytes + size + 16, 8, frame->key);
+    raw_peer_put(bytes + size + 24, 8, frame->offset);
+    raw_peer_put(bytes + size + 32, 8, frame->length);
+    raw_peer_put(bytes + size + 40, 8, 0);
     return size + 48;
 }
 
 static void forged_send(
-    struct stranger *stranger, const struct forged *frame, size_t data)
+    struct raw_peer *stranger, const struct forged *frame, size_t data)
 {
     static const unsigned char zeros[8192] = {0};
     unsigned char bytes[128];
     size_t size = forged_make(bytes, frame);
 
     HG_CHECK(data <= sizeof(zeros));
-    stranger_send(stranger, bytes, size, data > 0);
+    raw_peer_send(stranger, bytes, size, data > 0);
     if (data > 0)
-        stranger_send(stranger, zeros, data, false);
+        raw_peer_send(stranger, zeros, data, false);
 }
 
 /* ---- What is attacked ---- */
 
 struct forged_target {
     struct attacked server;
-    struct stranger stranger;
+    struct raw_peer stranger;
     unsigned char *memory; /* guard, registered memory, guard */
     na_mem_handle_t mem;
     uint64_t key;
@@ -91,16 +91,16 @@ static uint64_t forged_refused(const struct forged_target *target)
 static void forged_expect(
     struct forged_target *target, const char *of, unsigned count)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     uint64_t before = target->expected;
 
     target->expected += count;
-    while (forged_refused(target) < target->expected && ends_ms() < end)
+    while (forged_refused(target) < target->expected && endpoint_ms() < end)
         attacked_turn(&target->server);
     if (forged_refused(target) != target->expected)
         hg_test_fail(HG_TEST_HERE, "%s: %" PRIu64 " refused, not %u", of,
             forged_refused(target) - before, count);
-    stranger_ignore(&target->stranger);
+    raw_peer_ignore(&target->stranger);
 }
 
 static void forged_open(struct forged_target *target, const char *string)
@@ -109,17 +109,17 @@ static void forged_open(struct forged_target *target, const char *string)
 
     memset(target, 0, sizeof(*target));
     hg_test_allow_log("");
-    stranger_init(&target->stranger, attacked_turn, &target->server);
+    raw_peer_init(&target->stranger, attacked_turn, &target->server);
     attacked_open(&target->server, string);
-    target->memory = ends_map(FORGED_ALL);
+    target->memory = endpoint_map(FORGED_ALL);
     conform_fill(target->memory, FORGED_ALL, 1);
-    target->mem = ends_register(
+    target->mem = endpoint_register(
         &target->server.end, target->memory + FORGED_GUARD, FORGED_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_serialize(
         target->server.end.na_class, bytes, sizeof(bytes), target->mem));
-    target->key = stranger_get(bytes + 8, 8);
+    target->key = raw_peer_get(bytes + 8, 8);
     target->next_id = 1000;
-    stranger_come(&target->stranger, target->server.name + 4);
+    raw_peer_come(&target->stranger, target->server.name + 4);
 }
 
 static void forged_close(struct forged_target *target)
@@ -134,9 +134,9 @@ static void forged_close(struct forged_target *target)
         want + FORGED_GUARD + FORGED_MEMORY, FORGED_GUARD);
     free(want);
     HG_CHECK_OK(NA_Mem_handle_free(target->server.end.na_class, target->mem));
-    ends_unmap(target->memory, FORGED_ALL);
-    stranger_hang_up(&target->stranger);
-    stranger_fini(&target->stranger);
+    endpoint_unmap(target->memory, FORGED_ALL);
+    raw_peer_hang_up(&target->stranger);
+    raw_peer_fini(&target->stranger);
     attacked_close(&target->server);
 }
 
@@ -162,22 +162,22 @@ static void forged_break_header(struct forged_target *target, unsigned type)
     size_t size = forged_make(bytes, &frame);
     unsigned count = 4;
 
-    stranger_send(&target->stranger, bytes, size - 1, false);
-    stranger_send(&target->stranger, bytes, 12, false);
+    raw_peer_send(&target->stranger, bytes, size - 1, false);
+    raw_peer_send(&target->stranger, bytes, 12, false);
     bytes[12] ^= 1; /* the magic */
-    stranger_send(&target->stranger, bytes, size, false);
+    raw_peer_send(&target->stranger, bytes, size, false);
     bytes[12] ^= 1;
     bytes[14]++; /* the version */
-    stranger_send(&target->stranger, bytes, size, false);
+    raw_peer_send(&target->stranger, bytes, size, false);
     bytes[14]--;
     if (type == GET) {
-        stranger_send(&target->stranger, bytes, size, true);
-        stranger_send(&target->stranger, bytes, size, false);
+        raw_peer_send(&target->stranger, bytes, size, true);
+        raw_peer_send(&target->stranger, bytes, size, false);
         count++;
     }
     /* Data in front of its header. */
-    stranger_send(&target->stranger, "data", 4, true);
-    stranger_send(&target->stranger, bytes, size, false);
+    raw_peer_send(&target->stranger, "data", 4, true);
+    raw_peer_send(&target->stranger, bytes, size, false);
     forged_expect(target, "headers", count); /* the last is no frame */
 }
 
@@ -224,7 +224,7 @@ static void forged_break_request(struct forged_target *target, unsigned type)
  * which each has something changed. */
 static void forged_by_chance(struct forged_target *target, unsigned rounds)
 {
-    struct stranger *stranger = &target->stranger;
+    struct raw_peer *stranger = &target->stranger;
     unsigned char data[4096];
     unsigned round, type;
 
@@ -240,7 +240,7 @@ static void forged_by_chance(struct forged_target *target, unsigned rounds)
             forged_send(stranger, &frame, i * FORGED_DATA);
         }
         for (type = 0; type <= TYPE_END; type++) {
-            uint64_t how = stranger_random(stranger);
+            uint64_t how = raw_peer_random(stranger);
             struct forged frame = forged_frame(target, type);
             unsigned char bytes[128];
             size_t size;
@@ -253,17 +253,17 @@ static void forged_by_chance(struct forged_target *target, unsigned rounds)
                 size = fuzz_mutate(
                     bytes + 12, size, sizeof(bytes) - 12, &stranger->random);
             if (how / 32 % 8 == 0) /* data first */
-                stranger_send(stranger, data, how / 256 % 4097, true);
+                raw_peer_send(stranger, data, how / 256 % 4097, true);
             for (parts = (unsigned) (how >> 40) % 5; parts > 0; parts--) {
-                stranger_send(stranger, bytes, size + 12, true);
+                raw_peer_send(stranger, bytes, size + 12, true);
                 if (parts == 2)
-                    stranger_send(stranger, data, how / 256 % 4097, true);
+                    raw_peer_send(stranger, data, how / 256 % 4097, true);
             }
-            stranger_send(stranger, bytes, size + 12, false);
+            raw_peer_send(stranger, bytes, size + 12, false);
         }
         if (round % 16 == 0)
             attacked_serve(&target->server);
-        stranger_ignore(stranger);
+        raw_peer_ignore(stranger);
     }
 }
 
@@ -292,9 +292,9 @@ static void forged_attack_memory(const char *string)
     }
     forged_expect(&target, "types", 256 - TYPE_END + 1);
     forged_by_chance(&target, 100);
-    stranger_hang_up(&target.stranger);
+    raw_peer_hang_up(&target.stranger);
     /* And again, with what the last one left undone. */
-    stranger_come(&target.stranger, target.server.name + 4);
+    raw_peer_come(&target.stranger, target.server.name + 4);
     forged_by_chance(&target, 20);
     forged_close(&target);
 }
@@ -329,14 +329,14 @@ static void forged_learn(struct forged_target *target, struct forged_op *op)
 
     memset(op, 0, sizeof(*op));
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
-    size = stranger_header(bytes, KIND_MESSAGE);
-    stranger_send(&target->stranger, bytes, size, false);
+    size = raw_peer_header(bytes, KIND_MESSAGE);
+    raw_peer_send(&target->stranger, bytes, size, false);
     HG_CHECK_OK(conform_wait(end, &recv));
     op->addr = recv.addr;
     memset(bytes, 0, sizeof(bytes));
     memcpy(bytes, "hM\1\3", 4);
-    stranger_put(bytes + 8, 8, 77);
-    stranger_put(bytes + 16, 8, FORGED_MEMORY);
+    raw_peer_put(bytes + 8, 8, 77);
+    raw_peer_put(bytes + 16, 8, FORGED_MEMORY);
     HG_CHECK_OK(
         NA_Mem_handle_deserialize(end->na_class, &op->remote, bytes, 24));
 }
@@ -354,9 +354,9 @@ static void forged_start(
         op->addr, &op->call.id));
     do {
         memset(bytes, 0, sizeof(bytes));
-        (void) stranger_hear(&target->stranger, bytes, sizeof(bytes));
+        (void) raw_peer_hear(&target->stranger, bytes, sizeof(bytes));
     } while (memcmp(bytes, "hz\1\6", 4) != 0 || bytes[15] != (put ? PUT : GET));
-    op->id = stranger_get(bytes + 20, 8);
+    op->id = raw_peer_get(bytes + 20, 8);
 }
 
 /* Answer wrongly; the operation ends. */
@@ -378,10 +378,10 @@ static void forged_guess(struct forged_target *target, struct forged_op *op)
 {
     struct forged frame = {
         .type = ANSWER, .status = NA_NOENTRY, .length = FORGED_LENGTH};
-    struct stranger other;
+    struct raw_peer other;
 
-    stranger_init(&other, attacked_turn, &target->server);
-    stranger_come(&other, target->server.name + 4);
+    raw_peer_init(&other, attacked_turn, &target->server);
+    raw_peer_come(&other, target->server.name + 4);
     forged_start(target, op, false);
     frame.id = op->id;
     forged_send(&other, &frame, 0);
@@ -389,14 +389,14 @@ static void forged_guess(struct forged_target *target, struct forged_op *op)
     HG_CHECK_EQ_INT(op->call.ends, 0);
     forged_send(&target->stranger, &frame, 0);
     HG_CHECK_RET(conform_wait(&target->server.end, &op->call), NA_NOENTRY);
-    stranger_hang_up(&other);
-    stranger_fini(&other);
+    raw_peer_hang_up(&other);
+    raw_peer_fini(&other);
 }
 
 static void forged_answer_by_chance(
     struct forged_target *target, struct forged_op *op, unsigned rounds)
 {
-    struct stranger *stranger = &target->stranger;
+    struct raw_peer *stranger = &target->stranger;
     static unsigned char data[8200];
     unsigned round, i;
 
@@ -408,7 +408,7 @@ static void forged_answer_by_chance(
         forged_start(target, op, put);
         for (i = 0; i < 3; i++) {
             struct forged frame = {.id = op->id};
-            uint64_t how = stranger_random(stranger);
+            uint64_t how = raw_peer_random(stranger);
             unsigned char bytes[128];
             size_t size;
 
@@ -424,16 +424,16 @@ static void forged_answer_by_chance(
                     fuzz_mutate(bytes + 12, size - 12, sizeof(bytes) - 12,
                         &stranger->random);
             if (how / 1024 % 2 == 0) {
-                stranger_send(stranger, bytes, size, true);
-                stranger_send(stranger, data, how / 2048 % 8200, false);
+                raw_peer_send(stranger, bytes, size, true);
+                raw_peer_send(stranger, data, how / 2048 % 8200, false);
             } else
-                stranger_send(stranger, bytes, size, false);
+                raw_peer_send(stranger, bytes, size, false);
         }
         end.id = op->id; /* of whom, perhaps, nothing is left */
         forged_send(stranger, &end, 0);
         (void) conform_wait(&target->server.end, &op->call);
         HG_CHECK_EQ_INT(op->call.ends, 1);
-        stranger_ignore(stranger);
+        raw_peer_ignore(stranger);
     }
 }
 
@@ -468,10 +468,10 @@ HG_TEST(responses_with_false_memory_fields_end_the_operation)
     forged_answer_by_chance(&target, &op, 100);
     /* What never ends by itself ends with its peer. */
     forged_start(&target, &op, false);
-    stranger_hang_up(&target.stranger);
+    raw_peer_hang_up(&target.stranger);
     HG_CHECK_RET(conform_wait(&target.server.end, &op.call), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(target.server.end.na_class, op.remote));
     HG_CHECK_OK(NA_Addr_free(target.server.end.na_class, op.addr));
-    stranger_come(&target.stranger, target.server.name + 4);
+    raw_peer_come(&target.stranger, target.server.name + 4);
     forged_close(&target);
 }

@@ -46,7 +46,7 @@ static void calls_begin(struct calls_server *server, const char *string)
 
     hg_test_allow_log("");
     options.max_args_size = 1 << 20;
-    calls_open(server, string, &options, CONFORM_PATIENCE, calls_register);
+    calls_open(server, string, &options, CONFORM_TIMEOUT, calls_register);
     calls_class = server->na_class;
 }
 
@@ -69,7 +69,7 @@ static struct calls_message calls_message(unsigned type)
 static void calls_expect(const char *of, size_t offset, uint64_t before,
     uint64_t count, unsigned type)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     uint64_t grown;
 
     do {
@@ -79,7 +79,7 @@ static void calls_expect(const char *of, size_t offset, uint64_t before,
         memcpy(&now, (const char *) &counters + offset, sizeof(now));
         grown = now - before;
         calls_turn(NULL);
-    } while (grown < count && ends_ms() < end);
+    } while (grown < count && endpoint_ms() < end);
     if (grown != count)
         hg_test_fail(HG_TEST_HERE,
             "type %u: %s grew by %" PRIu64 ", not by %" PRIu64, type, of, grown,
@@ -108,9 +108,9 @@ static void calls_break_header(struct calls_server *server, unsigned type)
         case 1: sent = 35; break;
         case 2: sent = HEAD - 1; break;
         case 3: bytes[10] = 1; break; /* the version */
-        case 4: stranger_put(bytes + 14, 2, HEAD - 1); break;
-        case 5: stranger_put(bytes + 14, 2, size + 1); break;
-        case 6: stranger_put(bytes + 14, 2, UINT16_MAX); break;
+        case 4: raw_peer_put(bytes + 14, 2, HEAD - 1); break;
+        case 5: raw_peer_put(bytes + 14, 2, size + 1); break;
+        case 6: raw_peer_put(bytes + 14, 2, UINT16_MAX); break;
         case 7: sent = size - 1; break;    /* the checksum tells */
         default: bytes[20] ^= 0x10; break; /* here, too */
         }
@@ -195,14 +195,14 @@ static size_t calls_describe_wrongly(unsigned char *bytes, unsigned wrong)
     case 1: return size - 1;
     case 2: return 19;
     case 3: return 0;
-    case 4: stranger_put(bytes + 16, 4, UINT32_MAX); break;
-    case 5: stranger_put(bytes + 16, 4, 0); break;
+    case 4: raw_peer_put(bytes + 16, 4, UINT32_MAX); break;
+    case 5: raw_peer_put(bytes + 16, 4, 0); break;
     case 6: bytes[20] ^= 1; break;                 /* the handle's magic */
     case 7: bytes[23] = 0; break;                  /* its rights */
-    case 8: stranger_put(bytes + 28, 8, 0); break; /* its key */
-    case 9: stranger_put(bytes, 8, UINT64_MAX); break;
-    case 10: stranger_put(bytes, 8, (1 << 20) + 1); break; /* a limit */
-    case 11: stranger_put(bytes + 36, 8, 99999); break;    /* less than that */
+    case 8: raw_peer_put(bytes + 28, 8, 0); break; /* its key */
+    case 9: raw_peer_put(bytes, 8, UINT64_MAX); break;
+    case 10: raw_peer_put(bytes, 8, (1 << 20) + 1); break; /* a limit */
+    case 11: raw_peer_put(bytes + 36, 8, 99999); break;    /* less than that */
     default: break;
     }
     return size;
@@ -233,13 +233,13 @@ static void calls_break_description(struct calls_server *server)
 
 static void calls_by_chance(struct calls_server *server, unsigned rounds)
 {
-    struct stranger *stranger = &server->stranger;
+    struct raw_peer *stranger = &server->stranger;
     unsigned char description[64], bytes[400];
     unsigned round, type;
 
     for (round = 0; round < rounds; round++) {
         for (type = 0; type <= TYPE_END; type++) {
-            uint64_t how = stranger_random(stranger);
+            uint64_t how = raw_peer_random(stranger);
             struct calls_message message = calls_message(type);
             size_t size;
 
@@ -256,7 +256,7 @@ static void calls_by_chance(struct calls_server *server, unsigned rounds)
                 size = fuzz_mutate(bytes, size, 300, &stranger->random);
             if (how / 4096 % 4 == 0) {
                 size = how / 16384 % 200;
-                stranger_noise(stranger, bytes, size);
+                raw_peer_noise(stranger, bytes, size);
             }
             if (how / 16384 % 4 != 0)
                 calls_sign(bytes, size);
@@ -264,7 +264,7 @@ static void calls_by_chance(struct calls_server *server, unsigned rounds)
         }
         if (round % 32 == 0)
             calls_serve();
-        stranger_ignore(stranger);
+        raw_peer_ignore(stranger);
     }
     calls_serve();
 }
@@ -295,11 +295,11 @@ static void calls_attack(const char *string)
     CALLS_EXPECT(late, before, 1, RESPONSE);
     /* A call that is not there is canceled already. */
     CALLS_EXPECT(refused, before, 253, CANCEL);
-    stranger_ignore(&server.stranger);
+    raw_peer_ignore(&server.stranger);
     calls_by_chance(&server, 200);
-    stranger_hang_up(&server.stranger);
+    raw_peer_hang_up(&server.stranger);
     /* And again, with what the last one left undone. */
-    stranger_come(&server.stranger, server.name + 4);
+    raw_peer_come(&server.stranger, server.name + 4);
     calls_by_chance(&server, 50);
     calls_close(&server);
 }
@@ -333,16 +333,15 @@ static void calls_start(struct calls_server *server, struct calls_call *call)
         &call->out, &call->request));
     do {
         memset(bytes, 0, sizeof(bytes));
-        (void) stranger_hear(&server->stranger, bytes, sizeof(bytes));
+        (void) raw_peer_hear(&server->stranger, bytes, sizeof(bytes));
     } while (memcmp(bytes, "hz\1\5\2", 5) != 0 || bytes[12 + 11] != REQUEST);
-    call->sequence = stranger_get(bytes + 12 + 24, 8);
+    call->sequence = raw_peer_get(bytes + 12 + 24, 8);
 }
 
 /* It ends, in whichever way, and once. */
 static hg_return_t calls_end(struct calls_call *call)
 {
-    hg_return_t ret =
-        HG_Wait(call->request, CONFORM_PATIENCE, HG_STATUS_IGNORE);
+    hg_return_t ret = HG_Wait(call->request, CONFORM_TIMEOUT, HG_STATUS_IGNORE);
 
     HG_CHECK(ret != HG_TIMEOUT);
     HG_CHECK_OK(HG_Request_free(call->request));
@@ -380,7 +379,7 @@ static hg_return_t calls_answer(struct calls_server *server, unsigned wrong)
 
 static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
 {
-    struct stranger *stranger = &server->stranger;
+    struct raw_peer *stranger = &server->stranger;
     unsigned round, i;
 
     for (round = 0; round < rounds; round++) {
@@ -397,14 +396,14 @@ static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
             size = fuzz_mutate(bytes, size, 300, &stranger->random);
             if (i % 2 == 0)
                 calls_sign(bytes, size);
-            if (size >= HEAD && stranger_get(bytes + 24, 8) == call.sequence)
+            if (size >= HEAD && raw_peer_get(bytes + 24, 8) == call.sequence)
                 bytes[12] &= (unsigned char) ~LARGE; /* would have it wait */
             calls_send(server, bytes, size);
         }
         answer.code = HG_NOENTRY; /* unless it ended already */
         calls_send_message(server, &answer);
         (void) calls_end(&call);
-        stranger_ignore(stranger);
+        raw_peer_ignore(stranger);
     }
 }
 
@@ -433,9 +432,9 @@ HG_TEST(responses_with_false_fields_end_the_call_with_an_error)
     calls_answer_by_chance(&server, 100);
     /* What never ends by itself ends with its peer. */
     calls_start(&server, &call);
-    stranger_hang_up(&server.stranger);
+    raw_peer_hang_up(&server.stranger);
     HG_CHECK_RET(calls_end(&call), HG_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(server.na_class, calls_stranger));
-    stranger_come(&server.stranger, server.name + 4);
+    raw_peer_come(&server.stranger, server.name + 4);
     calls_close(&server);
 }

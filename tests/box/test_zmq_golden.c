@@ -97,7 +97,7 @@ static void speaker_say_part(struct speaker *speaker, const char *name)
 static size_t speaker_hear(
     struct speaker *speaker, unsigned char *bytes, size_t room)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     int more = 1;
     size_t more_size = sizeof(more);
     int size;
@@ -105,13 +105,13 @@ static size_t speaker_hear(
     if (speaker->router) {
         while ((size = zmq_recv(speaker->socket, speaker->id,
                     sizeof(speaker->id), ZMQ_DONTWAIT)) < 0) {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             speaker_turn(speaker);
         }
         speaker->id_size = (size_t) size;
     }
     while ((size = zmq_recv(speaker->socket, bytes, room, ZMQ_DONTWAIT)) < 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         speaker_turn(speaker);
     }
     HG_CHECK(
@@ -161,7 +161,7 @@ static void speaker_be_called(
 
     HG_CHECK(length > 0 && length < (int) sizeof(name));
     HG_CHECK(zmq_bind(speaker->socket, name + 4) == 0);
-    ends_open(&speaker->end, GOLDEN_IPC, 2000);
+    endpoint_open(&speaker->end, GOLDEN_IPC, 2000);
     memset(lookup, 0, sizeof(*lookup));
     HG_CHECK_OK(NA_Addr_lookup(speaker->end.na_class, speaker->end.context,
         conform_ended, lookup, name, &lookup->id));
@@ -169,9 +169,9 @@ static void speaker_be_called(
 
 static void speaker_send_messages(struct speaker *speaker, na_addr_t to)
 {
-    HG_CHECK_OK(ends_send(&speaker->end, to, false, "ab", 2, 0x01020304));
+    HG_CHECK_OK(endpoint_send(&speaker->end, to, false, "ab", 2, 0x01020304));
     speaker_expect_all(speaker, "message");
-    HG_CHECK_OK(ends_send(&speaker->end, to, true, "cd", 2, 0xff));
+    HG_CHECK_OK(endpoint_send(&speaker->end, to, true, "cd", 2, 0xff));
     speaker_expect_all(speaker, "message_expected");
     speaker_expect_all(speaker, "probe");
 }
@@ -191,7 +191,7 @@ static void speaker_serve_get(struct speaker *speaker, na_addr_t from)
     memset(&get, 0, sizeof(get));
     bytes = golden_get(speaker->golden, "handle", &size);
     HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
-    local = ends_register(end, room, sizeof(room));
+    local = endpoint_register(end, room, sizeof(room));
     HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &get, local,
         0, remote, 32, sizeof(room), from, &get.id));
     speaker_expect(speaker, "frame", 1, id_at, id);
@@ -290,8 +290,8 @@ static void speaker_call(struct speaker *speaker)
 {
     char name[NA_MAX_ADDR_LEN];
 
-    ends_open(&speaker->end, GOLDEN_IPC "*", 2000);
-    ends_name(&speaker->end, speaker->end.self, name);
+    endpoint_open(&speaker->end, GOLDEN_IPC "*", 2000);
+    endpoint_name(&speaker->end, speaker->end.self, name);
     HG_CHECK(zmq_connect(speaker->socket, name + 4) == 0);
 }
 
@@ -318,11 +318,11 @@ HG_TEST(listener_messages_match_the_golden_file)
     HG_CHECK_EQ_U64(recv.size, 2);
     HG_CHECK_EQ_MEM(got, "ab", 2);
     HG_CHECK_EQ_U64(recv.tag, 0x01020304);
-    ends_name(&speaker.end, recv.addr, name);
+    endpoint_name(&speaker.end, recv.addr, name);
     HG_CHECK_EQ_STR(name, "zmq+ipc:///hg");
 
     speaker_say(&speaker, "message_expected", 0, NULL, false);
-    HG_CHECK_OK(ends_post(&speaker.end, &expected, got_expected,
+    HG_CHECK_OK(endpoint_post(&speaker.end, &expected, got_expected,
         sizeof(got_expected), recv.addr, 0xff));
     HG_CHECK_OK(conform_wait(&speaker.end, &expected));
     HG_CHECK_EQ_U64(expected.size, 2);

@@ -67,11 +67,11 @@ static void claim_ids(const char *string)
     (void) setstate(old);
     for (i = 0; i < CLAIMS; i++) {
         claim_next(id, first, i);
-        fds[i] = stranger_shake(server.name, id, sizeof(id));
+        fds[i] = raw_peer_shake(server.name, id, sizeof(id));
     }
     attacked_serve(&server);
     for (i = CLAIMS; i < 2 * CLAIMS; i++) {
-        fds[i] = stranger_shake(server.name, "", 0);
+        fds[i] = raw_peer_shake(server.name, "", 0);
         attacked_serve(&server);
     }
     for (i = 0; i < 2 * CLAIMS; i++)
@@ -97,7 +97,7 @@ HG_TEST(open_does_not_disturb_rand_of_the_application)
     srandom(7);
     want = random();
     srandom(7);
-    ends_open(&end, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&end, "zmq+tcp://127.0.0.1", 1000);
     HG_CHECK_EQ_INT(random(), want);
     conform_close(&end);
 }
@@ -130,8 +130,8 @@ static void *silent_watch(void *arg)
     do
         HG_CHECK(poll(&event, 1, -1) == 1);
     while (recv(watch->fd, bytes, sizeof(bytes), 0) > 0);
-    watch->closed = ends_ms();
-    HG_CHECK_OK(ends_send(
+    watch->closed = endpoint_ms();
+    HG_CHECK_OK(endpoint_send(
         &watch->server->good, watch->server->addr, false, "wake", 5, 1));
     return NULL;
 }
@@ -140,7 +140,7 @@ static void *silent_watch(void *arg)
 static void silent_until_closed(struct attacked *server, int fd)
 {
     struct silent_watch watch = {server, fd, 0};
-    uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
+    uint64_t end = endpoint_ms() + 20 * (SILENT_MS + 500);
     struct conform_call recv;
     pthread_t thread;
     char got[256];
@@ -149,7 +149,7 @@ static void silent_until_closed(struct attacked *server, int fd)
     HG_CHECK(pthread_create(&thread, NULL, silent_watch, &watch) == 0);
     while (recv.ends == 0)
         (void) conform_turn(
-            server->end.na_class, server->end.context, 2 * CONFORM_PATIENCE);
+            server->end.na_class, server->end.context, 2 * CONFORM_TIMEOUT);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK(watch.closed < end);
     conform_free_addr(&server->end, &recv);
@@ -165,7 +165,7 @@ static uint64_t silent_closed(const struct attacked *server)
 static void silent_peers(const char *string)
 {
     struct attacked server;
-    struct stranger words;
+    struct raw_peer words;
     unsigned char bytes[256];
     size_t size;
     int fd;
@@ -173,13 +173,13 @@ static void silent_peers(const char *string)
     memset(&words, 0, sizeof(words));
     words.random = hg_test_seed();
     silent_open(&server, string);
-    fd = stranger_shake(server.name, "", 0);
+    fd = raw_peer_shake(server.name, "", 0);
     silent_until_closed(&server, fd);
     HG_CHECK_EQ_U64(silent_closed(&server), 1);
-    fd = stranger_shake(server.name, "", 0);
-    stranger_frame(fd, "noise", 5);
-    size = stranger_make(&words, bytes, KIND_HELLO);
-    stranger_frame(fd, bytes, size - 1);
+    fd = raw_peer_shake(server.name, "", 0);
+    raw_peer_frame(fd, "noise", 5);
+    size = raw_peer_make(&words, bytes, KIND_HELLO);
+    raw_peer_frame(fd, bytes, size - 1);
     silent_until_closed(&server, fd);
     HG_CHECK_EQ_U64(silent_closed(&server), 2);
     attacked_serve(&server); /* still by its old connection */
@@ -198,42 +198,42 @@ HG_TEST(peer_without_hello_is_disconnected_on_ipc)
 
 /* Keep some thousand messages on their way that no receive takes. */
 static void silent_flood(
-    struct stranger *flood, const struct attacked *server, uint64_t *sent)
+    struct raw_peer *flood, const struct attacked *server, uint64_t *sent)
 {
     enum { AHEAD = 50000 };
     uint64_t read = NA_Get_counter(server->end.na_class, "msg_dropped");
     unsigned char bytes[64];
-    size_t size = stranger_header(bytes, KIND_MESSAGE);
+    size_t size = raw_peer_header(bytes, KIND_MESSAGE);
 
     for (; *sent < read + AHEAD; ++*sent)
-        stranger_send(flood, bytes, size, false);
+        raw_peer_send(flood, bytes, size, false);
 }
 
 /* Another peer sends faster than the class reads: there always are unread
  * messages. */
 HG_TEST(peer_without_hello_is_disconnected_while_another_sends)
 {
-    uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
+    uint64_t end = endpoint_ms() + 20 * (SILENT_MS + 500);
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger flood;
+    struct raw_peer flood;
     uint64_t sent = 0;
     int fd;
 
     info.lookup_ms = SILENT_MS;
     info.max_queue_bytes = 1 << 16;
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
-    stranger_init(&flood, attacked_turn, &server);
-    stranger_come(&flood, server.name + 4);
-    fd = stranger_shake(server.name, "", 0);
+    raw_peer_init(&flood, attacked_turn, &server);
+    raw_peer_come(&flood, server.name + 4);
+    fd = raw_peer_shake(server.name, "", 0);
     while (silent_closed(&server) == 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         silent_flood(&flood, &server, &sent);
         attacked_turn(&server);
     }
     (void) close(fd);
-    stranger_hang_up(&flood);
-    stranger_fini(&flood);
+    raw_peer_hang_up(&flood);
+    raw_peer_fini(&flood);
     attacked_close(&server);
 }
 
@@ -243,24 +243,24 @@ HG_TEST(hello_that_is_read_late_is_accepted)
 {
     enum { PEERS = 60 };
     struct attacked server;
-    struct stranger words;
+    struct raw_peer words;
     int fds[PEERS];
     unsigned char bytes[256];
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned i;
 
     memset(&words, 0, sizeof(words));
     words.random = hg_test_seed();
     silent_open(&server, "zmq+tcp://127.0.0.1");
     for (i = 0; i < PEERS; i++)
-        fds[i] = stranger_shake(server.name, "", 0);
+        fds[i] = raw_peer_shake(server.name, "", 0);
     for (i = 0; i < 10; i++) { /* to read the monitor */
-        ends_sleep(2);
+        endpoint_sleep(2);
         attacked_turn(&server);
     }
     for (i = 0; i < PEERS; i++)
-        stranger_frame(fds[i], bytes, stranger_make(&words, bytes, KIND_HELLO));
-    ends_sleep(2 * (SILENT_MS + 500));
+        raw_peer_frame(fds[i], bytes, raw_peer_make(&words, bytes, KIND_HELLO));
+    endpoint_sleep(2 * (SILENT_MS + 500));
     for (i = 0; i < PEERS; i++) {
         size_t heard = 0;
 
@@ -268,7 +268,7 @@ HG_TEST(hello_that_is_read_late_is_accepted)
             ssize_t got = recv(
                 fds[i], bytes + heard, sizeof(bytes) - heard, MSG_DONTWAIT);
 
-            HG_CHECK(got != 0 && ends_ms() < end);
+            HG_CHECK(got != 0 && endpoint_ms() < end);
             heard += got > 0 ? (size_t) got : 0;
             attacked_turn(&server);
         }
@@ -290,12 +290,12 @@ HG_TEST_ROLE(silent)
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = limit.rlim_max < 1024 ? limit.rlim_max : 1024;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    while ((line = hg_test_hear_parent()) != NULL) {
+    while ((line = hg_test_read_parent()) != NULL) {
         unsigned long i = strtoul(line, NULL, 10);
 
         for (free(line); i > 0; i--)
-            (void) stranger_shake(argv[0], "", 0);
-        hg_test_say_parent("here");
+            (void) raw_peer_shake(argv[0], "", 0);
+        hg_test_write_parent("here");
     }
 }
 
@@ -305,7 +305,7 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
     struct rlimit old, limit;
     struct attacked server;
     struct hg_test_peer *peers;
-    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
     unsigned round;
 
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -315,10 +315,10 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
     silent_open(&server, "zmq+tcp://127.0.0.1");
     peers = hg_test_spawn("silent", server.name, (char *) NULL);
     for (round = 1; round <= 4; round++) {
-        hg_test_say(peers, "200");
-        free(hg_test_hear(peers));
+        hg_test_write_peer(peers, "200");
+        free(hg_test_read_peer(peers));
         while (silent_closed(&server) < 200 * round) {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             attacked_turn(&server);
         }
         attacked_serve(&server);
@@ -338,7 +338,7 @@ HG_TEST(connections_without_hello_are_closed_for_others)
     struct conform_end client;
     struct hg_test_peer *peers;
     na_addr_t addr;
-    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned came;
 
@@ -352,17 +352,17 @@ HG_TEST(connections_without_hello_are_closed_for_others)
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     peers = hg_test_spawn("silent", server.name, (char *) NULL);
     for (came = 10; came <= 400; came += 10) {
-        hg_test_say(peers, "10");
-        free(hg_test_hear(peers));
+        hg_test_write_peer(peers, "10");
+        free(hg_test_read_peer(peers));
         do {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             attacked_turn(&server);
         } while (NA_Get_counter(server.end.na_class, "zmq_turned_away") + 260 <
             came);
     }
     HG_CHECK_EQ_U64(silent_closed(&server), 0);
-    ends_open_client(&client, &server.end, NULL);
-    addr = ends_lookup_both(&client, &server.end, server.name);
+    endpoint_open_client(&client, &server.end, NULL);
+    addr = endpoint_lookup_both(&client, &server.end, server.name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     attacked_serve(&server);

@@ -17,11 +17,11 @@
 #include <sys/un.h>
 
 /* The same with something wrong: a bit, the length, the number of parts. */
-static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
+static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
 {
     unsigned char bytes[256];
-    size_t size = stranger_make(hostile, bytes, kind);
-    uint64_t how = stranger_random(hostile);
+    size_t size = raw_peer_make(hostile, bytes, kind);
+    uint64_t how = raw_peer_random(hostile);
     unsigned parts = 0;
 
     switch (how % 7) {
@@ -36,75 +36,75 @@ static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
     case 3: parts = (unsigned) (how / 8 % 4) + 1; break;
     case 4:
         size = how / 8 % 64;
-        stranger_noise(hostile, bytes, size);
+        raw_peer_noise(hostile, bytes, size);
         break;
     case 5: /* what belongs behind comes first */
-        stranger_send(hostile, bytes + 4, size - 4, true);
+        raw_peer_send(hostile, bytes + 4, size - 4, true);
         break;
     default: break; /* right, but out of place */
     }
     while (parts > 0) {
-        stranger_send(hostile, bytes, size, true);
+        raw_peer_send(hostile, bytes, size, true);
         parts--;
     }
-    stranger_send(hostile, bytes, size, false);
+    raw_peer_send(hostile, bytes, size, false);
 }
 
 /* Of each kind what is wrong in any state: cut, or of 3 to 5 parts. Each of
  * these is refused, no matter what chance brings. */
-static void hostile_send_all_kinds(struct stranger *hostile)
+static void hostile_send_all_kinds(struct raw_peer *hostile)
 {
     unsigned char bytes[256];
     unsigned kind, parts, i;
 
     for (kind = 0; kind < KIND_END; kind++) {
-        size_t size = stranger_make(hostile, bytes, kind);
+        size_t size = raw_peer_make(hostile, bytes, kind);
 
-        stranger_send(hostile, bytes, 11, false);
+        raw_peer_send(hostile, bytes, 11, false);
         for (parts = 3; parts <= 5; parts++)
             for (i = 1; i <= parts; i++)
-                stranger_send(hostile, bytes, size, i < parts);
+                raw_peer_send(hostile, bytes, size, i < parts);
     }
 }
 
 static uint64_t hostile_refused(struct attacked *server, unsigned kind)
 {
-    return stranger_refused(server->end.na_class, kind);
+    return raw_peer_refused(server->end.na_class, kind);
 }
 
 /* Come as one who is not known, is greeted, or has proven itself. */
 static void hostile_come(
-    struct stranger *hostile, const struct attacked *server, unsigned how)
+    struct raw_peer *hostile, const struct attacked *server, unsigned how)
 {
-    stranger_dial(hostile, server->name + 4);
+    raw_peer_dial(hostile, server->name + 4);
     if (how >= 1)
-        stranger_greet(hostile);
+        raw_peer_greet(hostile);
     if (how >= 2)
-        stranger_confirm(hostile);
+        raw_peer_confirm(hostile);
 }
 
 static void hostile_attack(const char *string)
 {
     struct attacked server;
-    struct stranger hostile;
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    struct raw_peer hostile;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned round, kind, i;
 
     hg_test_allow_log("");
-    stranger_init(&hostile, attacked_turn, &server);
+    raw_peer_init(&hostile, attacked_turn, &server);
     attacked_open(&server, string);
     for (round = 0; round < 3; round++) {
         hostile_come(&hostile, &server, round);
         hostile_send_all_kinds(&hostile);
         for (kind = 0; kind < KIND_END; kind++) {
             while (hostile_refused(&server, kind) < 4 * (round + 1)) {
-                HG_CHECK(ends_ms() < end);
+                HG_CHECK(endpoint_ms() < end);
                 attacked_turn(&server);
             }
             HG_CHECK_EQ_U64(hostile_refused(&server, kind), 4 * (round + 1));
         }
         attacked_serve(&server);
-        stranger_hang_up(&hostile);
+        raw_peer_hang_up(&hostile);
     }
     /* And by chance. Every other time no farewell ends it early. */
     for (round = 0; round < 24; round++) {
@@ -115,13 +115,13 @@ static void hostile_attack(const char *string)
             for (kind = 0; kind < kinds; kind++)
                 hostile_send_wrong(&hostile, kind);
             /* A whole part less than a header; no byte at all. */
-            stranger_send(&hostile, "hz", i % 3, false);
+            raw_peer_send(&hostile, "hz", i % 3, false);
         }
         attacked_serve(&server);
-        stranger_hang_up(&hostile);
+        raw_peer_hang_up(&hostile);
     }
     attacked_serve(&server);
-    stranger_fini(&hostile);
+    raw_peer_fini(&hostile);
     attacked_close(&server);
 }
 
@@ -138,24 +138,24 @@ HG_TEST(messages_of_untrusted_peers_are_checked_on_ipc)
 /* ---- What each kind is refused for ---- */
 
 /* A class over tcp, and a stranger that has dialled it. */
-static void hostile_open(struct attacked *server, struct stranger *hostile)
+static void hostile_open(struct attacked *server, struct raw_peer *hostile)
 {
-    stranger_init(hostile, attacked_turn, server);
+    raw_peer_init(hostile, attacked_turn, server);
     attacked_open(server, "zmq+tcp://127.0.0.1");
-    stranger_dial(hostile, server->name + 4);
+    raw_peer_dial(hostile, server->name + 4);
 }
 
-static void hostile_close(struct attacked *server, struct stranger *hostile)
+static void hostile_close(struct attacked *server, struct raw_peer *hostile)
 {
-    stranger_hang_up(hostile);
-    stranger_fini(hostile);
+    raw_peer_hang_up(hostile);
+    raw_peer_fini(hostile);
     attacked_close(server);
 }
 
 HG_TEST(messages_before_the_confirmation_are_refused)
 {
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     unsigned char bytes[256];
     size_t size;
     uint64_t before;
@@ -169,35 +169,35 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     hg_test_expect_log("a second HELLO of this connection (zmq_bad_hello)");
     HG_CHECK_OK(HG_Set_log_level("debug")); /* so that every line is written */
     hostile_open(&server, &hostile);
-    stranger_send(&hostile, "hz", 2, false);
-    stranger_greet(&hostile);
+    raw_peer_send(&hostile, "hz", 2, false);
+    raw_peer_greet(&hostile);
     /* Greeted, it has not proven itself. */
-    size = stranger_make(&hostile, bytes, KIND_MESSAGE);
+    size = raw_peer_make(&hostile, bytes, KIND_MESSAGE);
     bytes[4] = 0;
-    stranger_send(&hostile, bytes, size, false);
+    raw_peer_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) == 0)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     /* A wrong nonce proves nothing, the right one does; once. */
     hostile.nonce[0] ^= 1;
-    stranger_confirm(&hostile);
-    stranger_send(&hostile, bytes, size, false);
+    raw_peer_confirm(&hostile);
+    raw_peer_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) < 2)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_CONFIRM), 1);
     hostile.nonce[0] ^= 1;
-    stranger_confirm(&hostile);
-    stranger_send(&hostile, bytes, size, false);
-    stranger_confirm(&hostile);
+    raw_peer_confirm(&hostile);
+    raw_peer_send(&hostile, bytes, size, false);
+    raw_peer_confirm(&hostile);
     while (hostile_refused(&server, KIND_CONFIRM) < 2)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     before = hostile_refused(&server, KIND_MESSAGE);
     HG_CHECK_EQ_U64(before, 2);
     /* A second hello, and a plane that there is not. */
-    size = stranger_make(&hostile, bytes, KIND_HELLO);
-    stranger_send(&hostile, bytes, size, false);
-    size = stranger_make(&hostile, bytes, KIND_MESSAGE);
+    size = raw_peer_make(&hostile, bytes, KIND_HELLO);
+    raw_peer_send(&hostile, bytes, size, false);
+    size = raw_peer_make(&hostile, bytes, KIND_MESSAGE);
     bytes[4] = 3;
-    stranger_send(&hostile, bytes, size, false);
+    raw_peer_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) < 3)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_HELLO), 1);
@@ -208,15 +208,15 @@ HG_TEST(messages_before_the_confirmation_are_refused)
 HG_TEST(hello_of_another_version_is_answered_with_our_version)
 {
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     unsigned char bytes[256];
     size_t size;
     int got;
 
     hostile_open(&server, &hostile);
-    size = stranger_make(&hostile, bytes, KIND_HELLO);
+    size = raw_peer_make(&hostile, bytes, KIND_HELLO);
     bytes[2] = 77;
-    stranger_send(&hostile, bytes, size, false);
+    raw_peer_send(&hostile, bytes, size, false);
     do {
         (void) conform_turn(server.end.na_class, server.end.context, 1);
         got = zmq_recv(hostile.socket, bytes, sizeof(bytes), ZMQ_DONTWAIT);
@@ -260,7 +260,7 @@ static void *hostile_answer(void *arg)
         if (id_size < 0)
             continue;
         (void) zmq_recv(socket, bytes, sizeof(bytes), 0);
-        answer = stranger_header(
+        answer = raw_peer_header(
             bytes, listener->version == 1 ? KIND_WELCOME : KIND_REFUSE);
         bytes[2] = (unsigned char) listener->version;
         memset(bytes + answer, 0x11, 24);
@@ -281,7 +281,7 @@ static void hostile_listen(struct hostile_listener *listener, unsigned version)
     HG_CHECK(
         pthread_create(&listener->thread, NULL, hostile_answer, listener) == 0);
     while (atomic_load(&listener->stop))
-        ends_sleep(1);
+        endpoint_sleep(1);
 }
 
 static void hostile_end_listening(struct hostile_listener *listener)
@@ -299,8 +299,9 @@ HG_TEST(listener_of_another_version_is_a_protocol_error)
 
     hg_test_expect_log("speaks version 9");
     hostile_listen(&listener, 9);
-    ends_open(&end, "zmq+tcp://", 1000);
-    HG_CHECK_RET(ends_lookup(&end, listener.name, &addr), NA_PROTOCOL_ERROR);
+    endpoint_open(&end, "zmq+tcp://", 1000);
+    HG_CHECK_RET(
+        endpoint_lookup(&end, listener.name, &addr), NA_PROTOCOL_ERROR);
     conform_close(&end);
     hostile_end_listening(&listener);
 }
@@ -312,7 +313,7 @@ HG_TEST(welcome_with_a_wrong_nonce_is_ignored)
     struct conform_call call;
 
     hostile_listen(&listener, 1);
-    ends_open(&end, "zmq+tcp://", 1000);
+    endpoint_open(&end, "zmq+tcp://", 1000);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended, &call,
         listener.name, &call.id));
@@ -382,7 +383,7 @@ HG_TEST(old_protocol_is_disconnected)
     for (i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
         char bytes[64];
         struct timeval wait = {4, 0}; /* taken in, it would hold for 10 s */
-        int fd = stranger_connect(server.name);
+        int fd = raw_peer_connect(server.name);
         ssize_t got;
 
         HG_CHECK(
@@ -413,12 +414,12 @@ HG_TEST_ROLE(crowd)
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = limit.rlim_max < 1024 ? limit.rlim_max : 1024;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    while ((line = hg_test_hear_parent()) != NULL) {
+    while ((line = hg_test_read_parent()) != NULL) {
         unsigned long i = strtoul(line, NULL, 10);
 
         for (free(line); i > 0; i--)
-            (void) stranger_connect(argv[0]);
-        hg_test_say_parent("here");
+            (void) raw_peer_connect(argv[0]);
+        hg_test_write_parent("here");
     }
 }
 
@@ -436,14 +437,14 @@ static unsigned hostile_fds(void)
 }
 
 /* 600 strangers connect where 300 descriptors are, `each` at a time. */
-static void hostile_crowd(const char *string, unsigned each)
+static void hostile_many(const char *string, unsigned each)
 {
     struct rlimit old, limit;
     struct attacked server;
     struct hg_test_peer *crowd;
     char line[16];
     unsigned came, before, fds;
-    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
 
     /* A line of the level error would fail the case: this is a warning. */
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -455,11 +456,11 @@ static void hostile_crowd(const char *string, unsigned each)
     (void) snprintf(line, sizeof(line), "%u", each);
     before = hostile_fds();
     for (came = each; came <= 600; came += each) {
-        hg_test_say(crowd, line);
-        free(hg_test_hear(crowd));
+        hg_test_write_peer(crowd, line);
+        free(hg_test_read_peer(crowd));
         /* Until each was accepted or turned away, and some room is left. */
         do {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             attacked_turn(&server);
             fds = hostile_fds();
         } while (fds > HOSTILE_FDS - 30 ||
@@ -467,14 +468,14 @@ static void hostile_crowd(const char *string, unsigned each)
                 before + came);
     }
     while (NA_Get_counter(server.end.na_class, "zmq_turned_away") < 200) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
     }
     attacked_serve(&server);
     hg_test_stop(crowd);
     /* With the crowd gone there is room again. */
     while (hostile_fds() > 150) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
     }
     attacked_close(&server);
@@ -483,13 +484,13 @@ static void hostile_crowd(const char *string, unsigned each)
 
 HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process, 60)
 {
-    hostile_crowd("zmq+tcp://127.0.0.1", 600);
+    hostile_many("zmq+tcp://127.0.0.1", 600);
 }
 
 /* Few at a time: all at once, libzmq 4.3.4 would end the process. */
 HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process_on_ipc, 60)
 {
-    hostile_crowd("zmq+ipc://*", 10);
+    hostile_many("zmq+ipc://*", 10);
 }
 
 /* Blocks that may stay: envelopes kept for reuse, grown tables. */
@@ -497,10 +498,10 @@ enum { HOSTILE_KEPT = 300, HOSTILE_MANY = 150, HOSTILE_HELLOS = 5000 };
 
 static void hostile_settle(struct attacked *server, int64_t blocks)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while (hg_test_alloc_live() > blocks) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(server);
     }
 }
@@ -508,37 +509,37 @@ static void hostile_settle(struct attacked *server, int64_t blocks)
 /* A hello again and again, and hellos of many who never prove who they are. */
 HG_TEST_SECONDS(endless_hellos_leave_nothing, 60)
 {
-    static struct stranger strangers[HOSTILE_MANY];
+    static struct raw_peer strangers[HOSTILE_MANY];
     struct attacked server;
     unsigned char bytes[256];
-    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
     int64_t before;
     unsigned i, round;
 
     hg_test_alloc_install();
     hostile_open(&server, &strangers[0]);
-    stranger_greet(&strangers[0]);
+    raw_peer_greet(&strangers[0]);
     before = hg_test_alloc_live();
     for (i = 0; i < HOSTILE_HELLOS; i++) {
-        size_t size = stranger_make(&strangers[0], bytes, KIND_HELLO);
+        size_t size = raw_peer_make(&strangers[0], bytes, KIND_HELLO);
 
-        stranger_send(&strangers[0], bytes, size, false);
+        raw_peer_send(&strangers[0], bytes, size, false);
     }
     while (hostile_refused(&server, KIND_HELLO) < HOSTILE_HELLOS) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
         HG_CHECK(hg_test_alloc_live() < before + HOSTILE_KEPT);
     }
     for (round = 0; round < 3; round++) {
         for (i = 1; i < HOSTILE_MANY; i++) {
             strangers[i] = strangers[0];
-            stranger_dial(&strangers[i], server.name + 4);
-            stranger_greet(&strangers[i]);
+            raw_peer_dial(&strangers[i], server.name + 4);
+            raw_peer_greet(&strangers[i]);
         }
         attacked_serve(&server);
         HG_CHECK(hg_test_alloc_live() >= before + HOSTILE_MANY - 1);
         for (i = 1; i < HOSTILE_MANY; i++)
-            stranger_hang_up(&strangers[i]);
+            raw_peer_hang_up(&strangers[i]);
         hostile_settle(&server, before + HOSTILE_KEPT / 3);
     }
     attacked_serve(&server);
@@ -550,27 +551,27 @@ HG_TEST_SECONDS(endless_hellos_leave_nothing, 60)
 enum { FLOOD_QUEUE = 1 << 18, FLOOD_TAG = 1000000 };
 
 /* Messages that nobody has asked for, of all planes. */
-static void flood_send(struct stranger *flood, unsigned count)
+static void flood_send(struct raw_peer *flood, unsigned count)
 {
     unsigned char bytes[64];
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        size_t size = stranger_header(bytes, KIND_MESSAGE);
+        size_t size = raw_peer_header(bytes, KIND_MESSAGE);
 
         bytes[4] = (unsigned char) (i % 3);
-        stranger_put(bytes + 8, 4, FLOOD_TAG + i);
-        stranger_send(flood, bytes, size, false);
+        raw_peer_put(bytes + 8, 4, FLOOD_TAG + i);
+        raw_peer_send(flood, bytes, size, false);
     }
 }
 
 static void flood_await(
     struct attacked *server, const struct conform_call *call)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while (call->ends == 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(server);
     }
     HG_CHECK_OK(call->ret);
@@ -582,28 +583,28 @@ HG_TEST(flood_does_not_drop_messages_of_others)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct attacked server;
-    struct stranger flood;
+    struct raw_peer flood;
     struct conform_call recv, mark;
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     char got[256], marked[8];
 
-    stranger_init(&flood, attacked_turn, &server);
+    raw_peer_init(&flood, attacked_turn, &server);
     info.max_queue_bytes = FLOOD_QUEUE;
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
-    HG_CHECK_OK(ends_send(&server.good, server.addr, false, "me", 3, 1));
+    HG_CHECK_OK(endpoint_send(&server.good, server.addr, false, "me", 3, 1));
     flood_await(&server, &recv);
-    HG_CHECK_OK(
-        ends_post(&server.end, &mark, marked, sizeof(marked), recv.addr, 5));
+    HG_CHECK_OK(endpoint_post(
+        &server.end, &mark, marked, sizeof(marked), recv.addr, 5));
     conform_free_addr(&server.end, &recv);
-    stranger_come(&flood, server.name + 4);
+    raw_peer_come(&flood, server.name + 4);
     flood_send(&flood, FLOOD_QUEUE / 16);
     while (NA_Get_counter(server.end.na_class, "msg_dropped") < 100) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
     }
-    HG_CHECK_OK(ends_send(&server.good, server.addr, false, "kept", 5, 2));
-    HG_CHECK_OK(ends_send(&server.good, server.addr, true, "mark", 5, 5));
+    HG_CHECK_OK(endpoint_send(&server.good, server.addr, false, "kept", 5, 2));
+    HG_CHECK_OK(endpoint_send(&server.good, server.addr, true, "mark", 5, 5));
     flood_await(&server, &mark); /* what was sent before has come, too */
     do {
         HG_CHECK_OK(
@@ -620,23 +621,23 @@ HG_TEST(flood_does_not_drop_messages_of_others)
 HG_TEST(message_past_the_largest_limit_is_refused)
 {
     struct attacked server;
-    struct stranger hostile;
+    struct raw_peer hostile;
     size_t size = (size_t) 17 << 20;
-    unsigned char *bytes = ends_map(size);
+    unsigned char *bytes = endpoint_map(size);
 
     hostile_open(&server, &hostile);
-    stranger_greet(&hostile);
-    stranger_confirm(&hostile);
-    (void) stranger_header(bytes, KIND_MESSAGE);
-    stranger_send(&hostile, bytes, size, false);
+    raw_peer_greet(&hostile);
+    raw_peer_confirm(&hostile);
+    (void) raw_peer_header(bytes, KIND_MESSAGE);
+    raw_peer_send(&hostile, bytes, size, false);
     /* It dials anew by itself, and is not known any more. */
     do {
-        stranger_send(&hostile, bytes, 12, false);
+        raw_peer_send(&hostile, bytes, 12, false);
         attacked_turn(&server);
     } while (hostile_refused(&server, KIND_MESSAGE) == 0);
     attacked_serve(&server);
     hostile_close(&server, &hostile);
-    ends_unmap(bytes, size);
+    endpoint_unmap(bytes, size);
 }
 
 /* ---- Who takes nothing ---- */
@@ -648,7 +649,7 @@ enum { MUTE_DEATH = 400, MUTE_SIZE = 1 << 20 };
 /* A stranger by hand: libzmq would read on, and answer heartbeats. */
 struct mute {
     struct attacked server; /* but for its good client */
-    struct stranger words;  /* as it has no socket of its own: the words only */
+    struct raw_peer words;  /* as it has no socket of its own: the words only */
     int fd;
     unsigned char heard[1024];
     size_t heard_size;
@@ -662,7 +663,7 @@ static void mute_write(const struct mute *mute, const void *bytes, size_t size)
 static void mute_say(struct mute *mute, unsigned kind)
 {
     unsigned char bytes[256] = {0}; /* a short frame, the last of a message */
-    size_t size = stranger_make(&mute->words, bytes + 2, kind);
+    size_t size = raw_peer_make(&mute->words, bytes + 2, kind);
 
     if (kind == KIND_MESSAGE)
         bytes[2 + 4] = 0; /* the unexpected plane */
@@ -673,14 +674,14 @@ static void mute_say(struct mute *mute, unsigned kind)
 /* Read on until `mark` and what belongs to it, `size` bytes, were read. */
 static void mute_hear(struct mute *mute, const char *mark, size_t size)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     const unsigned char *found = NULL;
 
     while (found == NULL || found + size > mute->heard + mute->heard_size) {
         ssize_t got = recv(mute->fd, mute->heard + mute->heard_size,
             sizeof(mute->heard) - mute->heard_size, MSG_DONTWAIT);
 
-        HG_CHECK(got != 0 && ends_ms() < end);
+        HG_CHECK(got != 0 && endpoint_ms() < end);
         mute->heard_size += got > 0 ? (size_t) got : 0;
         attacked_turn(&mute->server);
         found = (const unsigned char *) memmem(
@@ -730,17 +731,18 @@ HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
     mute.words.random = hg_test_seed();
     info.death_ms = MUTE_DEATH;
     info.max_expected_size = MUTE_SIZE;
-    ends_open_info(end, "zmq+ipc://*", NA_TRUE, &info);
-    ends_name(end, end->self, mute.server.name);
+    endpoint_open_info(end, "zmq+ipc://*", NA_TRUE, &info);
+    endpoint_name(end, end->self, mute.server.name);
     mute_dial(&mute);
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
     mute_say(&mute, KIND_MESSAGE);
     HG_CHECK_OK(conform_wait(end, &recv));
-    HG_CHECK_OK(ends_post(end, &last, never, sizeof(never), recv.addr, 5));
+    HG_CHECK_OK(endpoint_post(end, &last, never, sizeof(never), recv.addr, 5));
     HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
         flood, sizeof(flood), recv.addr, 5, NA_OP_ID_IGNORE));
-    begin = ends_ms();
-    while (ends_ms() < begin + MUTE_DEATH / 2) /* a probe leaves after half */
+    begin = endpoint_ms();
+    while (
+        endpoint_ms() < begin + MUTE_DEATH / 2) /* a probe leaves after half */
         attacked_turn(&mute.server);
     mute_say(&mute, KIND_MESSAGE);
     HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);

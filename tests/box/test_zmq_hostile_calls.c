@@ -117,10 +117,10 @@ static void hostile_call(struct hostile_server *server, hg_id_t id,
  * served all the while. */
 static void hostile_until(uint64_t turned_away)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
     while (calls_counters().turned_away < turned_away) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         calls_turn(NULL);
     }
     calls_serve();

@@ -55,7 +55,7 @@ static unsigned log_read(int pipe, char text[70000])
  * are said to have been dropped. */
 HG_TEST_ROLE(logging)
 {
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     static char text[70000];
     na_class_t *na_class;
     na_addr_t self;
@@ -72,14 +72,14 @@ HG_TEST_ROLE(logging)
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, line, sizeof(line), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
-    hg_test_say_parent(line);
+    hg_test_write_parent(line);
     pipe = log_redirect(strcmp(argv[0], "full") == 0, &old);
     do { /* what was sent last may be on its way still */
         calls_turn(NULL);
         counters = calls_counters();
     } while (poll(&channel, 1, 0) == 0 ||
         counters.refused < LOG_KINDS * LOG_EACH * LOG_CALLS);
-    free(hg_test_hear_parent());
+    free(hg_test_read_parent());
     lines = log_read(pipe, text);
     /* A line of our own, which the pipe takes again. */
     HG_CHECK(NA_Initialize("nothing://", NA_FALSE) == NULL);
@@ -87,8 +87,8 @@ HG_TEST_ROLE(logging)
     HG_CHECK(dup2(old, STDERR_FILENO) == STDERR_FILENO);
     (void) snprintf(line, sizeof(line), "%u %" PRIu64 " %s", lines,
         counters.refused, strstr(text, "dropped") != NULL ? "dropped" : "all");
-    hg_test_say_parent(line);
-    free(hg_test_hear_parent()); /* NULL: it is over */
+    hg_test_write_parent(line);
+    free(hg_test_read_parent()); /* NULL: it is over */
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -120,7 +120,7 @@ static void log_attack(struct calls_server *server, hg_id_t id)
 static void log_pause(void *arg)
 {
     (void) arg;
-    ends_sleep(1);
+    endpoint_sleep(1);
 }
 
 /* A good call after each attack: it ends with success. */
@@ -132,7 +132,7 @@ static void log_call(na_class_t *na_class, struct calls_server *server)
     unsigned i;
 
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(na_class, server->name, CONFORM_PATIENCE, &addr));
+        NA_Addr_lookup_wait(na_class, server->name, CONFORM_TIMEOUT, &addr));
     for (i = 0; i < LOG_CALLS; i++) {
         struct blob in = {i % 100, bytes};
         struct blob out = {0, NULL};
@@ -140,10 +140,10 @@ static void log_call(na_class_t *na_class, struct calls_server *server)
 
         log_attack(server, id);
         HG_CHECK_OK(HG_Forward(addr, id, &in, &out, &request));
-        HG_CHECK_OK(HG_Wait(request, CONFORM_PATIENCE, HG_STATUS_IGNORE));
+        HG_CHECK_OK(HG_Wait(request, CONFORM_TIMEOUT, HG_STATUS_IGNORE));
         HG_CHECK_EQ_U64(out.size, in.size);
         HG_CHECK_OK(HG_Request_free(request));
-        stranger_ignore(&server->stranger);
+        raw_peer_ignore(&server->stranger);
     }
     HG_CHECK_OK(NA_Addr_free(na_class, addr));
 }
@@ -158,25 +158,25 @@ static void log_flood(const char *how, unsigned *lines_p, char dropped[16])
     char *line;
 
     memset(&server, 0, sizeof(server));
-    line = hg_test_hear(peer);
+    line = hg_test_read_peer(peer);
     (void) snprintf(server.name, sizeof(server.name), "%s", line);
     free(line);
-    stranger_init(&server.stranger, log_pause, NULL);
-    stranger_come(&server.stranger, server.name + 4);
+    raw_peer_init(&server.stranger, log_pause, NULL);
+    raw_peer_come(&server.stranger, server.name + 4);
     na_class = NA_Initialize("zmq+tcp://", NA_FALSE);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(HG_Init(na_class));
     log_call(na_class, &server);
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
-    hg_test_say(peer, "tell");
-    line = hg_test_hear(peer);
+    hg_test_write_peer(peer, "tell");
+    line = hg_test_read_peer(peer);
     HG_CHECK_EQ_INT(sscanf(line, "%u %lu %15s", lines_p, &refused, dropped), 3);
     free(line);
     HG_CHECK_EQ_U64(refused, LOG_KINDS * LOG_EACH * LOG_CALLS);
-    stranger_hang_up(&server.stranger);
+    raw_peer_hang_up(&server.stranger);
     hg_test_stop(peer);
-    stranger_fini(&server.stranger);
+    raw_peer_fini(&server.stranger);
 }
 
 HG_TEST(peer_causes_few_log_lines)

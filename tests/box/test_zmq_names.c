@@ -19,10 +19,10 @@ static na_addr_t names_open(struct conform_end *server,
     char name[NA_MAX_ADDR_LEN];
 
     info.death_ms = death_ms;
-    ends_open_info(server, string, NA_TRUE, &info);
-    ends_open_client(client, server, &info);
-    ends_name(server, server->self, name);
-    return ends_lookup_both(client, server, name);
+    endpoint_open_info(server, string, NA_TRUE, &info);
+    endpoint_open_client(client, server, &info);
+    endpoint_name(server, server->self, name);
+    return endpoint_lookup_both(client, server, name);
 }
 
 /* `from` says a byte to `to`, who learns the address of `from`. */
@@ -33,8 +33,8 @@ static na_addr_t names_introduce(
     char got[8];
 
     HG_CHECK_OK(conform_recv(to, &recv, false, got, sizeof(got), 0));
-    HG_CHECK_OK(ends_send(from, addr, false, "x", 1, 0));
-    HG_CHECK_OK(ends_wait_both(from, to, &recv));
+    HG_CHECK_OK(endpoint_send(from, addr, false, "x", 1, 0));
+    HG_CHECK_OK(endpoint_wait_both(from, to, &recv));
     return recv.addr;
 }
 
@@ -62,12 +62,12 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
         if (mark == NULL)
             (void) snprintf(string, sizeof(string), "%s", strings[i]);
         addr = names_open(&server, &client, string, 1000);
-        ends_name(&server, server.self, name);
+        endpoint_name(&server, server.self, name);
         HG_CHECK(strncmp(name, "zmq+", 4) == 0);
         HG_CHECK(strstr(name, "0.0.0.0") == NULL && !strstr(name, "*"));
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         /* The plugin's name may be left out where the protocol is its own. */
-        addr = ends_lookup_both(&client, &server, name + 4);
+        addr = endpoint_lookup_both(&client, &server, name + 4);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
         conform_close(&server);
@@ -98,7 +98,7 @@ HG_TEST(ipv6_works_where_the_host_has_it)
 
     names_need_ipv6();
     addr = names_open(&server, &client, "zmq+tcp://[::1]", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "zmq+tcp://[::1]:", 16) == 0);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -114,13 +114,13 @@ static void names_check(
     char name[NA_MAX_ADDR_LEN];
     na_addr_t addr;
 
-    ends_open_info(&server, string, NA_TRUE, info);
-    ends_open_client(
+    endpoint_open_info(&server, string, NA_TRUE, info);
+    endpoint_open_client(
         &client, &server, strcmp(string, "zmq+tcp://") == 0 ? info : NULL);
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     if (strncmp(name, begin, strlen(begin)) != 0)
         hg_test_fail(HG_TEST_HERE, "%s is %s, not %s", string, name, begin);
-    addr = ends_lookup_both(&client, &server, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
@@ -226,11 +226,11 @@ HG_TEST(host_of_a_class_that_does_not_listen_is_its_source)
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN];
     na_addr_t addr = NA_ADDR_NULL;
 
-    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
-    ends_name(&server, server.self, name);
-    ends_open_info(&client, "zmq+tcp://127.0.0.1", NA_FALSE, NULL);
-    addr = ends_lookup_both(&client, &server, name);
-    ends_name(&client, addr, seen);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_name(&server, server.self, name);
+    endpoint_open_info(&client, "zmq+tcp://127.0.0.1", NA_FALSE, NULL);
+    addr = endpoint_lookup_both(&client, &server, name);
+    endpoint_name(&client, addr, seen);
     HG_CHECK_EQ_STR(seen, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -269,31 +269,32 @@ HG_TEST(bad_names_are_refused)
     memset(path + strlen(path), 'p', 150);
     hg_test_expect_log("longer than a socket's path");
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
-    ends_open(&end, "zmq+tcp://", 1000);
+    endpoint_open(&end, "zmq+tcp://", 1000);
     /* A longer one never comes to the transport. */
     memset(longest, 'q', sizeof(longest) - 1);
     memcpy(longest, "zmq+tcp://", 10);
     hg_test_expect_log("host qqq");
-    HG_CHECK_RET(ends_lookup(&end, longest, &addr), NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&end, longest, &addr), NA_HOSTUNREACH);
     hg_test_expect_log("no port to connect to");
-    HG_CHECK_RET(ends_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        endpoint_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
     hg_test_expect_log("127.0.0.1:65535 cannot be reached: refused");
     HG_CHECK_RET(
-        ends_lookup(&end, "tcp://127.0.0.1:65535", &addr), NA_HOSTUNREACH);
+        endpoint_lookup(&end, "tcp://127.0.0.1:65535", &addr), NA_HOSTUNREACH);
     hg_test_expect_log("ipc:///tmp/x': this class was opened for zmq+tcp");
     HG_CHECK_RET(
-        ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
+        endpoint_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
     hg_test_expect_log("'zmq+t://127.0.0.1:1': this class was opened");
     HG_CHECK_RET(
-        ends_lookup(&end, "zmq+t://127.0.0.1:1", &addr), NA_PROTONOSUPPORT);
+        endpoint_lookup(&end, "zmq+t://127.0.0.1:1", &addr), NA_PROTONOSUPPORT);
     hg_test_expect_log("'zmq+tcp' lacks its \"://host:port\"");
-    HG_CHECK_RET(ends_lookup(&end, "zmq+tcp", &addr), NA_INVALID_ARG);
+    HG_CHECK_RET(endpoint_lookup(&end, "zmq+tcp", &addr), NA_INVALID_ARG);
     hg_test_expect_log("self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
     HG_CHECK(NA_Initialize("zmq", NA_TRUE) == NULL);
     conform_close(&end);
-    ends_open(&end, "zmq+ipc://", 1000);
+    endpoint_open(&end, "zmq+ipc://", 1000);
     hg_test_expect_log("no name to connect to");
-    HG_CHECK_RET(ends_lookup(&end, "zmq+ipc://", &addr), NA_INVALID_ARG);
+    HG_CHECK_RET(endpoint_lookup(&end, "zmq+ipc://", &addr), NA_INVALID_ARG);
     conform_close(&end);
 }
 
@@ -333,12 +334,12 @@ HG_TEST(address_in_use_is_refused)
     hg_test_expect_log("cannot listen on");
     hg_test_expect_log("is in use");
     hg_test_allow_log("cannot open");
-    ends_open(&one, "zmq+tcp://127.0.0.1", 1000);
-    ends_name(&one, one.self, name);
+    endpoint_open(&one, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_name(&one, one.self, name);
     HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
     conform_close(&one);
     (void) snprintf(path, sizeof(path), "zmq+ipc://%s/here", hg_test_dir());
-    ends_open(&one, path, 1000);
+    endpoint_open(&one, path, 1000);
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 1);
     conform_close(&one);
@@ -354,7 +355,7 @@ HG_TEST(address_in_use_is_refused)
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK(access(path + 10, F_OK) == 0);
     HG_CHECK(unlink(path + 10) == 0);
-    ends_open(&one, "zmq+inproc://taken", 1000);
+    endpoint_open(&one, "zmq+inproc://taken", 1000);
     HG_CHECK(NA_Initialize("zmq+inproc://taken", NA_TRUE) == NULL);
     conform_close(&one);
 }
@@ -370,7 +371,7 @@ HG_TEST(stale_path_is_reused)
     fd = names_unix(path + 10, &where);
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
     (void) close(fd); /* nobody listens any more; the path stays */
-    ends_open(&end, path, 1000);
+    endpoint_open(&end, path, 1000);
     conform_close(&end);
 }
 
@@ -382,15 +383,15 @@ HG_TEST(self_address_is_recognized_by_every_name)
     char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN];
     na_addr_t addr = NA_ADDR_NULL;
 
-    ends_open(&end, "zmq+tcp://0.0.0.0", 1000);
-    ends_name(&end, end.self, name);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    endpoint_open(&end, "zmq+tcp://0.0.0.0", 1000);
+    endpoint_name(&end, end.self, name);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     /* A name that only the answer shows to be ours. */
     (void) snprintf(
         other, sizeof(other), "tcp://localhost%s", strrchr(name, ':'));
-    HG_CHECK_OK(ends_lookup(&end, other, &addr));
+    HG_CHECK_OK(endpoint_lookup(&end, other, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
@@ -404,21 +405,21 @@ HG_TEST(lookups_of_one_peer_give_one_address)
     na_addr_t addr;
     unsigned i;
 
-    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
-    ends_open(&client, "zmq+tcp://", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&client, "zmq+tcp://", 1000);
+    endpoint_name(&server, server.self, name);
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < 20; i++)
         HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context,
             conform_ended, &calls[i], name, &calls[i].id));
     HG_CHECK_OK(NA_Cancel(client.na_class, client.context, calls[19].id));
     for (i = 0; i < 19; i++) {
-        HG_CHECK_OK(ends_wait_both(&client, &server, &calls[i]));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &calls[i]));
         HG_CHECK(calls[i].addr == calls[0].addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, calls[i].addr));
     }
-    HG_CHECK_RET(ends_wait_both(&client, &server, &calls[19]), NA_CANCELED);
-    addr = ends_lookup_both(&client, &server, name);
+    HG_CHECK_RET(endpoint_wait_both(&client, &server, &calls[19]), NA_CANCELED);
+    addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK(addr == calls[0].addr);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -433,28 +434,28 @@ static void names_two_ways(const char *string)
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], got[8];
     na_addr_t to_two, to_one, one_seen, two_seen;
 
-    ends_open(&one, string, 1000);
-    ends_open(&two, string, 1000);
-    ends_name(&two, two.self, name);
-    to_two = ends_lookup_both(&one, &two, name);
+    endpoint_open(&one, string, 1000);
+    endpoint_open(&two, string, 1000);
+    endpoint_name(&two, two.self, name);
+    to_two = endpoint_lookup_both(&one, &two, name);
     one_seen = names_introduce(&one, &two, to_two);
-    ends_name(&one, one.self, name);
-    ends_name(&two, one_seen, seen);
+    endpoint_name(&one, one.self, name);
+    endpoint_name(&two, one_seen, seen);
     HG_CHECK_EQ_STR(seen, name); /* it told where it listens */
-    to_one = ends_lookup_both(&two, &one, name);
+    to_one = endpoint_lookup_both(&two, &one, name);
     two_seen = names_introduce(&two, &one, to_one);
     HG_CHECK(to_one != one_seen);
     HG_CHECK(NA_Addr_cmp(two.na_class, to_one, one_seen) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(one.na_class, to_two, two_seen) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(one.na_class, to_two, one.self) == NA_FALSE);
     /* A receive from one address takes what came by the other. */
-    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), to_two, 5));
-    HG_CHECK_OK(ends_send(&two, to_one, true, "y", 2, 5));
-    HG_CHECK_OK(ends_wait_both(&one, &two, &recv));
+    HG_CHECK_OK(endpoint_post(&one, &recv, got, sizeof(got), to_two, 5));
+    HG_CHECK_OK(endpoint_send(&two, to_one, true, "y", 2, 5));
+    HG_CHECK_OK(endpoint_wait_both(&one, &two, &recv));
     HG_CHECK_EQ_STR(got, "y");
-    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), two_seen, 6));
-    HG_CHECK_OK(ends_send(&two, one_seen, true, "z", 2, 6));
-    HG_CHECK_OK(ends_wait_both(&one, &two, &recv));
+    HG_CHECK_OK(endpoint_post(&one, &recv, got, sizeof(got), two_seen, 6));
+    HG_CHECK_OK(endpoint_send(&two, one_seen, true, "z", 2, 6));
+    HG_CHECK_OK(endpoint_wait_both(&one, &two, &recv));
     HG_CHECK_EQ_STR(got, "z");
     HG_CHECK_OK(NA_Addr_free(one.na_class, to_two));
     HG_CHECK_OK(NA_Addr_free(one.na_class, two_seen));
@@ -486,8 +487,8 @@ static unsigned names_turns(
     na_addr_t addr;
     unsigned i;
 
-    ends_name(to, to->self, name);
-    addr = ends_lookup_both(from, to, name);
+    endpoint_name(to, to->self, name);
+    addr = endpoint_lookup_both(from, to, name);
     HG_CHECK(count <= 256);
     for (i = 0; i < count; i++) {
         memset(&sends[i], 0, sizeof(sends[i]));
@@ -518,8 +519,8 @@ HG_TEST(many_messages_are_received_in_few_polls)
 {
     struct conform_end one, two;
 
-    ends_open(&one, "zmq+inproc://*", 1000);
-    ends_open(&two, "zmq+inproc://*", 1000);
+    endpoint_open(&one, "zmq+inproc://*", 1000);
+    endpoint_open(&two, "zmq+inproc://*", 1000);
     HG_CHECK(names_turns(&one, &two, 1) <= 2);
     HG_CHECK(names_turns(&one, &two, 256) <= 16);
     HG_CHECK(names_turns(&two, &one, 256) <= 16);
@@ -546,9 +547,9 @@ static void names_share(struct names_memory *memory, struct conform_end *owner,
     na_size_t size;
 
     memory->owner = owner;
-    memory->bytes = ends_map(NAMES_MEMORY);
+    memory->bytes = endpoint_map(NAMES_MEMORY);
     conform_fill(memory->bytes, NAMES_MEMORY, seed);
-    memory->mem = ends_register(owner, memory->bytes, NAMES_MEMORY);
+    memory->mem = endpoint_register(owner, memory->bytes, NAMES_MEMORY);
     size = NA_Mem_handle_get_serialize_size(owner->na_class, memory->mem);
     HG_CHECK_OK(NA_Mem_handle_serialize(
         owner->na_class, word, sizeof(word), memory->mem));
@@ -561,7 +562,7 @@ static void names_unshare(
 {
     HG_CHECK_OK(NA_Mem_handle_free(memory->owner->na_class, memory->mem));
     HG_CHECK_OK(NA_Mem_handle_free(other->na_class, memory->remote));
-    ends_unmap(memory->bytes, NAMES_MEMORY);
+    endpoint_unmap(memory->bytes, NAMES_MEMORY);
 }
 
 /* `from` dials `to`, whether it listens or not. Then both move memory of the
@@ -574,13 +575,13 @@ static void names_both_ways(const char *one_string, const char *two_string)
     na_addr_t addrs[2];
     char name[NA_MAX_ADDR_LEN];
     const na_size_t half = NAMES_MEMORY / 2;
-    unsigned char *want = ends_map(NAMES_MEMORY);
+    unsigned char *want = endpoint_map(NAMES_MEMORY);
     unsigned i;
 
-    ends_open(&ends[0], one_string, 1000);
-    ends_open(&ends[1], two_string, 1000);
-    ends_name(&ends[1], ends[1].self, name);
-    addrs[0] = ends_lookup_both(&ends[0], &ends[1], name);
+    endpoint_open(&ends[0], one_string, 1000);
+    endpoint_open(&ends[1], two_string, 1000);
+    endpoint_name(&ends[1], ends[1].self, name);
+    addrs[0] = endpoint_lookup_both(&ends[0], &ends[1], name);
     addrs[1] = names_introduce(&ends[0], &ends[1], addrs[0]);
     for (i = 0; i < 2; i++)
         names_share(&memory[i], &ends[i], &ends[1 - i], 11 * (i + 1));
@@ -599,7 +600,8 @@ static void names_both_ways(const char *one_string, const char *two_string)
             at + half / 2, half / 2, addrs[i], &calls[i][1].id));
     }
     for (i = 0; i < 4; i++)
-        HG_CHECK_OK(ends_wait_both(&ends[0], &ends[1], &calls[i / 2][i % 2]));
+        HG_CHECK_OK(
+            endpoint_wait_both(&ends[0], &ends[1], &calls[i / 2][i % 2]));
     /* Each quarter is now the same on both sides, and whose it was. */
     HG_CHECK_EQ_MEM(memory[0].bytes, memory[1].bytes, NAMES_MEMORY);
     for (i = 0; i < 4; i++) {
@@ -613,7 +615,7 @@ static void names_both_ways(const char *one_string, const char *two_string)
         HG_CHECK_OK(NA_Addr_free(ends[i].na_class, addrs[i]));
         conform_close(&ends[i]);
     }
-    ends_unmap(want, NAMES_MEMORY);
+    endpoint_unmap(want, NAMES_MEMORY);
 }
 
 HG_TEST(class_that_does_not_listen_serves_memory)
@@ -641,7 +643,7 @@ static void names_terminate(const char *string)
     unsigned i;
 
     addr = names_open(&server, &client, string, 1000);
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     seen = names_introduce(&client, &server, addr);
     /* What was sent before arrives; the other side learns of the end. */
     memset(sends, 0, sizeof(sends));
@@ -651,33 +653,33 @@ static void names_terminate(const char *string)
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         client.na_class, client.context, conform_ended, &end, addr, &end.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
     for (i = 0; i < 50; i++) {
         HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
-        HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
         HG_CHECK_EQ_INT(recv.tag, i);
         conform_free_addr(&server, &recv);
-        HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &sends[i]));
     }
     for (i = 0; i < 100; i++) {
         (void) conform_turn(client.na_class, client.context, 1);
         (void) conform_turn(server.na_class, server.context, 1);
     }
     hg_test_allow_log("is gone");
-    HG_CHECK_RET(ends_send(&server, seen, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_RET(endpoint_send(&server, seen, false, "x", 1, 1), NA_DISCONNECT);
     /* Used again, it dials again; the callee's side ends it this time. */
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
     memset(&sends[0], 0, sizeof(sends[0]));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
         conform_ended, &sends[0], "x", 1, addr, 7, &sends[0].id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &sends[0]));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &sends[0]));
     again = recv.addr;
     HG_CHECK(again != seen);
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         server.na_class, server.context, conform_ended, &end, again, &end.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
     for (i = 0; i < 30; i++) {
         (void) conform_turn(client.na_class, client.context, 1);
         (void) conform_turn(server.na_class, server.context, 1);
@@ -686,7 +688,7 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
     HG_CHECK_OK(NA_Addr_free(server.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
-    addr = ends_lookup_both(&client, &server, name);
+    addr = endpoint_lookup_both(&client, &server, name);
     /* A send behind an end that is under way dials again when it is over. */
     seen = names_introduce(&client, &server, addr);
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
@@ -697,9 +699,9 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
         conform_ended, &sends[0], "x", 1, addr, 8, &sends[0].id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &sends[0]));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &sends[0]));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
     conform_free_addr(&server, &recv);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -716,9 +718,9 @@ static void names_terminate_for_good(const char *string)
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         client.na_class, client.context, conform_ended, &end, addr, &end.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
     conform_close(&server);
-    HG_CHECK_RET(ends_send(&client, addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_RET(endpoint_send(&client, addr, false, "x", 1, 1), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
 }
@@ -752,7 +754,7 @@ static void names_meanwhile(bool by_server)
     unsigned i;
 
     addr = names_open(&server, &client, "zmq+inproc://*", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     seen = names_introduce(&client, &server, addr);
     memset(&end, 0, sizeof(end));
     memset(lookups, 0, sizeof(lookups));
@@ -768,12 +770,12 @@ static void names_meanwhile(bool by_server)
         (void) conform_turn(client.na_class, client.context, 0);
         (void) conform_turn(server.na_class, server.context, 0);
     }
-    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
     for (i = 0; i < TURNS; i++) {
-        HG_CHECK_OK(ends_wait_both(&client, &server, &lookups[i]));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &lookups[i]));
         conform_free_addr(&client, &lookups[i]);
         if (!by_server)
-            HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
+            HG_CHECK_OK(endpoint_wait_both(&client, &server, &sends[i]));
     }
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -796,21 +798,21 @@ HG_TEST(callers_leave_no_descriptor)
     unsigned before = 0;
     unsigned i;
 
-    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_name(&server, server.self, name);
     for (i = 0; i < 100; i++) {
-        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+        uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
         na_addr_t addr, seen;
 
-        ends_open(&client, "zmq+tcp://", 1000);
-        addr = ends_lookup_both(&client, &server, name);
+        endpoint_open(&client, "zmq+tcp://", 1000);
+        addr = endpoint_lookup_both(&client, &server, name);
         seen = names_introduce(&client, &server, addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
         HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
         if (i == 0)
             before = hg_test_fd_count();
-        while (hg_test_fd_count() > before && ends_ms() < end)
+        while (hg_test_fd_count() > before && endpoint_ms() < end)
             (void) conform_turn(server.na_class, server.context, 1);
         HG_CHECK_EQ_INT(hg_test_fd_count() <= before, 1);
     }
@@ -826,12 +828,12 @@ HG_TEST(many_classes_in_one_process_reach_each_other)
     char names[NAMES_MANY][NA_MAX_ADDR_LEN];
     unsigned missing;
     unsigned i, j;
-    uint64_t until = ends_ms() + CONFORM_PATIENCE;
+    uint64_t until = endpoint_ms() + CONFORM_TIMEOUT;
 
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < NAMES_MANY; i++) {
-        ends_open(&ends[i], "zmq+tcp://127.0.0.1", 5000);
-        ends_name(&ends[i], ends[i].self, names[i]);
+        endpoint_open(&ends[i], "zmq+tcp://127.0.0.1", 5000);
+        endpoint_name(&ends[i], ends[i].self, names[i]);
     }
     for (i = 0; i < NAMES_MANY; i++)
         for (j = 0; j < NAMES_MANY; j++)
@@ -844,7 +846,7 @@ HG_TEST(many_classes_in_one_process_reach_each_other)
             for (j = 0; j < NAMES_MANY; j++)
                 missing += calls[i][j].ends == 0;
         }
-        HG_CHECK(ends_ms() < until);
+        HG_CHECK(endpoint_ms() < until);
     } while (missing > 0);
     for (i = 0; i < NAMES_MANY; i++) {
         for (j = 0; j < NAMES_MANY; j++) {
@@ -864,7 +866,7 @@ HG_TEST(source_of_a_get_copies_nothing)
     enum { SIZE = 16 << 20 };
     struct conform_end server, client;
     struct conform_call call;
-    unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
+    unsigned char *from = endpoint_map(SIZE), *to = endpoint_map(SIZE);
     unsigned char bytes[256];
     na_mem_handle_t source, local, remote;
     na_addr_t addr;
@@ -872,8 +874,8 @@ HG_TEST(source_of_a_get_copies_nothing)
 
     addr = names_open(&server, &client, "zmq+tcp://127.0.0.1", 5000);
     conform_fill(from, SIZE, 3);
-    source = ends_register(&server, from, SIZE);
-    local = ends_register(&client, to, SIZE);
+    source = endpoint_register(&server, from, SIZE);
+    local = endpoint_register(&client, to, SIZE);
     size = NA_Mem_handle_get_serialize_size(server.na_class, source);
     HG_CHECK_OK(
         NA_Mem_handle_serialize(server.na_class, bytes, sizeof(bytes), source));
@@ -882,7 +884,7 @@ HG_TEST(source_of_a_get_copies_nothing)
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(client.na_class, client.context, conform_ended, &call,
         local, 0, remote, 0, SIZE, addr, &call.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &call));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &call));
     HG_CHECK_EQ_MEM(to, from, SIZE);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "rma_bytes_sent"), SIZE);
     HG_CHECK_EQ_U64(
@@ -894,8 +896,8 @@ HG_TEST(source_of_a_get_copies_nothing)
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
-    ends_unmap(from, SIZE);
-    ends_unmap(to, SIZE);
+    endpoint_unmap(from, SIZE);
+    endpoint_unmap(to, SIZE);
 }
 
 /* ---- Waking ---- */
@@ -921,11 +923,11 @@ static void *names_answer(void *arg)
             conform_recv(&echo->end, &recv, false, got, sizeof(got), 0));
         while (recv.ends == 0)
             (void) conform_turn(
-                echo->end.na_class, echo->end.context, CONFORM_PATIENCE);
+                echo->end.na_class, echo->end.context, CONFORM_TIMEOUT);
         if (hg_test_random(&random) % 64 == 0)
             sched_yield();
-        HG_CHECK_OK(
-            ends_send(&echo->end, recv.addr, true, got, recv.size, recv.tag));
+        HG_CHECK_OK(endpoint_send(
+            &echo->end, recv.addr, true, got, recv.size, recv.tag));
         conform_free_addr(&echo->end, &recv);
     }
     return NULL;
@@ -944,18 +946,18 @@ HG_TEST_SECONDS(no_wakeup_is_lost, 60)
 
     info.wait_mode = NA_WAIT_BLOCK;
     echo.rounds = 5000;
-    ends_open_info(&echo.end, "zmq+tcp://127.0.0.1", NA_TRUE, &info);
-    ends_open_client(&client, &echo.end, &info);
-    ends_name(&echo.end, echo.end.self, name);
+    endpoint_open_info(&echo.end, "zmq+tcp://127.0.0.1", NA_TRUE, &info);
+    endpoint_open_client(&client, &echo.end, &info);
+    endpoint_name(&echo.end, echo.end.self, name);
     HG_CHECK(pthread_create(&thread, NULL, names_answer, &echo) == 0);
-    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    HG_CHECK_OK(endpoint_lookup(&client, name, &addr));
     for (i = 0; i < echo.rounds; i++) {
-        uint64_t start = ends_ms();
+        uint64_t start = endpoint_ms();
 
         if (hg_test_random(&random) % 64 == 0)
-            ends_sleep(1);
-        HG_CHECK_OK(ends_ask(&client, addr, i, got, sizeof(got), NULL));
-        HG_CHECK(ends_ms() - start < CONFORM_PATIENCE / 2);
+            endpoint_sleep(1);
+        HG_CHECK_OK(endpoint_ask(&client, addr, i, got, sizeof(got), NULL));
+        HG_CHECK(endpoint_ms() - start < CONFORM_TIMEOUT / 2);
     }
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -970,7 +972,7 @@ static void *names_serve(void *arg)
 
     while (!atomic_load(&echo->stop))
         (void) NA_Progress(
-            echo->end.na_class, echo->end.context, CONFORM_PATIENCE);
+            echo->end.na_class, echo->end.context, CONFORM_TIMEOUT);
     return NULL;
 }
 
@@ -985,7 +987,7 @@ static void names_transfer(const char *string)
     struct conform_call recv;
     char got[8];
     pthread_t thread;
-    unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
+    unsigned char *from = endpoint_map(SIZE), *to = endpoint_map(SIZE);
     unsigned char bytes[256];
     char name[NA_MAX_ADDR_LEN];
     na_mem_handle_t source, local, remote;
@@ -995,20 +997,20 @@ static void names_transfer(const char *string)
 
     info.wait_mode = NA_WAIT_BLOCK;
     atomic_init(&echo.stop, false);
-    ends_open_info(&echo.end, string, NA_TRUE, &info);
-    ends_open_client(&client, &echo.end, &info);
-    ends_name(&echo.end, echo.end.self, name);
+    endpoint_open_info(&echo.end, string, NA_TRUE, &info);
+    endpoint_open_client(&client, &echo.end, &info);
+    endpoint_name(&echo.end, echo.end.self, name);
     conform_fill(from, SIZE, 9);
-    source = ends_register(&echo.end, from, SIZE);
+    source = endpoint_register(&echo.end, from, SIZE);
     size = NA_Mem_handle_get_serialize_size(echo.end.na_class, source);
     HG_CHECK_OK(NA_Mem_handle_serialize(
         echo.end.na_class, bytes, sizeof(bytes), source));
     HG_CHECK_OK(
         NA_Mem_handle_deserialize(client.na_class, &remote, bytes, size));
-    local = ends_register(&client, to, SIZE);
+    local = endpoint_register(&client, to, SIZE);
     HG_CHECK_OK(conform_recv(&echo.end, &recv, false, got, sizeof(got), 0));
     HG_CHECK(pthread_create(&thread, NULL, names_serve, &echo) == 0);
-    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    HG_CHECK_OK(endpoint_lookup(&client, name, &addr));
     for (i = 0; i < ROUNDS; i++) {
         struct conform_call call;
 
@@ -1018,13 +1020,13 @@ static void names_transfer(const char *string)
             addr, &call.id));
         while (call.ends == 0) {
             HG_CHECK_OK(NA_Progress(
-                client.na_class, client.context, CONFORM_PATIENCE / 2));
+                client.na_class, client.context, CONFORM_TIMEOUT / 2));
             (void) conform_trigger(client.context, 0, 10);
         }
         HG_CHECK_OK(call.ret);
     }
     atomic_store(&echo.stop, true);
-    HG_CHECK_OK(ends_send(&client, addr, false, "stop", 5, 0));
+    HG_CHECK_OK(endpoint_send(&client, addr, false, "stop", 5, 0));
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_EQ_MEM(to, from, SIZE);
     HG_CHECK_OK(conform_wait(&echo.end, &recv));
@@ -1035,8 +1037,8 @@ static void names_transfer(const char *string)
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&echo.end);
-    ends_unmap(from, SIZE);
-    ends_unmap(to, SIZE);
+    endpoint_unmap(from, SIZE);
+    endpoint_unmap(to, SIZE);
 }
 
 HG_TEST_SECONDS(no_wakeup_is_lost_by_transfers, 60)

@@ -37,12 +37,12 @@ static struct unread_call unread_call;
 static void *unread_move(void *arg)
 {
     struct unread_call *call = (struct unread_call *) arg;
-    unsigned char *memory = ends_map(UNREAD_SIZE);
+    unsigned char *memory = endpoint_map(UNREAD_SIZE);
 
     call->ret = call->push
         ? HG_Bulk_push(call->handle, call->bulk, 0, memory, UNREAD_SIZE)
         : HG_Bulk_pull(call->handle, call->bulk, 0, memory, UNREAD_SIZE);
-    ends_unmap(memory, UNREAD_SIZE);
+    endpoint_unmap(memory, UNREAD_SIZE);
     atomic_store(&call->moved, true);
     return NULL;
 }
@@ -92,15 +92,15 @@ struct unread_client {
 
 /* Write a message of one frame that is no longer than 255 bytes. */
 static void unread_say(
-    struct unread_client *client, struct stranger *words, unsigned kind)
+    struct unread_client *client, struct raw_peer *words, unsigned kind)
 {
     unsigned char bytes[256];
 
-    stranger_frame(client->fd, bytes, stranger_make(words, bytes, kind));
+    raw_peer_frame(client->fd, bytes, raw_peer_make(words, bytes, kind));
 }
 
 /* Read until the nonce of the WELCOME was read. */
-static void unread_greet(struct unread_client *client, struct stranger *words)
+static void unread_greet(struct unread_client *client, struct raw_peer *words)
 {
     static const unsigned char start[] = {'h', 'z', 1, KIND_WELCOME};
     unsigned char heard[1024];
@@ -126,16 +126,16 @@ static void unread_greet(struct unread_client *client, struct stranger *words)
 static size_t unread_describe(unsigned char *bytes)
 {
     memset(bytes, 0, 4 + UNREAD_DESCRIPTION);
-    stranger_put(bytes, 4, UNREAD_DESCRIPTION);
+    raw_peer_put(bytes, 4, UNREAD_DESCRIPTION);
     memcpy(bytes + 4, "HGB1\2\3", 6);
-    stranger_put(bytes + 4 + 8, 8, UNREAD_SIZE);
-    stranger_put(bytes + 4 + 16, 8, 1);  /* segments */
-    stranger_put(bytes + 4 + 24, 8, 99); /* incarnation */
-    stranger_put(bytes + 4 + 32, 8, 1);  /* id */
-    stranger_put(bytes + 4 + 40, 4, 24); /* bytes of the memory handle */
+    raw_peer_put(bytes + 4 + 8, 8, UNREAD_SIZE);
+    raw_peer_put(bytes + 4 + 16, 8, 1);  /* segments */
+    raw_peer_put(bytes + 4 + 24, 8, 99); /* incarnation */
+    raw_peer_put(bytes + 4 + 32, 8, 1);  /* id */
+    raw_peer_put(bytes + 4 + 40, 4, 24); /* bytes of the memory handle */
     memcpy(bytes + 4 + 45, "hM\1\3", 4);
-    stranger_put(bytes + 4 + 53, 8, 77);
-    stranger_put(bytes + 4 + 61, 8, UNREAD_SIZE);
+    raw_peer_put(bytes + 4 + 53, 8, 77);
+    raw_peer_put(bytes + 4 + 61, 8, UNREAD_SIZE);
     return 4 + UNREAD_DESCRIPTION;
 }
 
@@ -144,7 +144,7 @@ static void unread_call_server(struct unread_client *client, hg_id_t id)
     unsigned char payload[4 + UNREAD_DESCRIPTION];
     unsigned char bytes[256];
     struct calls_message message = {.type = REQUEST};
-    size_t size = stranger_header(bytes, KIND_MESSAGE);
+    size_t size = raw_peer_header(bytes, KIND_MESSAGE);
 
     bytes[4] = PLANE_RPC;
     message.id = id;
@@ -152,7 +152,7 @@ static void unread_call_server(struct unread_client *client, hg_id_t id)
     message.payload = payload;
     message.size = unread_describe(payload);
     size += calls_make(bytes + size, &message);
-    stranger_frame(client->fd, bytes, size);
+    raw_peer_frame(client->fd, bytes, size);
 }
 
 /* Write PONGs, which libzmq takes for a sign of life. */
@@ -163,7 +163,7 @@ static void *unread_talk(void *arg)
 
     while (!atomic_load(&client->stop)) {
         (void) send(client->fd, pong, sizeof(pong) - 1, MSG_NOSIGNAL);
-        ends_sleep(20);
+        endpoint_sleep(20);
     }
     return NULL;
 }
@@ -173,7 +173,7 @@ static void unread_open(struct unread_client *client,
 {
     int small = 4096;
 
-    client->fd = stranger_shake(server->name, "", 0);
+    client->fd = raw_peer_shake(server->name, "", 0);
     HG_CHECK(setsockopt(client->fd, SOL_SOCKET, SO_RCVBUF, &small,
                  sizeof(small)) == 0);
     client->talks = talks;
@@ -206,7 +206,7 @@ static void unread_run(const char *string, bool push, bool talks)
     options.bulk_ms = UNREAD_BULK_MS;
     calls_death_ms = UNREAD_DEATH_MS;
     HG_CHECK_OK(HG_Set_log_level("warning"));
-    calls_open(&server, string, &options, CONFORM_PATIENCE, unread_register);
+    calls_open(&server, string, &options, CONFORM_TIMEOUT, unread_register);
     unread_open(&client, &server, push, talks);
     do
         calls_serve();

@@ -71,13 +71,12 @@ HG_TEST_ROLE(client)
     na_class = stopped_open("zmq+tcp://", NA_FALSE);
     HG_CHECK_OK(HG_Init(na_class));
     id = HG_Register("large", NULL, blob_proc, NULL);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(na_class, argv[0], CONFORM_PATIENCE, &addr));
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, argv[0], CONFORM_TIMEOUT, &addr));
     HG_CHECK_OK(HG_Forward(addr, id, NULL, &out, &request));
     while (!stopped_fetches)
         (void) HG_Handler_process(1, HG_STATUS_IGNORE);
-    ends_sleep(1); /* the question leaves */
-    hg_test_say_parent("fetching");
+    endpoint_sleep(1); /* the question leaves */
+    hg_test_write_parent("fetching");
     for (;;) /* stopped from now on, and killed */
         HG_CHECK(raise(SIGSTOP) == 0);
 }
@@ -96,11 +95,11 @@ static hg_return_t stopped_large(hg_handle_t handle)
 /* Turn once; how long that took. */
 static uint64_t stopped_turn(void)
 {
-    uint64_t begin = ends_ms();
+    uint64_t begin = endpoint_ms();
     hg_return_t ret = HG_Handler_process(50, HG_STATUS_IGNORE);
 
     HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
-    return ends_ms() - begin;
+    return endpoint_ms() - begin;
 }
 
 static uint64_t stopped_held(void)
@@ -141,10 +140,10 @@ static struct hg_test_peer *stopped_begin(
 
 static void stopped_end(struct hg_test_peer *client, na_class_t *na_class)
 {
-    uint64_t begin = ends_ms();
+    uint64_t begin = endpoint_ms();
 
     HG_CHECK_OK(HG_Finalize());
-    HG_CHECK(ends_ms() - begin < STOPPED_LONG_MS);
+    HG_CHECK(endpoint_ms() - begin < STOPPED_LONG_MS);
     hg_test_signal(client, SIGKILL);
     HG_CHECK(WIFSIGNALED(hg_test_wait(client)));
     HG_CHECK_OK(NA_Finalize(na_class));

@@ -55,8 +55,8 @@ static inline hg_id_t calls_register_good(void)
 HG_TEST_ROLE(caller)
 {
     static unsigned char bytes[150000];
-    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
-    unsigned patience;
+    struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
+    unsigned timeout_ms;
     na_class_t *na_class;
     na_addr_t addr = NA_ADDR_NULL;
     hg_id_t id;
@@ -65,19 +65,18 @@ HG_TEST_ROLE(caller)
     HG_CHECK_EQ_INT(argc, 3);
     na_class = NA_Initialize(argv[0], NA_FALSE);
     HG_CHECK(na_class != NULL);
-    patience = (unsigned) strtoul(argv[2], NULL, 10);
+    timeout_ms = (unsigned) strtoul(argv[2], NULL, 10);
     HG_CHECK_OK(HG_Init(na_class));
     id = calls_register_good();
     conform_fill(bytes, sizeof(bytes), 5);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(na_class, argv[1], CONFORM_PATIENCE, &addr));
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, argv[1], CONFORM_TIMEOUT, &addr));
     for (i = 0; poll(&channel, 1, 0) == 0; i++) {
         struct blob in = {i % 4 == 3 ? sizeof(bytes) : i % 100, bytes};
         struct blob out = {0, NULL};
         hg_request_t request = HG_REQUEST_NULL;
 
         HG_CHECK_OK(HG_Forward(addr, id, &in, &out, &request));
-        HG_CHECK_OK(HG_Wait(request, patience, HG_STATUS_IGNORE));
+        HG_CHECK_OK(HG_Wait(request, timeout_ms, HG_STATUS_IGNORE));
         HG_CHECK_EQ_U64(out.size, in.size);
         HG_CHECK_EQ_MEM(out.bytes, in.bytes, in.size);
         HG_CHECK_OK(HG_Request_free(request));
@@ -92,7 +91,7 @@ HG_TEST_ROLE(caller)
 struct calls_server {
     na_class_t *na_class;
     struct hg_test_peer *good;
-    struct stranger stranger;
+    struct raw_peer stranger;
     char name[NA_MAX_ADDR_LEN];
 };
 
@@ -117,22 +116,22 @@ static inline struct hg_counters calls_counters(void)
  * large one among them. */
 static inline void calls_serve(void)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned before = calls_served;
 
     while (calls_served < before + 6) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         calls_turn(NULL);
     }
 }
 
 static unsigned calls_death_ms; /* of the server; 0: the default */
 
-/* Listen on `string`, with a good client that has `patience` ms for each of
+/* Listen on `string`, with a good client that has `timeout_ms` ms for each of
  * its calls, and a stranger who has proven itself. What else it may call is
  * registered by `more`. */
 static inline void calls_open(struct calls_server *server, const char *string,
-    const struct hg_options *options, unsigned patience, void (*more)(void))
+    const struct hg_options *options, unsigned timeout_ms, void (*more)(void))
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_addr_t self = NA_ADDR_NULL;
@@ -152,12 +151,12 @@ static inline void calls_open(struct calls_server *server, const char *string,
     HG_CHECK_OK(NA_Addr_free(server->na_class, self));
     (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
         NA_Get_class_protocol(server->na_class));
-    (void) snprintf(ms, sizeof(ms), "%u", patience);
+    (void) snprintf(ms, sizeof(ms), "%u", timeout_ms);
     server->good =
         hg_test_spawn("caller", scheme, server->name, ms, (char *) NULL);
     calls_serve();
-    stranger_init(&server->stranger, calls_turn, NULL);
-    stranger_come(&server->stranger, server->name + 4);
+    raw_peer_init(&server->stranger, calls_turn, NULL);
+    raw_peer_come(&server->stranger, server->name + 4);
     calls_serve();
 }
 
@@ -167,9 +166,9 @@ static inline void calls_close(struct calls_server *server)
     struct hg_counters counters;
     siginfo_t info;
 
-    stranger_hang_up(&server->stranger);
+    raw_peer_hang_up(&server->stranger);
     calls_serve();
-    hg_test_say(server->good, "stop");
+    hg_test_write_peer(server->good, "stop");
     do {
         memset(&info, 0, sizeof(info));
         calls_turn(NULL);
@@ -184,7 +183,7 @@ static inline void calls_close(struct calls_server *server)
         counters.fetched_bytes > 0 || counters.held_bytes > 0);
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(server->na_class));
-    stranger_fini(&server->stranger);
+    raw_peer_fini(&server->stranger);
 }
 
 /* ---- Messages ---- */
@@ -219,7 +218,7 @@ static inline uint64_t calls_crc(const unsigned char *p, size_t size)
 static inline void calls_sign(unsigned char *bytes, size_t size)
 {
     if (size >= 8)
-        stranger_put(bytes, 8, calls_crc(bytes + 8, size - 8));
+        raw_peer_put(bytes, 8, calls_crc(bytes + 8, size - 8));
 }
 
 /* The message of the RPC layer, without the transport's header. */
@@ -230,10 +229,10 @@ static inline size_t calls_make(
     memcpy(bytes + 8, "HG\2", 3);
     bytes[11] = (unsigned char) message->type;
     bytes[12] = (unsigned char) message->flags;
-    stranger_put(bytes + 14, 2, HEAD);
-    stranger_put(bytes + 16, 8, message->id);
-    stranger_put(bytes + 24, 8, message->sequence);
-    stranger_put(bytes + 32, 4, message->code);
+    raw_peer_put(bytes + 14, 2, HEAD);
+    raw_peer_put(bytes + 16, 8, message->id);
+    raw_peer_put(bytes + 24, 8, message->sequence);
+    raw_peer_put(bytes + 32, 4, message->code);
     if (message->size > 0)
         memcpy(bytes + HEAD, message->payload, message->size);
     if (!message->no_checksum)
@@ -246,11 +245,11 @@ static inline size_t calls_make(
 static inline size_t calls_describe(unsigned char *bytes, uint64_t size)
 {
     memset(bytes, 0, 20 + 24);
-    stranger_put(bytes, 8, size);
-    stranger_put(bytes + 16, 4, 24);
+    raw_peer_put(bytes, 8, size);
+    raw_peer_put(bytes + 16, 4, 24);
     memcpy(bytes + 20, "hM\1\3", 4);
-    stranger_put(bytes + 28, 8, 77);
-    stranger_put(bytes + 36, 8, size);
+    raw_peer_put(bytes + 28, 8, 77);
+    raw_peer_put(bytes + 36, 8, size);
     return 20 + 24;
 }
 
@@ -258,12 +257,12 @@ static inline void calls_send(
     struct calls_server *server, const unsigned char *bytes, size_t size)
 {
     unsigned char all[512];
-    size_t head = stranger_header(all, KIND_MESSAGE);
+    size_t head = raw_peer_header(all, KIND_MESSAGE);
 
     HG_CHECK(head + size <= sizeof(all));
     all[4] = PLANE_RPC;
     memcpy(all + head, bytes, size);
-    stranger_send(&server->stranger, all, head + size, false);
+    raw_peer_send(&server->stranger, all, head + size, false);
 }
 
 static inline void calls_send_message(

@@ -28,7 +28,7 @@ enum { /* kinds of message; see hg_na_zmq.c */
     PLANES = 3 /* of a MESSAGE */
 };
 
-struct stranger {
+struct raw_peer {
     void *context;
     void *socket;
     uint64_t random;
@@ -37,8 +37,8 @@ struct stranger {
     void *arg;
 };
 
-static inline void stranger_init(
-    struct stranger *stranger, void (*turn)(void *arg), void *arg)
+static inline void raw_peer_init(
+    struct raw_peer *stranger, void (*turn)(void *arg), void *arg)
 {
     memset(stranger, 0, sizeof(*stranger));
     stranger->context = zmq_ctx_new();
@@ -48,8 +48,8 @@ static inline void stranger_init(
     stranger->arg = arg;
 }
 
-static inline void stranger_dial(
-    struct stranger *stranger, const char *endpoint)
+static inline void raw_peer_dial(
+    struct raw_peer *stranger, const char *endpoint)
 {
     int zero = 0;
 
@@ -61,7 +61,7 @@ static inline void stranger_dial(
     HG_CHECK(zmq_connect(stranger->socket, endpoint) == 0);
 }
 
-static inline void stranger_hang_up(struct stranger *stranger)
+static inline void raw_peer_hang_up(struct raw_peer *stranger)
 {
     HG_CHECK(zmq_close(stranger->socket) == 0);
     stranger->socket = NULL;
@@ -70,28 +70,28 @@ static inline void stranger_hang_up(struct stranger *stranger)
 /* To be called while the other side still lives: libzmq aborts where a
  * connection breaks of which half a message was taken by a socket that is being
  * closed. */
-static inline void stranger_fini(struct stranger *stranger)
+static inline void raw_peer_fini(struct raw_peer *stranger)
 {
     HG_CHECK(zmq_ctx_term(stranger->context) == 0);
 }
 
-static inline uint64_t stranger_random(struct stranger *stranger)
+static inline uint64_t raw_peer_random(struct raw_peer *stranger)
 {
     return hg_test_random(&stranger->random);
 }
 
-static inline void stranger_noise(
-    struct stranger *stranger, unsigned char *bytes, size_t size)
+static inline void raw_peer_noise(
+    struct raw_peer *stranger, unsigned char *bytes, size_t size)
 {
     size_t i;
 
     for (i = 0; i < size; i++)
-        bytes[i] = (unsigned char) stranger_random(stranger);
+        bytes[i] = (unsigned char) raw_peer_random(stranger);
 }
 
 /* ---- Messages ---- */
 
-static inline void stranger_put(
+static inline void raw_peer_put(
     unsigned char *bytes, unsigned size, uint64_t value)
 {
     unsigned i;
@@ -100,7 +100,7 @@ static inline void stranger_put(
         bytes[i] = (unsigned char) (value >> 8 * i);
 }
 
-static inline uint64_t stranger_get(const unsigned char *bytes, unsigned size)
+static inline uint64_t raw_peer_get(const unsigned char *bytes, unsigned size)
 {
     uint64_t value = 0;
 
@@ -109,7 +109,7 @@ static inline uint64_t stranger_get(const unsigned char *bytes, unsigned size)
     return value;
 }
 
-static inline size_t stranger_header(unsigned char *bytes, unsigned kind)
+static inline size_t raw_peer_header(unsigned char *bytes, unsigned kind)
 {
     memset(bytes, 0, 12);
     bytes[0] = 'h';
@@ -119,31 +119,31 @@ static inline size_t stranger_header(unsigned char *bytes, unsigned kind)
     return 12;
 }
 
-static inline void stranger_send(
-    struct stranger *stranger, const void *bytes, size_t size, bool more)
+static inline void raw_peer_send(
+    struct raw_peer *stranger, const void *bytes, size_t size, bool more)
 {
     HG_CHECK(zmq_send(stranger->socket, bytes, size,
                  ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
 }
 
 /* The next part that came, at most `room` bytes of it; its size. */
-static inline size_t stranger_hear(
-    struct stranger *stranger, unsigned char *bytes, size_t room)
+static inline size_t raw_peer_hear(
+    struct raw_peer *stranger, unsigned char *bytes, size_t room)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     int got;
 
     for (;;) {
         got = zmq_recv(stranger->socket, bytes, room, ZMQ_DONTWAIT);
         if (got >= 0)
             return (size_t) got;
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         stranger->turn(stranger->arg);
     }
 }
 
 /* Drop all that came until now. */
-static inline void stranger_ignore(struct stranger *stranger)
+static inline void raw_peer_ignore(struct raw_peer *stranger)
 {
     char byte;
 
@@ -152,10 +152,10 @@ static inline void stranger_ignore(struct stranger *stranger)
 }
 
 /* A correct message of a kind, as far as an outsider can make one. */
-static inline size_t stranger_make(
-    struct stranger *stranger, unsigned char *bytes, unsigned kind)
+static inline size_t raw_peer_make(
+    struct raw_peer *stranger, unsigned char *bytes, unsigned kind)
 {
-    size_t size = stranger_header(bytes, kind);
+    size_t size = raw_peer_header(bytes, kind);
     size_t extra = 0;
 
     switch (kind) {
@@ -165,18 +165,18 @@ static inline size_t stranger_make(
         memcpy(bytes + size, stranger->nonce, 8);
         return size + 8;
     case KIND_MESSAGE:
-        bytes[4] = (unsigned char) (stranger_random(stranger) % 3);
-        extra = stranger_random(stranger) % 64;
+        bytes[4] = (unsigned char) (raw_peer_random(stranger) % 3);
+        extra = raw_peer_random(stranger) % 64;
         break;
-    case KIND_FRAME: extra = stranger_random(stranger) % 80; break;
+    case KIND_FRAME: extra = raw_peer_random(stranger) % 80; break;
     default: break;
     }
-    stranger_noise(stranger, bytes + size, extra);
+    raw_peer_noise(stranger, bytes + size, extra);
     return size + extra;
 }
 
 /* How many messages of a kind a class has refused. */
-static inline uint64_t stranger_refused(na_class_t *na_class, unsigned kind)
+static inline uint64_t raw_peer_refused(na_class_t *na_class, unsigned kind)
 {
     static const char *const names[KIND_END] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
@@ -187,38 +187,38 @@ static inline uint64_t stranger_refused(na_class_t *na_class, unsigned kind)
 }
 
 /* Say hello correctly, and learn the class's nonce. */
-static inline void stranger_greet(struct stranger *stranger)
+static inline void raw_peer_greet(struct raw_peer *stranger)
 {
     unsigned char bytes[256];
-    size_t size = stranger_make(stranger, bytes, KIND_HELLO);
+    size_t size = raw_peer_make(stranger, bytes, KIND_HELLO);
 
-    stranger_send(stranger, bytes, size, false);
-    HG_CHECK_EQ_U64(stranger_hear(stranger, bytes, sizeof(bytes)), 36);
+    raw_peer_send(stranger, bytes, size, false);
+    HG_CHECK_EQ_U64(raw_peer_hear(stranger, bytes, sizeof(bytes)), 36);
     HG_CHECK_EQ_INT(bytes[3], KIND_WELCOME);
     memcpy(stranger->nonce, bytes + 28, 8);
 }
 
-static inline void stranger_confirm(struct stranger *stranger)
+static inline void raw_peer_confirm(struct raw_peer *stranger)
 {
     unsigned char bytes[256];
-    size_t size = stranger_make(stranger, bytes, KIND_CONFIRM);
+    size_t size = raw_peer_make(stranger, bytes, KIND_CONFIRM);
 
-    stranger_send(stranger, bytes, size, false);
+    raw_peer_send(stranger, bytes, size, false);
 }
 
 /* Dial, and prove who we are. */
-static inline void stranger_come(
-    struct stranger *stranger, const char *endpoint)
+static inline void raw_peer_come(
+    struct raw_peer *stranger, const char *endpoint)
 {
-    stranger_dial(stranger, endpoint);
-    stranger_greet(stranger);
-    stranger_confirm(stranger);
+    raw_peer_dial(stranger, endpoint);
+    raw_peer_greet(stranger);
+    raw_peer_confirm(stranger);
 }
 
 /* ---- Bare connections ---- */
 
 /* Connect a bare socket to where a class listens, by its name. */
-static inline int stranger_connect(const char *name)
+static inline int raw_peer_connect(const char *name)
 {
     struct sockaddr_in in;
     struct sockaddr_un un;
@@ -240,24 +240,24 @@ static inline int stranger_connect(const char *name)
     return fd;
 }
 
-static inline void stranger_write(int fd, const void *bytes, size_t size)
+static inline void raw_peer_write(int fd, const void *bytes, size_t size)
 {
     HG_CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t) size);
 }
 
 /* A message of one short frame on a bare connection. */
-static inline void stranger_frame(int fd, const void *bytes, size_t size)
+static inline void raw_peer_frame(int fd, const void *bytes, size_t size)
 {
     unsigned char head[2] = {0, (unsigned char) size};
 
     HG_CHECK(size < 256);
-    stranger_write(fd, head, sizeof(head));
-    stranger_write(fd, bytes, size);
+    raw_peer_write(fd, head, sizeof(head));
+    raw_peer_write(fd, bytes, size);
 }
 
 /* Connect, finish ZMTP's handshake with the routing id given, and say nothing
  * more. libzmq's thread answers, so the class need not make progress. */
-static inline int stranger_shake(
+static inline int raw_peer_shake(
     const char *name, const void *id, size_t id_size)
 {
     static const unsigned char start[] = "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL";
@@ -266,18 +266,18 @@ static inline int stranger_shake(
     unsigned char bytes[256] = {0};
     size_t size = sizeof(ready) - 1;
     size_t heard = 0;
-    int fd = stranger_connect(name);
+    int fd = raw_peer_connect(name);
 
     HG_CHECK(id_size < 32);
     memcpy(bytes, start, sizeof(start) - 1);
-    stranger_write(fd, bytes, 64);
+    raw_peer_write(fd, bytes, 64);
     memcpy(bytes + 2, ready, size);
     bytes[2 + size] = (unsigned char) id_size;
     memcpy(bytes + 2 + size + 1, id, id_size);
     size += 1 + id_size;
     bytes[0] = 4; /* a command */
     bytes[1] = (unsigned char) size;
-    stranger_write(fd, bytes, 2 + size);
+    raw_peer_write(fd, bytes, 2 + size);
     do {
         ssize_t got = recv(fd, bytes + heard, sizeof(bytes) - heard, 0);
 

@@ -24,7 +24,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CB_PATIENCE hg_test_patience(10000u) /* ms; less than the watchdog's */
+#define CB_TIMEOUT hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
 #define CB_CONTEXTS 4u                       /* of an end, at most */
 
 struct cb_end {
@@ -79,10 +79,10 @@ static inline void cb_end(struct cb_end *end)
 
 static inline void cb_find_peer(struct cb_end *end)
 {
-    char *address = hg_test_hear(end->peer);
+    char *address = hg_test_read_peer(end->peer);
 
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
+        NA_Addr_lookup_wait(end->na_class, address, CB_TIMEOUT, &end->target));
     free(address);
 }
 
@@ -155,7 +155,7 @@ static inline void cb_turn_until(
     unsigned turns = 0;
 
     while (atomic_load(flag) == 0) {
-        HG_CHECK(turns++ < CB_PATIENCE); /* each that is idle takes 1 ms */
+        HG_CHECK(turns++ < CB_TIMEOUT); /* each that is idle takes 1 ms */
         (void) cb_turn(context, 1);
     }
 }
@@ -244,7 +244,7 @@ static void *cb_listen_parent(void *arg)
 {
     _Atomic unsigned *stop = (_Atomic unsigned *) arg;
 
-    free(hg_test_hear_parent());
+    free(hg_test_read_parent());
     atomic_store(stop, 1);
     return NULL;
 }
@@ -277,7 +277,7 @@ static void cb_serve(struct cb_end *end)
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
     HG_CHECK_OK(NA_Addr_to_string(
         end->na_class, address, sizeof(address), end->target));
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     HG_CHECK(pthread_create(&listener, NULL, cb_listen_parent, &stop) == 0);
     for (i = 0; i < end->count; i++) {
         workers[i].context = end->contexts[i];
@@ -310,7 +310,7 @@ static inline void cb_find(struct cb_end *end, const struct cb_end *other)
     worker.stop = &stop;
     HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
+        NA_Addr_lookup_wait(end->na_class, address, CB_TIMEOUT, &end->target));
     atomic_store(&stop, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);
 }

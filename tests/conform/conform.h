@@ -17,8 +17,8 @@
 
 #include <stdatomic.h>
 
-#define CONFORM_PATIENCE \
-    hg_test_patience(10000u) /* ms; less than the watchdog's */
+#define CONFORM_TIMEOUT \
+    hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
 
 struct conform_end {
     na_class_t *na_class;
@@ -94,7 +94,7 @@ static inline na_return_t conform_wait(
     unsigned ms = 0;
 
     while (atomic_load(&call->ends) == 0) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
         (void) conform_turn(end->na_class, end->context, 1);
     }
     return call->ret;

@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define RPC_PATIENCE hg_test_patience(10000u) /* ms; less than the watchdog's */
+#define RPC_TIMEOUT hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
 
 struct rpc_end {
     na_class_t *na_class;
@@ -79,10 +79,10 @@ static inline void rpc_end(struct rpc_end *end)
 /* Hear where our peer listens, and look it up. */
 static inline void rpc_find_peer(struct rpc_end *end)
 {
-    char *address = hg_test_hear(end->peer);
+    char *address = hg_test_read_peer(end->peer);
 
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, RPC_PATIENCE, &end->target));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, RPC_TIMEOUT, &end->target));
     free(address);
 }
 
@@ -123,7 +123,7 @@ static void *rpc_listen_parent(void *arg)
 {
     _Atomic bool *stop = (_Atomic bool *) arg;
 
-    free(hg_test_hear_parent());
+    free(hg_test_read_parent());
     atomic_store(stop, true);
     return NULL;
 }
@@ -138,7 +138,7 @@ static void rpc_serve(struct rpc_end *end)
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
     HG_CHECK_OK(NA_Addr_to_string(
         end->na_class, address, sizeof(address), end->target));
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     HG_CHECK(pthread_create(&thread, NULL, rpc_listen_parent, &stop) == 0);
     while (!atomic_load(&stop)) {
         hg_return_t ret = HG_Handler_process(20, HG_STATUS_IGNORE);
@@ -179,7 +179,7 @@ static inline hg_request_t rpc_start_call(
 static inline hg_return_t rpc_wait(hg_request_t request)
 {
     hg_status_t status = HG_FALSE;
-    hg_return_t ret = HG_Wait(request, RPC_PATIENCE, &status);
+    hg_return_t ret = HG_Wait(request, RPC_TIMEOUT, &status);
 
     HG_CHECK_EQ_INT(status, HG_TRUE);
     return ret;

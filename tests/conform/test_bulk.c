@@ -723,7 +723,7 @@ HG_TEST_WHERE(bulk_to_oneself_ends_with_its_owner, hg_test_is_self)
     caller = HG_Handler_get_addr(bulk_kept);
     HG_CHECK_OK(HG_Bulk_transfer(
         HG_BULK_PULL, caller, bulk_kept_in.bulk, 0, local, 0, size, &transfer));
-    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK(bulk_start_of(bulk_kept_in.bulk) == bytes);
     HG_CHECK_OK(HG_Request_free(request));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
@@ -761,9 +761,9 @@ HG_TEST(bulk_is_counted)
         HG_Bulk_block_handle_create(NULL, size, HG_BULK_READWRITE, &to));
     HG_CHECK_EQ_U64(HG_Bulk_block_handle_get_size(to), size);
     HG_CHECK_OK(HG_Bulk_read(self, from, 0, to, 0, 600, &request));
-    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK_OK(HG_Bulk_write(self, from, 10, to, 20, 50, &request));
-    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
     counters = rpc_counters();
     HG_CHECK_EQ_U64(counters.bulk_bytes_pulled, 600);
     HG_CHECK_EQ_U64(counters.bulk_bytes_pushed, 50);
@@ -856,7 +856,7 @@ HG_TEST_WHERE(wait_for_a_completed_bulk_transfer_makes_progress,
     request = rpc_start_call(&end, bulk_count_id, &in, &out);
     while (rpc_counters().responses_received == 0)
         HG_CHECK_OK(HG_Bulk_wait(
-            bulk_start_home(&home), RPC_PATIENCE, HG_STATUS_IGNORE));
+            bulk_start_home(&home), RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(out.ret);
     HG_CHECK_OK(HG_Request_free(request));

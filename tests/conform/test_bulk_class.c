@@ -80,7 +80,7 @@ static void apart_say_address(na_class_t *na_class)
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
 }
 
 HG_TEST_ROLE(apart_server)
@@ -104,13 +104,13 @@ static void apart_begin(
     apart_open(end, bulk_sm, listen);
     end->peer = hg_test_spawn(
         "apart_server", bulk_sm ? "bulk_sm" : "rpc_sm", (char *) NULL);
-    bulk_name = hg_test_hear(end->peer);
+    bulk_name = hg_test_read_peer(end->peer);
     rpc_find_peer(end);
     if (meet) {
         na_addr_t addr;
 
         HG_CHECK_OK(NA_Addr_lookup_wait(
-            end->bulk_class, bulk_name, RPC_PATIENCE, &addr));
+            end->bulk_class, bulk_name, RPC_TIMEOUT, &addr));
         HG_CHECK_OK(NA_Addr_free(end->bulk_class, addr));
     }
     free(bulk_name);
@@ -128,7 +128,7 @@ static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = HG_Bulk_wait(request, RPC_PATIENCE, &status);
+    ret = HG_Bulk_wait(request, RPC_TIMEOUT, &status);
     HG_CHECK_EQ_INT(status, HG_TRUE);
     return ret;
 }
@@ -345,12 +345,12 @@ HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
 
     apart_open(&end, true, false);
     end.peer = hg_test_spawn("apart_server", "bulk_sm", (char *) NULL);
-    bulk_name = hg_test_hear(end.peer);
+    bulk_name = hg_test_read_peer(end.peer);
     rpc_find_peer(&end);
     in.bulk = apart_expose(&end, bytes, 1000);
     HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_HOSTUNREACH);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.bulk_class, bulk_name, RPC_PATIENCE, &addr));
+        NA_Addr_lookup_wait(end.bulk_class, bulk_name, RPC_TIMEOUT, &addr));
     HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_SUCCESS);
     HG_CHECK_EQ_U64(sum, blob_sum(bytes, 1000));
     HG_CHECK_OK(NA_Addr_free(end.bulk_class, addr));
@@ -377,9 +377,9 @@ HG_TEST_ROLE(apart_victim)
     bulk_sm = strcmp(argv[0], "bulk_sm") == 0;
     apart_open(&end, bulk_sm, apart_finds_callers(bulk_sm) == APART_NONE);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[1], RPC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, argv[1], RPC_TIMEOUT, &end.target));
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.bulk_class, argv[2], RPC_PATIENCE, &addr));
+        NA_Addr_lookup_wait(end.bulk_class, argv[2], RPC_TIMEOUT, &addr));
     in.bulk = apart_expose(&end, bytes, APART_BIG);
     (void) apart_ask(&end, &in, &sum);
     hg_test_fail(HG_TEST_HERE, "the handler did not end us");

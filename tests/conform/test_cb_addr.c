@@ -230,7 +230,7 @@ HG_TEST(cb_addr_set_remove_ends_calls_and_allows_a_new_lookup)
     do {
         one.value = end.peer != NULL ? COUNT : 0;
         HG_CHECK_OK(cb_call(&end, addr_drop_id, &one, &one));
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
     } while (one.value != (end.peer != NULL ? COUNT : 0));
     for (i = 0; i < COUNT; i++) {
         HG_CHECK_RET(cb_wait(&end, &calls[i]), want);

@@ -572,7 +572,7 @@ HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
     hg_test_expect_log("is left"); /* the transfer has them */
     HG_CHECK_RET(HG_Finalize(end.hg_class), HG_BUSY);
     while (own.ends == 0) {
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
         (void) cb_turn(end.context, 1);
     }
     HG_CHECK_OK(own.ret);
@@ -631,7 +631,7 @@ HG_TEST(cb_bulk_cancel_from_another_thread)
             local, 0, size, &op_id));
         atomic_store(&bulk_victim, (uintptr_t) op_id);
         while (own.ends == 0) {
-            HG_CHECK(turns++ < CB_PATIENCE);
+            HG_CHECK(turns++ < CB_TIMEOUT);
             (void) cb_turn(end.context, 1);
         }
         HG_CHECK(own.ret == HG_SUCCESS || own.ret == HG_CANCELED);
@@ -710,7 +710,7 @@ HG_TEST_WHERE(
 
     cb_open(&end);
     third = hg_test_spawn("server", "1", (char *) NULL);
-    name = hg_test_hear(third);
+    name = hg_test_read_peer(third);
     bulk_make(&memory, &end, 16, BULK_SIZE / 16, HG_BULK_READ_ONLY);
     HG_CHECK_OK(HG_Bulk_bind(memory.bulk, end.context));
     HG_CHECK_OK(bulk_ask_third(&end, memory.bulk, name, BULK_SIZE));
@@ -743,7 +743,7 @@ HG_TEST_WHERE(cb_bulk_bound_handle_of_a_class_that_does_not_listen,
     end.peer = hg_test_spawn("server", "1", (char *) NULL);
     cb_find_peer(&end);
     third = hg_test_spawn("server", "1", (char *) NULL);
-    name = hg_test_hear(third);
+    name = hg_test_read_peer(third);
     bulk_make(&memory, &end, 1, BULK_SIZE, HG_BULK_READ_ONLY);
     HG_CHECK_OK(HG_Bulk_bind(memory.bulk, end.context));
     HG_CHECK_OK(bulk_pull(&end, &memory, BULK_BOUND, BULK_SIZE, 0, 0));

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ENDS_PATIENCE hg_test_patience(10000u) /* ms */
+#define ENDS_TIMEOUT hg_test_scaled_ms(10000u) /* ms */
 
 MERCURY_GEN_PROC(ends_count_t, ((uint32_t) (executed))((uint32_t) (told)))
 MERCURY_GEN_PROC(ends_left_t, ((uint32_t) (left)))
@@ -172,7 +172,7 @@ static void ends_close(struct ends_end *end)
 
 static void *ends_listen_parent(void *arg)
 {
-    free(hg_test_hear_parent());
+    free(hg_test_read_parent());
     atomic_store((_Atomic bool *) arg, true);
     return NULL;
 }
@@ -190,7 +190,7 @@ HG_TEST_ROLE(server)
     ends_open(&end);
     HG_CHECK_OK(
         NA_Addr_to_string(end.na_class, address, sizeof(address), ends_self));
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     HG_CHECK(pthread_create(&thread, NULL, ends_listen_parent, &stop) == 0);
     while (!atomic_load(&stop))
         ends_turn(&end, 20);
@@ -211,9 +211,9 @@ static void ends_begin(struct ends_end *end)
         return;
     }
     end->peer = hg_test_spawn("server", (char *) NULL);
-    address = hg_test_hear(end->peer);
+    address = hg_test_read_peer(end->peer);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, ENDS_PATIENCE, &end->target));
+        end->na_class, address, ENDS_TIMEOUT, &end->target));
     free(address);
 }
 
@@ -242,7 +242,7 @@ static void ends_create(
 static hg_return_t ends_wait(struct ends_end *end, struct ends_call *call)
 {
     while (call->ends == 0)
-        ends_turn(end, ENDS_PATIENCE);
+        ends_turn(end, ENDS_TIMEOUT);
     HG_CHECK_EQ_INT(HG_Ref_get(call->handle), 1);
     return call->ret;
 }

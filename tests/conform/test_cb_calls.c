@@ -341,7 +341,7 @@ static void calls_await_seen(const struct cb_end *end, int want)
     unsigned tries = 0;
 
     while (calls_ask_seen(end) != want) {
-        HG_CHECK(tries++ < CB_PATIENCE);
+        HG_CHECK(tries++ < CB_TIMEOUT);
         (void) cb_turn(end->context, 1);
     }
 }

@@ -263,7 +263,7 @@ static hg_return_t sum_request_two(hg_handle_t handle)
     HG_CHECK_OK(HG_Handler_get_input(handle, &two));
     HG_CHECK_OK(HG_Forward1(HG_Handler_get_addr(handle),
         HG_Handler_get_id(handle), &two, &more, &request));
-    HG_CHECK_OK(HG_Wait(request, CB_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Wait(request, CB_TIMEOUT, HG_STATUS_IGNORE));
     more.rest++;
     HG_CHECK_OK(HG_Handler_start_output(handle, &more));
     HG_CHECK_OK(HG_Request_free(request));
@@ -306,7 +306,7 @@ HG_TEST_ROLE(request)
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, address, sizeof(address), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     HG_CHECK(pthread_create(&listener, NULL, cb_listen_parent, &stop) == 0);
     while (atomic_load(&stop) == 0)
         (void) HG_Handler_process(20, HG_STATUS_IGNORE);

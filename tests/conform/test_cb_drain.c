@@ -168,7 +168,7 @@ HG_TEST(drain_refuses_new_calls_and_waits_for_old_ones)
     HG_CHECK_OK(HG_Respond(drain_kept, NULL, NULL, &out));
     HG_CHECK_RET(drain_for(&end, 1), HG_TIMEOUT);
     HG_CHECK_OK(HG_Destroy(drain_kept));
-    HG_CHECK_OK(drain_for(&end, CB_PATIENCE));
+    HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     HG_CHECK_OK(cb_wait(&end, &kept));
     HG_CHECK_OK(HG_Get_output(handles[0], &out));
     HG_CHECK_EQ_INT(out.value, 5);
@@ -199,7 +199,7 @@ HG_TEST(drain_runs_what_is_queued)
         HG_CHECK_OK(HG_Set_target_id(handle, (uint8_t) (i % 3)));
         HG_CHECK_OK(cb_forward(&calls[i], handle, &in));
     }
-    HG_CHECK_OK(drain_for(&end, CB_PATIENCE));
+    HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     for (i = 0; i < COUNT; i++) {
         HG_CHECK_OK(cb_wait(&end, &calls[i]));
         HG_CHECK_OK(HG_Destroy(calls[i].handle));
@@ -230,9 +230,9 @@ HG_TEST(drain_refuses_calls_that_are_unread)
     HG_CHECK_OK(early.ret);
     HG_CHECK_OK(cb_forward(&late, early.handle, &one));
     while (late.ends == 0) {
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
         (void) cb_turn(client.context, 1);
-        HG_CHECK_OK(drain_for(&server, CB_PATIENCE));
+        HG_CHECK_OK(drain_for(&server, CB_TIMEOUT));
     }
     HG_CHECK_RET(late.ret, HG_AGAIN);
     HG_CHECK_EQ_STR(HG_Get_error_text(late.handle), "it is ending");
@@ -251,7 +251,7 @@ HG_TEST(drain_may_be_called_by_a_handler)
     HG_CHECK_OK(cb_call(&end, drain_quit_id, NULL, &out));
     HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was left */
     HG_CHECK_RET(cb_call(&end, drain_quit_id, NULL, &out), HG_AGAIN);
-    HG_CHECK_OK(drain_for(&end, CB_PATIENCE));
+    HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     cb_close(&end);
 }
 
@@ -279,7 +279,7 @@ static void drain_hear_signal(int signal_number)
 /* The parent says when what is kept back may be answered. */
 static void *drain_listen(void *arg)
 {
-    char *line = hg_test_hear_parent();
+    char *line = hg_test_read_parent();
 
     (void) arg;
     HG_CHECK_EQ_STR(line, "go");
@@ -313,19 +313,19 @@ HG_TEST_ROLE(drained)
     HG_CHECK(pthread_create(&threads[1], NULL, cb_work, &worker) == 0);
     HG_CHECK(
         pthread_create(&threads[2], NULL, drain_run_work, &drain_work) == 0);
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     while (!drain_told)
         (void) cb_turn(end.context, 20);
 
     HG_CHECK_RET(drain_for(&end, 0), HG_TIMEOUT);
-    HG_CHECK_OK(drain_for(&end, CB_PATIENCE));
+    HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     HG_CHECK_EQ_INT(drain_work.count, 0);
     atomic_store(&stop, 1);
     drain_tell_work(0, true);
     for (i = 0; i < 3; i++)
         HG_CHECK(pthread_join(threads[i], NULL) == 0);
     snprintf(address, sizeof(address), "%u", drain_work.answered);
-    hg_test_say_parent(address);
+    hg_test_write_parent(address);
     cb_close(&end);
 }
 
@@ -388,11 +388,11 @@ static hg_return_t drain_ended(const struct hg_cb_info *info)
         drain_check_output(slot);
         client->good++;
         if (client->good == DRAIN_WARM)
-            hg_test_say_parent("warm");
+            hg_test_write_parent("warm");
     } else {
         HG_CHECK_RET(info->ret, HG_AGAIN);
         if (client->again++ == 0)
-            hg_test_say_parent("again");
+            hg_test_write_parent("again");
     }
     drain_forward(slot);
     return HG_SUCCESS;
@@ -410,7 +410,7 @@ HG_TEST_ROLE(client)
     memset(&client, 0, sizeof(client));
     cb_start(&client.end, 1);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        client.end.na_class, argv[0], CB_PATIENCE, &client.end.target));
+        client.end.na_class, argv[0], CB_TIMEOUT, &client.end.target));
     for (i = 0; i < DRAIN_WINDOW; i++) {
         slots[i].client = &client;
         slots[i].big = i % 4 == 0;
@@ -424,13 +424,13 @@ HG_TEST_ROLE(client)
     for (i = 0; i < DRAIN_WINDOW; i++)
         HG_CHECK_OK(HG_Destroy(slots[i].handle));
     snprintf(text, sizeof(text), "%u", client.good);
-    hg_test_say_parent(text);
+    hg_test_write_parent(text);
     cb_close(&client.end);
 }
 
 static unsigned drain_hear_number(struct hg_test_peer *peer)
 {
-    char *text = hg_test_hear(peer);
+    char *text = hg_test_read_peer(peer);
     unsigned number = (unsigned) strtoul(text, NULL, 10);
 
     free(text);
@@ -439,7 +439,7 @@ static unsigned drain_hear_number(struct hg_test_peer *peer)
 
 static void drain_hear(struct hg_test_peer *peer, const char *what)
 {
-    char *text = hg_test_hear(peer);
+    char *text = hg_test_read_peer(peer);
 
     HG_CHECK_EQ_STR(text, what);
     free(text);
@@ -450,7 +450,7 @@ HG_TEST_WHERE(
 {
     struct hg_test_peer *clients[DRAIN_CLIENTS];
     struct hg_test_peer *server = hg_test_spawn("drained", (char *) NULL);
-    char *address = hg_test_hear(server);
+    char *address = hg_test_read_peer(server);
     unsigned answered;
     unsigned good = 0;
     unsigned i;
@@ -463,7 +463,7 @@ HG_TEST_WHERE(
     hg_test_signal(server, SIGTERM);
     for (i = 0; i < DRAIN_CLIENTS; i++)
         drain_hear(clients[i], "again");
-    hg_test_say(server, "go");
+    hg_test_write_peer(server, "go");
     answered = drain_hear_number(server);
     HG_CHECK(answered >= DRAIN_CLIENTS * DRAIN_WARM);
     hg_test_stop(server);

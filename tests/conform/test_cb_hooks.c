@@ -128,7 +128,7 @@ static void watch_next(const struct watch_log *log, unsigned *at,
     HG_CHECK_EQ_U64(info->trace_id, log->seen[0].trace_id);
     if (point == HG_HOOK_COMPLETE || point == HG_HOOK_RESPOND)
         HG_CHECK(info->elapsed_ns > 0 &&
-            info->elapsed_ns < UINT64_C(1000000) * CB_PATIENCE);
+            info->elapsed_ns < UINT64_C(1000000) * CB_TIMEOUT);
     else
         HG_CHECK_EQ_U64(info->elapsed_ns, 0);
     *at += 1;

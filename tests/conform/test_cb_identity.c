@@ -94,7 +94,7 @@ static void identity_start(struct cb_end *end, const char *string)
 }
 
 /* Ask, as a user, an address who we are, and say the answer. */
-HG_TEST_ROLE(stranger)
+HG_TEST_ROLE(other_user)
 {
     char want[32];
     char *string = hg_test_listen_string();
@@ -105,7 +105,7 @@ HG_TEST_ROLE(stranger)
     identity_start(&end, string);
     free(string);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[1], CB_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, argv[1], CB_TIMEOUT, &end.target));
     (void) snprintf(want, sizeof(want), "uid:%s", argv[0]);
     identity_check(&end, want);
     cb_close(&end);
@@ -139,7 +139,7 @@ HG_TEST_WHERE(identity_of_another_user_is_proved, identity_is_sm_alone)
     worker.stop = &stop;
     HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
     (void) snprintf(user, sizeof(user), "%d", IDENTITY_USER);
-    peer = hg_test_spawn("stranger", user, name, (char *) NULL);
+    peer = hg_test_spawn("other_user", user, name, (char *) NULL);
     hg_test_stop(peer); /* which checks what it is told */
     atomic_store(&stop, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);

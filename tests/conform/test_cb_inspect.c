@@ -435,7 +435,7 @@ HG_TEST(builtins_are_not_triggered)
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     handle = cb_new_handle(&end, look_ping);
     HG_CHECK_OK(cb_forward(&call, handle, &ping));
-    HG_CHECK_OK(HG_Progress(end.context, CB_PATIENCE));
+    HG_CHECK_OK(HG_Progress(end.context, CB_TIMEOUT));
     HG_CHECK_EQ_INT(cb_trigger(end.context, 0, 1), 1);
     HG_CHECK_EQ_INT(atomic_load(&call.ends), 1);
     HG_CHECK_OK(call.ret);

@@ -813,7 +813,7 @@ static void *life_progress(void *arg)
     struct life_thread *thread = (struct life_thread *) arg;
 
     while (atomic_load(&thread->stop) == 0) {
-        hg_return_t ret = HG_Progress(thread->context, CB_PATIENCE);
+        hg_return_t ret = HG_Progress(thread->context, CB_TIMEOUT);
 
         HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
         if (ret == HG_SUCCESS)
@@ -853,7 +853,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     if (hg_test_log_count("handles, or sends, are left") == 0)
         HG_CHECK_OK(call.ret); /* nothing had changed */
     /* The context does not end for threads that wait for quota either. */
-    HG_CHECK_OK(HG_Wait_room(HG_Get_info(handle)->addr, CB_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(HG_Get_info(handle)->addr, CB_TIMEOUT));
     atomic_store(&thread.stop, 1);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */
     HG_CHECK(pthread_join(id, NULL) == 0);
@@ -1022,7 +1022,7 @@ HG_TEST(progress_and_trigger_tell_whether_there_was_anything)
     HG_CHECK_EQ_INT(count, 0);
 
     HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_inc_id), &one));
-    HG_CHECK_OK(HG_Progress(end.context, CB_PATIENCE));
+    HG_CHECK_OK(HG_Progress(end.context, CB_TIMEOUT));
     HG_CHECK_OK(HG_Progress(end.context, 0)); /* it waits still */
     HG_CHECK(HG_Event_ready(end.context));
     HG_CHECK_OK(HG_Event_progress(end.context, &count));
@@ -1055,8 +1055,8 @@ HG_TEST(progress_ends_with_a_signal)
     action.sa_handler = life_on_alarm; /* without SA_RESTART */
     HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    HG_CHECK_RET(HG_Progress(end.context, CB_PATIENCE), HG_TIMEOUT);
-    HG_CHECK_RET(HG_Trigger(end.context, CB_PATIENCE, 1, NULL), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Progress(end.context, CB_TIMEOUT), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Trigger(end.context, CB_TIMEOUT, 1, NULL), HG_TIMEOUT);
     HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
     HG_CHECK_EQ_INT(one.value, 2);
@@ -1108,7 +1108,7 @@ static void life_loop(hg_context_t *context, const _Atomic unsigned *flag)
 
         if (!HG_Event_ready(context))
             HG_CHECK(pfd.fd < 0 ? poll(NULL, 0, 1) == 0
-                                : poll(&pfd, 1, (int) CB_PATIENCE) == 1);
+                                : poll(&pfd, 1, (int) CB_TIMEOUT) == 1);
         HG_CHECK_OK(HG_Event_progress(context, &count));
         cb_triggering++;
         HG_CHECK_OK(HG_Event_trigger(context, count, &count));

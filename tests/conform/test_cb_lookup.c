@@ -82,7 +82,7 @@ static hg_return_t lookup_wait(const struct cb_end *end,
     unsigned turns = 0;
 
     while (atomic_load(&call->ends) == 0) {
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
         (void) cb_turn(end->context, 1);
         (void) cb_turn(other->context, 0);
     }
@@ -226,7 +226,7 @@ HG_TEST_WHERE(
     atomic_init(&caller.ends, 0);
     HG_CHECK(pthread_create(&thread, NULL, lookup_call_nobody, &caller) == 0);
     while (atomic_load(&caller.ends) < LOOKUP_CALLS) {
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
         (void) cb_turn(end.context, 1);
     }
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -404,14 +404,14 @@ HG_TEST_WHERE(lookup_class_ends_while_it_connects, hg_test_crosses_processes)
     cb_end(&other);
 }
 
-struct lookup_crowd {
+struct lookup_many {
     const struct cb_end *end;
     const char *name;
 };
 
 static void *lookup_again_and_again(void *arg)
 {
-    const struct lookup_crowd *crowd = (const struct lookup_crowd *) arg;
+    const struct lookup_many *crowd = (const struct lookup_many *) arg;
     unsigned i;
 
     for (i = 0; i < 2000; i++) {
@@ -429,7 +429,7 @@ HG_TEST_WHERE(lookup_by_many_threads_at_once, hg_test_crosses_processes)
     enum { COUNT = 4 };
     struct cb_end end, other;
     char name[NA_MAX_ADDR_LEN];
-    struct lookup_crowd crowd = {&end, name};
+    struct lookup_many crowd = {&end, name};
     pthread_t threads[COUNT];
     unsigned i;
 
@@ -509,7 +509,7 @@ static hg_return_t lookup_pull(const struct cb_end *end,
         HG_CHECK_OK(HG_Bulk_bind_transfer(end->context, lookup_moved, &moved,
             HG_BULK_PULL, remote, 0, local, 0, size, HG_OP_ID_IGNORE));
     while (atomic_load(&moved.ends) == 0) {
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
         (void) cb_turn(end->context, 1);
         if (other != NULL)
             (void) cb_turn(other->context, 0);
@@ -749,7 +749,7 @@ HG_TEST_WHERE(lookup_of_a_restarted_owner, hg_test_crosses_processes)
     cb_end(&other);
     do {
         ret = lookup_pull(&end, NULL, HG_ADDR_NULL, before);
-        HG_CHECK(turns++ < CB_PATIENCE);
+        HG_CHECK(turns++ < CB_TIMEOUT);
     } while (ret == HG_NOENTRY); /* sm sees this before it sees the end */
     HG_CHECK(ret == HG_DISCONNECT || ret == HG_HOSTUNREACH);
     lookup_start_at(&other, name);

@@ -65,7 +65,7 @@ static void restart_spawn(struct cb_end *end, char **name_p)
     char *name;
 
     end->peer = hg_test_spawn("server_at", string, (char *) NULL);
-    name = hg_test_hear(end->peer);
+    name = hg_test_read_peer(end->peer);
     if (*name_p != NULL)
         HG_CHECK_EQ_STR(name, *name_p);
     free(string);

@@ -55,7 +55,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(stubs_store_provide(hg_class) != 0);
     HG_CHECK(stubs_fill_provide(hg_class) != 0);
     HG_CHECK(stubs_copy_provide(hg_class) != 0);
-    HG_CHECK(stubs_dawdle_provide(hg_class) != 0);
+    HG_CHECK(stubs_delay_provide(hg_class) != 0);
 }
 
 HG_TEST(stub_carries_values_both_ways)
@@ -66,7 +66,7 @@ HG_TEST(stub_carries_values_both_ways)
 
     cb_open(&end);
     HG_CHECK_OK(
-        stubs_add_call(end.context, end.target, CB_PATIENCE, 40, 2, &ret));
+        stubs_add_call(end.context, end.target, CB_TIMEOUT, 40, 2, &ret));
     HG_CHECK_EQ_INT(ret, 42);
     HG_CHECK(stubs_divide_register(end.hg_class) != 0); /* and still provided */
     HG_CHECK_OK(
@@ -451,8 +451,8 @@ HG_TEST(stub_times_out)
     hg_return_t code;
 
     cb_open(&end);
-    code = stubs_dawdle_call(
-        end.context, end.target, 20, data, sizeof(data), &ret);
+    code =
+        stubs_delay_call(end.context, end.target, 20, data, sizeof(data), &ret);
     HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
     HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);

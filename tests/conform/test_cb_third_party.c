@@ -219,9 +219,9 @@ static void pass_open(struct pass_case *c)
     HG_CHECK_OK(
         HG_Addr_to_string(c->end.hg_class, c->owner, &size, c->owner_addr));
     c->third = hg_test_spawn("server", "1", (char *) NULL);
-    c->third_name = hg_test_hear(c->third);
+    c->third_name = hg_test_read_peer(c->third);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        c->end.na_class, c->third_name, CB_PATIENCE, &c->third_addr));
+        c->end.na_class, c->third_name, CB_TIMEOUT, &c->third_addr));
 }
 
 static void pass_close(struct pass_case *c)
@@ -390,7 +390,7 @@ HG_TEST_WHERE(third_party_handle_is_passed_twice, hg_test_crosses_processes)
 
     pass_open(&c);
     fourth = hg_test_spawn("server", "1", (char *) NULL);
-    name = hg_test_hear(fourth);
+    name = hg_test_read_peer(fourth);
     pass_borrow(&c, 16, PASS_SIZE / 16, HG_BULK_READ_ONLY);
     pass_pull(&c, name, 1, PASS_SIZE - 1);
     pass_pull(&c, c.third_name, 1, PASS_SIZE - 1); /* to oneself */

@@ -23,9 +23,9 @@
 #define HOSTS_HERE "192.0.2.1"
 #define HOSTS_THERE "192.0.2.2"
 #define HOSTS_LOSS "0.02" /* of what either host receives */
-#define HOSTS_DEATH_MS hg_test_patience(2000u)
-#define HOSTS_LOOKUP_MS hg_test_patience(1000u)
-#define HOSTS_MARGIN_MS hg_test_patience(1000u)
+#define HOSTS_DEATH_MS hg_test_scaled_ms(2000u)
+#define HOSTS_LOOKUP_MS hg_test_scaled_ms(1000u)
+#define HOSTS_MARGIN_MS hg_test_scaled_ms(1000u)
 #define HOSTS_BYTES ((size_t) 4 << 20)
 
 MERCURY_GEN_PROC(hosts_move_t, ((hg_bulk_t) (bulk))((uint32_t) (rounds)))
@@ -118,7 +118,7 @@ static void hosts_tell(hg_return_t ret, uint64_t started)
 
     (void) snprintf(
         line, sizeof(line), "%d %" PRIu64, (int) ret, hosts_now_ms() - started);
-    hg_test_say_parent(line);
+    hg_test_write_parent(line);
 }
 
 /* Add 1 to each byte of the caller's memory, so many times; 0: till it fails.
@@ -184,8 +184,8 @@ HG_TEST_ROLE(host)
     hg_test_allow_log("");
     memset(&end, 0, sizeof(end));
     hosts_leave();
-    hg_test_say_parent("the cable?");
-    free(hg_test_hear_parent());
+    hg_test_write_parent("the cable?");
+    free(hg_test_read_parent());
     if (strcmp(argv[0], "lossy") == 0)
         hosts_drop("there");
     hosts_plug("there", HOSTS_THERE);
@@ -206,18 +206,18 @@ static void hosts_open(
     if (lossy)
         hosts_drop("here");
     end->peer = hg_test_spawn("host", lossy ? "lossy" : "", (char *) NULL);
-    free(hg_test_hear(end->peer));
+    free(hg_test_read_peer(end->peer));
     if (!hosts_try("ip link add here type veth peer name there netns %ld",
             (long) hg_test_peer_pid(end->peer)))
         hg_test_skip("no veth here");
     hosts_plug("here", HOSTS_HERE);
-    hg_test_say(end->peer, "it is there");
-    text = hg_test_hear(end->peer);
+    hg_test_write_peer(end->peer, "it is there");
+    text = hg_test_read_peer(end->peer);
     (void) snprintf(address, NA_MAX_ADDR_LEN, "%s", text);
     free(text);
     hosts_start(end, HOSTS_HERE);
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, RPC_PATIENCE, &end->target));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, RPC_TIMEOUT, &end->target));
 }
 
 static void hosts_call(const struct rpc_end *end)
@@ -301,7 +301,7 @@ static void hosts_is_gone(const struct rpc_end *end, const char *address)
         HG_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
     HG_CHECK_RET(
-        NA_Addr_lookup_wait(end->na_class, address, RPC_PATIENCE, &addr),
+        NA_Addr_lookup_wait(end->na_class, address, RPC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
     HG_CHECK(hosts_now_ms() - started <= HOSTS_LOOKUP_MS + HOSTS_MARGIN_MS);
 }
@@ -312,9 +312,9 @@ static void hosts_is_back(struct rpc_end *end, const char *address)
     uint64_t started = hosts_now_ms();
 
     /* The first packets may go before the link is up again. */
-    while (NA_Addr_lookup_wait(end->na_class, address, RPC_PATIENCE,
-               &end->target) != NA_SUCCESS)
-        HG_CHECK(hosts_now_ms() - started < RPC_PATIENCE);
+    while (NA_Addr_lookup_wait(
+               end->na_class, address, RPC_TIMEOUT, &end->target) != NA_SUCCESS)
+        HG_CHECK(hosts_now_ms() - started < RPC_TIMEOUT);
     hosts_call(end);
     hosts_exchange(end);
 }
@@ -375,7 +375,7 @@ HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
     request = rpc_start_call(&end, hosts_move_id, &move, NULL);
     HG_CHECK_RET(
         HG_Wait(request, HOSTS_DEATH_MS / 4, HG_STATUS_IGNORE), HG_TIMEOUT);
-    line = hg_test_hear(end.peer); /* the first round is over */
+    line = hg_test_read_peer(end.peer); /* the first round is over */
     HG_CHECK_OK(strtol(line, NULL, 10));
     free(line);
     HOSTS_THERE_DO(&end, "ip link set there down");
@@ -383,7 +383,7 @@ HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
     hosts_disconnects(request, cut);
     HG_CHECK_OK(HG_Bulk_handle_free(move.bulk));
     free(bytes);
-    line = hg_test_hear(end.peer);
+    line = hg_test_read_peer(end.peer);
     HG_CHECK_RET(strtol(line, &took, 10), HG_DISCONNECT);
     HG_CHECK(strtoul(took, NULL, 10) <= HOSTS_DEATH_MS + HOSTS_MARGIN_MS);
     free(line);

@@ -192,7 +192,7 @@ HG_TEST_ROLE(listener)
     mux_start(&end, argv[0], HG_TRUE, info.auto_sm ? &info : NULL);
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     HG_CHECK_OK(HG_Addr_to_string(end.hg_class, name, &size, end.target));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     HG_CHECK(pthread_create(&thread, NULL, cb_listen_parent, &stop) == 0);
     while (atomic_load(&stop) == 0)
         (void) cb_turn(end.context, 20);
@@ -207,7 +207,7 @@ static void mux_find(struct cb_end *end, const char *string, const char *how,
     char *text;
 
     end->peer = hg_test_spawn("listener", string, how, sm_name, (char *) NULL);
-    text = hg_test_hear(end->peer);
+    text = hg_test_read_peer(end->peer);
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", text);
     free(text);
     HG_CHECK_OK(HG_Addr_lookup2(end->hg_class, name, &end->target));
@@ -373,7 +373,7 @@ HG_TEST_WHERE(mux_finds_itself, hg_test_is_mux)
 /* ---- Not by sm ---- */
 
 /* A client of another user, whom sm does not let in. */
-HG_TEST_ROLE(stranger)
+HG_TEST_ROLE(other_user)
 {
     struct cb_end end;
 
@@ -389,7 +389,7 @@ HG_TEST_ROLE(stranger)
 
 HG_TEST_WHERE(mux_of_another_user_uses_the_network, hg_test_is_mux)
 {
-    struct hg_test_peer *listener, *stranger;
+    struct hg_test_peer *listener, *other;
     char string[128];
     char *name;
     size_t i;
@@ -402,10 +402,10 @@ HG_TEST_WHERE(mux_of_another_user_uses_the_network, hg_test_is_mux)
             (void) snprintf(string, sizeof(string), "%shg-test-mux-%ld",
                 MUX_BOTH, (long) getpid());
         listener = hg_test_spawn("listener", string, "", "", (char *) NULL);
-        name = hg_test_hear(listener);
-        stranger = hg_test_spawn("stranger", name, (char *) NULL);
+        name = hg_test_read_peer(listener);
+        other = hg_test_spawn("other_user", name, (char *) NULL);
         free(name);
-        HG_CHECK_EQ_INT(hg_test_wait(stranger), 0);
+        HG_CHECK_EQ_INT(hg_test_wait(other), 0);
         hg_test_stop(listener);
     }
 }
@@ -543,7 +543,7 @@ HG_TEST_WHERE(mux_listens_on_all_transports, mux_is_zmq)
         "zmq+tcp://127.0.0.1:0;zmq+ipc://%s/a;b;sm://hg-test-mux-%ld",
         hg_test_dir(), (long) getpid());
     listener = hg_test_spawn("listener", string, "", "", (char *) NULL);
-    text = hg_test_hear(listener);
+    text = hg_test_read_peer(listener);
     (void) snprintf(name, sizeof(name), "%s", text);
     free(text);
     HG_CHECK(strstr(name, "/a;b;sm://hg-test-mux-") != NULL);

@@ -595,7 +595,7 @@ HG_TEST(full_queue_holds_back_or_drops)
     /* Whatever was accepted comes in order; nothing comes twice. */
     while (to < MSG_MANY) {
         HG_CHECK_OK(conform_recv(&end, &recv, true, &to, 4, 9));
-        for (i = 0; i < CONFORM_PATIENCE && recv.ends == 0; i++) {
+        for (i = 0; i < CONFORM_TIMEOUT && recv.ends == 0; i++) {
             dropped = NA_Get_counter(end.na_class, "msg_dropped");
             if (got + dropped == MSG_MANY)
                 break;

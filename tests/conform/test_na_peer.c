@@ -66,7 +66,7 @@ HG_TEST_ROLE(target)
     HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
     HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     while (poll(&channel, 1, 0) == 0) {
         (void) conform_turn(end.na_class, end.context, 10);
         if (recv.ends == 0)
@@ -92,11 +92,11 @@ static void peer_meet(struct peer_pair *pair)
     char *name;
 
     pair->process = hg_test_spawn("target", NULL);
-    name = hg_test_hear(pair->process);
+    name = hg_test_read_peer(pair->process);
     (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
     free(name);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        pair->end.na_class, pair->name, CONFORM_PATIENCE, &pair->target));
+        pair->end.na_class, pair->name, CONFORM_TIMEOUT, &pair->target));
     HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
 }
 
@@ -266,7 +266,7 @@ HG_TEST_WHERE(killed_process_fails_what_waits_for_it, hg_test_crosses_processes)
         conform_ended, &send, "x", 1, pair.target, 1, &send.id);
     HG_CHECK_RET(ret, NA_DISCONNECT);
     HG_CHECK_RET(NA_Addr_lookup_wait(
-                     pair.end.na_class, pair.name, CONFORM_PATIENCE, &again),
+                     pair.end.na_class, pair.name, CONFORM_TIMEOUT, &again),
         NA_HOSTUNREACH);
     peer_close(&pair);
 }

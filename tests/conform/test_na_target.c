@@ -41,7 +41,7 @@ static na_return_t target_wait(
     while (call->ends == 0) {
         target_turn(pair);
         if (call->ends == 0 && !hg_test_is_self()) {
-            HG_CHECK(ms++ < CONFORM_PATIENCE);
+            HG_CHECK(ms++ < CONFORM_TIMEOUT);
             (void) conform_turn(
                 pair->owner.na_class, pair->owner.context, ms % 2);
         }
@@ -274,7 +274,7 @@ static void target_await(
     unsigned ms = 0;
 
     while (target_counter(pair, name) == before) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
         target_turn(pair);
         (void) conform_turn(pair->owner.na_class, pair->owner.context, 1);
     }

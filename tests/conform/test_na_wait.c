@@ -76,7 +76,7 @@ HG_TEST(progress_and_trigger_report_what_is_available)
 
 /* Let so much time pass awake: a nap of a few microseconds would last ten
  * times as long, and always end when the other side sleeps soundly. */
-static void wait_dawdle(uint64_t ns)
+static void wait_delay(uint64_t ns)
 {
     struct timespec start, now;
 
@@ -117,7 +117,7 @@ static void *wait_send(void *arg)
                 if (++spins > 1000)
                     (void) sched_yield();
             }
-            wait_dawdle((dice >> 8) % WAIT_WINDOW_NS);
+            wait_delay((dice >> 8) % WAIT_WINDOW_NS);
         }
         HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL,
             NULL, "x", 1, end->self, 1, NA_OP_ID_IGNORE));
@@ -387,7 +387,7 @@ HG_TEST_WHERE_SECONDS(
      * that is lost. */
     for (i = 0; i < COUNT;) {
         if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE) {
-            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_TIMEOUT), 1);
             waits++;
         }
         (void) conform_turn(end.na_class, end.context, 0);
@@ -395,7 +395,7 @@ HG_TEST_WHERE_SECONDS(
             HG_CHECK_OK(recv.ret);
             HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
             atomic_store(&sender.taken, ++i);
-            wait_dawdle(hg_test_random(&random) % WAIT_WINDOW_NS);
+            wait_delay(hg_test_random(&random) % WAIT_WINDOW_NS);
         }
     }
     HG_CHECK(!pthread_join(thread, NULL));
@@ -437,7 +437,7 @@ HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
     fd.fd = wait_descriptor(&end);
     while (get.ends == 0) {
         if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
-            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_TIMEOUT), 1);
         (void) conform_turn(end.na_class, end.context, 0);
     }
     HG_CHECK_OK(get.ret);
@@ -454,7 +454,7 @@ HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
         HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
         while (recv.ends == 0) {
             if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
-                HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+                HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_TIMEOUT), 1);
             (void) conform_turn(end.na_class, end.context, 0);
         }
         HG_CHECK_OK(recv.ret);
@@ -693,7 +693,7 @@ HG_TEST(context_ends_while_the_progress_thread_completes)
         HG_CHECK_OK(NA_Get(end.na_class, context, conform_ended, &get, local, 0,
             remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
         while (get.ends == 0)
-            (void) conform_trigger(context, CONFORM_PATIENCE, 1);
+            (void) conform_trigger(context, CONFORM_TIMEOUT, 1);
         HG_CHECK_OK(get.ret);
         HG_CHECK_OK(NA_Context_destroy(end.na_class, context));
     }
@@ -726,7 +726,7 @@ HG_TEST(progress_thread_moves_memory_during_computation)
         remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
     /* Only trigger: all progress is the thread's. */
     while (get.ends == 0)
-        (void) conform_trigger(end.context, CONFORM_PATIENCE, 1);
+        (void) conform_trigger(end.context, CONFORM_TIMEOUT, 1);
     HG_CHECK_OK(get.ret);
     HG_CHECK_EQ_MEM(a, b, SIZE);
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
@@ -823,7 +823,7 @@ static void wait_scene_settle(struct wait_scene *scene)
     unsigned i, quiet = 0, ended = 0;
 
     while (ended < scene->started &&
-        quiet < (hg_test_alloc_failed() ? 8u : CONFORM_PATIENCE)) {
+        quiet < (hg_test_alloc_failed() ? 8u : CONFORM_TIMEOUT)) {
         quiet = conform_turn(scene->end.na_class, scene->end.context, ms) > 0
             ? 0
             : quiet + 1;

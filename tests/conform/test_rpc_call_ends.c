@@ -143,7 +143,7 @@ HG_TEST(deadline_ends_a_call_with_timeout)
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT); /* it stays its result */
     requests[0] = request;
     requests[1] = ends_start(&end, ends_left_id, NULL, 0);
-    HG_CHECK_RET(HG_Wait_all(2, requests, RPC_PATIENCE, statuses), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Wait_all(2, requests, RPC_TIMEOUT, statuses), HG_TIMEOUT);
     HG_CHECK(statuses[0] == HG_TRUE && statuses[1] == HG_TRUE);
     HG_CHECK_OK(HG_Request_free(requests[0]));
     HG_CHECK_OK(HG_Request_free(requests[1]));
@@ -256,13 +256,13 @@ HG_TEST_ROLE(caller)
     HG_CHECK_EQ_INT(argc, 1);
     rpc_start(&end, NULL, false);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[0], RPC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, argv[0], RPC_TIMEOUT, &end.target));
     request = ends_start(&end, ends_hold_id, NULL, 0);
     count = ends_await(&end, 0);
     HG_CHECK_EQ_INT(count.executed, 1);
-    hg_test_say_parent("now");
+    hg_test_write_parent("now");
     for (;;)
-        (void) HG_Wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+        (void) HG_Wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE);
 }
 
 HG_TEST_WHERE(
@@ -282,7 +282,7 @@ HG_TEST_WHERE(
     caller = hg_test_spawn("caller", address, (char *) NULL);
     while (rpc_counters().responses_sent == 0)
         (void) HG_Handler_process(50, HG_STATUS_IGNORE);
-    free(hg_test_hear(caller));
+    free(hg_test_read_peer(caller));
     HG_CHECK_EQ_INT(ends_told, 0);
     hg_test_signal(caller, SIGKILL);
     HG_CHECK(WIFSIGNALED(hg_test_wait(caller)));

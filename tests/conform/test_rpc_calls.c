@@ -438,7 +438,7 @@ HG_TEST(calls_to_oneself_run_in_a_later_wait)
     /* HG_Handler_process runs it as well. */
     one.value = 0;
     HG_CHECK_OK(HG_Forward(self, calls_sum_id, &two, &one, &request));
-    HG_CHECK_OK(HG_Handler_process(RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Handler_process(RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(HG_Request_free(request));
@@ -814,7 +814,7 @@ HG_TEST_SECONDS(thousand_calls_are_answered_in_reverse_order, 60)
     HG_CHECK_RET(HG_Wait_all(COUNT, requests, 0, statuses), HG_TIMEOUT);
     HG_CHECK_OK(rpc_call(&end, calls_release_id, &release, &released));
     HG_CHECK_EQ_INT(released.value, COUNT);
-    HG_CHECK_OK(HG_Wait_all(COUNT, requests, RPC_PATIENCE, statuses));
+    HG_CHECK_OK(HG_Wait_all(COUNT, requests, RPC_TIMEOUT, statuses));
     for (i = 0; i < COUNT; i++) {
         HG_CHECK_EQ_INT(statuses[i], HG_TRUE);
         HG_CHECK_EQ_INT(out[i].value, i);
@@ -881,7 +881,7 @@ HG_TEST(calls_beyond_the_limit_are_refused)
             HG_CHECK_OK(HG_Handler_start_output(kept, &value));
             HG_CHECK_OK(HG_Handler_free(kept));
         }
-        HG_CHECK_OK(HG_Wait_all(5, requests, RPC_PATIENCE, NULL));
+        HG_CHECK_OK(HG_Wait_all(5, requests, RPC_TIMEOUT, NULL));
         HG_CHECK_OK(rpc_call(&end, calls_release_id, &release, &released));
     }
     for (i = 0; i < 5; i++)

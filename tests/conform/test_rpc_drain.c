@@ -54,7 +54,7 @@ HG_TEST(drain_of_the_layer_finishes_accepted_calls)
     in.value = 7;
     HG_CHECK_OK(HG_Handler_start_output(drain_kept, &in));
     HG_CHECK_OK(HG_Handler_free(drain_kept));
-    HG_CHECK_OK(HG_Drain(NULL, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Drain(NULL, RPC_TIMEOUT));
     HG_CHECK_OK(rpc_wait(kept));
     HG_CHECK_OK(rpc_wait(queued));
     HG_CHECK_EQ_INT(out[0].value, 7);
@@ -77,6 +77,6 @@ HG_TEST(drain_of_the_layer_may_be_called_by_a_handler)
     HG_CHECK_OK(rpc_call(&end, drain_quit_id, NULL, &out));
     HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was left */
     HG_CHECK_RET(rpc_call(&end, drain_quit_id, NULL, NULL), HG_AGAIN);
-    HG_CHECK_OK(HG_Drain(NULL, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Drain(NULL, RPC_TIMEOUT));
     rpc_close(&end);
 }

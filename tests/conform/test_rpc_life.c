@@ -68,7 +68,7 @@ static void rpc_register(void)
 static void *life_serve(void *arg)
 {
     (void) arg;
-    HG_CHECK_OK(HG_Handler_process(RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Handler_process(RPC_TIMEOUT, HG_STATUS_IGNORE));
     return NULL;
 }
 

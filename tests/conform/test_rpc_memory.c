@@ -31,13 +31,13 @@ static hg_return_t memory_pull(
     ret = HG_Bulk_transfer(
         HG_BULK_PULL, addr, in->bulk, 0, local, 0, size, &transfer);
     if (ret == HG_SUCCESS)
-        ret = HG_Bulk_wait(transfer, RPC_PATIENCE, HG_STATUS_IGNORE);
+        ret = HG_Bulk_wait(transfer, RPC_TIMEOUT, HG_STATUS_IGNORE);
     if (ret != HG_SUCCESS)
         goto free_local;
     ret = HG_Forward(addr, memory_inc_id, &one, &one, &request);
     if (ret != HG_SUCCESS)
         goto free_local;
-    ret = HG_Wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    ret = HG_Wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     HG_CHECK(ret != HG_TIMEOUT);
     HG_CHECK_OK(HG_Request_free(request));
     if (ret != HG_SUCCESS)
@@ -92,7 +92,7 @@ static hg_return_t memory_call(na_addr_t self, size_t size)
     ret = HG_Forward(self, memory_write_id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         goto free_bulk;
-    ret = HG_Wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    ret = HG_Wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     HG_CHECK(ret != HG_TIMEOUT);
     if (ret == HG_SUCCESS) {
         HG_CHECK_EQ_U64(out.size, size);

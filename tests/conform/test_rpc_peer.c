@@ -148,7 +148,7 @@ HG_TEST_ROLE(client)
     HG_CHECK_EQ_INT(argc, 2);
     rpc_start(&end, NULL, false);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[0], RPC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, argv[0], RPC_TIMEOUT, &end.target));
     for (i = 0; i < 100; i++) {
         rpc_one_t in;
         rpc_one_t out = {0};
@@ -159,7 +159,7 @@ HG_TEST_ROLE(client)
     }
     request = rpc_start_call(&end, peer_large_id, NULL, &blob);
     if (strcmp(argv[1], "dies") == 0) {
-        hg_test_say_parent("now");
+        hg_test_write_parent("now");
         for (;;)
             (void) HG_Wait(request, 0, HG_STATUS_IGNORE);
     }

@@ -67,7 +67,7 @@ static void restart_spawn(struct rpc_end *end, char **name_p)
     char *name;
 
     end->peer = hg_test_spawn("server_at", string, (char *) NULL);
-    name = hg_test_hear(end->peer);
+    name = hg_test_read_peer(end->peer);
     if (*name_p != NULL)
         HG_CHECK_EQ_STR(name, *name_p);
     free(string);
@@ -80,8 +80,8 @@ static void restart_open(struct rpc_end *end, char **name_p)
     rpc_start(end, NULL, false);
     *name_p = NULL;
     restart_spawn(end, name_p);
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, *name_p, RPC_PATIENCE, &end->target));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, *name_p, RPC_TIMEOUT, &end->target));
 }
 
 static void restart_check(const struct rpc_end *end, hg_return_t want)
@@ -127,7 +127,7 @@ HG_TEST_WHERE(
     restart_spawn(&end, &name);
     restart_check(&end, HG_DISCONNECT);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, name, RPC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, name, RPC_TIMEOUT, &end.target));
     HG_CHECK(NA_Addr_cmp(end.na_class, before, end.target) == NA_FALSE);
     restart_check(&end, HG_SUCCESS);
     HG_CHECK_OK(NA_Addr_free(end.na_class, before));
@@ -169,7 +169,7 @@ HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
         restart_check(&end, HG_SUCCESS);
         for (i = 0; i < RESTART_CALLS; i++)
             requests[i] = rpc_start_call(&end, restart_inc_id, &one, NULL);
-        hg_test_say(end.peer, "stop");
+        hg_test_write_peer(end.peer, "stop");
         for (i = 0; ret == HG_SUCCESS; i = (i + 1) % RESTART_CALLS) {
             ret = restart_end(&requests[i]);
             if (ret == HG_SUCCESS)
@@ -182,7 +182,7 @@ HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
         HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
         restart_spawn(&end, &name);
         HG_CHECK_OK(
-            NA_Addr_lookup_wait(end.na_class, name, RPC_PATIENCE, &end.target));
+            NA_Addr_lookup_wait(end.na_class, name, RPC_TIMEOUT, &end.target));
     }
     restart_check(&end, HG_SUCCESS);
     free(name);
@@ -253,9 +253,9 @@ HG_TEST_ROLE(client_at)
     HG_CHECK_OK(
         NA_Addr_to_string(end.na_class, name, sizeof(name), end.target));
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
-    hg_test_say_parent(name);
+    hg_test_write_parent(name);
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[1], RPC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(end.na_class, argv[1], RPC_TIMEOUT, &end.target));
     for (i = 0; i < RESTART_KEPT; i++)
         requests[i] = rpc_start_call(&end, restart_hold_id, &one, &outs[i]);
     for (i = 0; i < RESTART_KEPT; i++) {
@@ -311,12 +311,12 @@ HG_TEST_WHERE(restarted_caller_gets_no_responses_to_earlier_calls,
     HG_CHECK_OK(
         NA_Addr_to_string(end.na_class, name, sizeof(name), end.target));
     client = hg_test_spawn("client_at", string, name, (char *) NULL);
-    first = hg_test_hear(client);
+    first = hg_test_read_peer(client);
     restart_hold_until(RESTART_KEPT);
     hg_test_signal(client, SIGKILL);
     HG_CHECK(WIFSIGNALED(hg_test_wait(client)));
     client = hg_test_spawn("client_at", first, name, (char *) NULL);
-    second = hg_test_hear(client);
+    second = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(second, first);
     restart_hold_until(2 * RESTART_KEPT);
     restart_release(0, 1);

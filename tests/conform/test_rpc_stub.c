@@ -28,7 +28,7 @@ static void rpc_register(void)
     HG_CHECK(stubs_store_provide() != 0);
     HG_CHECK(stubs_fill_provide() != 0);
     HG_CHECK(stubs_copy_provide() != 0);
-    HG_CHECK(stubs_dawdle_provide() != 0);
+    HG_CHECK(stubs_delay_provide() != 0);
 }
 
 HG_TEST(stub_carries_values_both_ways)
@@ -38,7 +38,7 @@ HG_TEST(stub_carries_values_both_ways)
     int32_t rest = 0;
 
     rpc_open(&end);
-    HG_CHECK_OK(stubs_add_call(end.target, RPC_PATIENCE, 40, 2, &ret));
+    HG_CHECK_OK(stubs_add_call(end.target, RPC_TIMEOUT, 40, 2, &ret));
     HG_CHECK_EQ_INT(ret, 42);
     HG_CHECK(stubs_divide_register() != 0); /* and still provided */
     HG_CHECK_OK(stubs_divide_call(end.target, 0, -17, 5, &rest, &ret));
@@ -284,7 +284,7 @@ HG_TEST(stub_times_out)
     hg_return_t code;
 
     rpc_open(&end);
-    code = stubs_dawdle_call(end.target, 20, data, sizeof(data), &ret);
+    code = stubs_delay_call(end.target, 20, data, sizeof(data), &ret);
     HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
     HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);
@@ -355,7 +355,7 @@ static na_addr_t stub_open_client(struct rpc_end *end, const char *address)
     HG_CHECK_OK(HG_Init(end->na_class));
     rpc_register();
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end->na_class, address, RPC_PATIENCE, &target));
+        NA_Addr_lookup_wait(end->na_class, address, RPC_TIMEOUT, &target));
     return target;
 }
 

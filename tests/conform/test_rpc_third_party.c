@@ -55,7 +55,7 @@ static hg_return_t pass_transfer(
         addr, in->bulk, 0, local, 0, PASS_SIZE, &request);
 
     return ret == HG_SUCCESS
-        ? HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE)
+        ? HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE)
         : ret;
 }
 
@@ -66,7 +66,7 @@ static na_addr_t pass_find(
     na_addr_t addr = NA_ADDR_NULL;
 
     if (name != NULL)
-        HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, RPC_PATIENCE, &addr));
+        HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, RPC_TIMEOUT, &addr));
     else
         HG_CHECK_OK(NA_Addr_dup(na_class, caller, &addr));
     return addr;
@@ -146,9 +146,9 @@ static void pass_open(struct pass_case *c, bool separate, const char *how)
     c->end.peer = hg_test_spawn("third", layers, how, (char *) NULL);
     rpc_find_peer(&c->end);
     c->owner = hg_test_spawn("third", layers, how, (char *) NULL);
-    c->name = hg_test_hear(c->owner);
+    c->name = hg_test_read_peer(c->owner);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        c->end.na_class, c->name, RPC_PATIENCE, &c->owner_addr));
+        c->end.na_class, c->name, RPC_TIMEOUT, &c->owner_addr));
     HG_CHECK_OK(
         HG_Forward(c->owner_addr, pass_lend_id, NULL, &c->lent, &c->lend));
     HG_CHECK_OK(rpc_wait(c->lend));

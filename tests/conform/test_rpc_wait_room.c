@@ -163,7 +163,7 @@ HG_TEST(wait_room_returns_at_once_when_there_is_room)
     hg_test_expect_log("HG_Wait_room: the address is NULL");
     rpc_open(&end);
     HG_CHECK_OK(HG_Wait_room(end.target, 0));
-    HG_CHECK_OK(HG_Wait_room(end.target, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_RET(HG_Wait_room(NA_ADDR_NULL, 0), HG_INVALID_ARG);
     rpc_close(&end);
 }
@@ -186,7 +186,7 @@ static void room_fill(const struct hg_options *options, int most)
     requests[begun] = rpc_start_call(&end, room_slow_id, &one, &one);
     if (end.peer == NULL) /* nobody else executes it */
         HG_CHECK_OK(rpc_wait(requests[begun]));
-    HG_CHECK_OK(HG_Wait_room(end.target, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_OK(rpc_call(&end, room_inc_id, &one, NULL));
     HG_CHECK_OK(rpc_wait(requests[begun]));
     HG_CHECK_EQ_INT(one.value, 2);
@@ -243,7 +243,7 @@ HG_TEST_WHERE(
         HG_CHECK_EQ_INT(room_forward(&end, room_slow_id, requests, 4), 4);
         good = room_wait(requests, 4, &again);
     } while (again == 0 || good == 0);
-    HG_CHECK_OK(HG_Wait_room(end.target, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_OK(rpc_call(&end, room_slow_id, &one, &one));
     rpc_close(&end);
 }
@@ -264,7 +264,7 @@ HG_TEST_WHERE(
     HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_TIMEOUT);
     HG_CHECK_RET(HG_Wait_room(end.target, 30), HG_TIMEOUT); /* it will tell */
     HG_CHECK_OK(HG_Request_free(kept)); /* taken back: it will not */
-    HG_CHECK_OK(HG_Wait_room(end.target, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_OK(HG_Wait_room(end.target, 0));
     rpc_close(&end);
 }
@@ -282,7 +282,7 @@ HG_TEST_WHERE(wait_room_fails_when_the_target_dies, hg_test_crosses_processes)
     HG_CHECK_OK(HG_Forward(end.target, room_keep_id, &one, NULL, &kept));
     HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_TIMEOUT);
     hg_test_signal(end.peer, SIGKILL);
-    HG_CHECK_RET(HG_Wait_room(end.target, RPC_PATIENCE), HG_DISCONNECT);
+    HG_CHECK_RET(HG_Wait_room(end.target, RPC_TIMEOUT), HG_DISCONNECT);
     HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_DISCONNECT);
     HG_CHECK(WIFSIGNALED(hg_test_wait(end.peer)));
     end.peer = NULL;
@@ -296,14 +296,14 @@ HG_TEST_WHERE(wait_room_fails_when_the_target_dies, hg_test_crosses_processes)
 #define ROOM_THREADS 3
 #define ROOM_CALLS 300 /* of each */
 
-struct room_crowd {
+struct room_many {
     const struct rpc_end *end;
     _Atomic unsigned refused;
 };
 
 static void *room_push(void *arg)
 {
-    struct room_crowd *crowd = (struct room_crowd *) arg;
+    struct room_many *crowd = (struct room_many *) arg;
     unsigned done = 0;
 
     while (done < ROOM_CALLS) {
@@ -314,7 +314,7 @@ static void *room_push(void *arg)
 
         if (ret == HG_AGAIN) {
             atomic_fetch_add(&crowd->refused, 1);
-            HG_CHECK_OK(HG_Wait_room(crowd->end->target, RPC_PATIENCE));
+            HG_CHECK_OK(HG_Wait_room(crowd->end->target, RPC_TIMEOUT));
             continue;
         }
         HG_CHECK_OK(ret);
@@ -331,7 +331,7 @@ HG_TEST_WHERE(
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     pthread_t threads[ROOM_THREADS];
-    struct room_crowd crowd;
+    struct room_many crowd;
     struct rpc_end end;
     int i;
 

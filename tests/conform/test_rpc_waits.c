@@ -116,7 +116,7 @@ static hg_return_t waits_pull(na_addr_t addr, hg_bulk_t origin)
         ret = HG_Bulk_transfer(
             HG_BULK_PULL, addr, origin, 0, local, 0, size, &request);
         if (ret == HG_SUCCESS)
-            ret = HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+            ret = HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     }
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     return ret;
@@ -249,15 +249,15 @@ static void waits_be_nosy(const struct rpc_end *end)
     HG_CHECK_EQ_INT(status, HG_FALSE);
     status = HG_TRUE;
     HG_CHECK_RET(
-        HG_Wait_all(1, &waits_nosy_request, RPC_PATIENCE, &status), HG_BUSY);
+        HG_Wait_all(1, &waits_nosy_request, RPC_TIMEOUT, &status), HG_BUSY);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK_RET(HG_Request_free(waits_nosy_request), HG_BUSY);
     request = rpc_start_call(end, waits_inc_id, &one, &one);
-    HG_CHECK_OK(HG_Wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Wait(request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     HG_CHECK_EQ_INT(one.value, 2);
     HG_CHECK_OK(HG_Request_free(request));
-    HG_CHECK_OK(HG_Wait_room(end->target, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Wait_room(end->target, RPC_TIMEOUT));
     if (hg_test_is_self())
         waits_bulk_at_once(end);
 }
@@ -275,7 +275,7 @@ static void waits_be_nosy_of_bulk(const struct rpc_end *end)
     HG_CHECK_OK(HG_Bulk_push(waits_kept[0], waits_nosy_local, 0, bytes, 8));
     HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, end->target, waits_nosy_bulk, 0,
         waits_nosy_local, 0, size, &request));
-    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
 }
 
@@ -349,7 +349,7 @@ HG_TEST(wait_times_out_and_can_be_repeated)
     HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK_RET(HG_Wait(request, 5, HG_STATUS_IGNORE), HG_TIMEOUT);
     waits_do_release(&end, 1);
-    HG_CHECK_OK(HG_Wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Wait(request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     HG_CHECK_EQ_STR(out.text, "released");
     HG_CHECK_OK(HG_Request_free(request));
@@ -377,12 +377,12 @@ HG_TEST(wait_ends_with_a_signal)
     action.sa_handler = waits_on_alarm; /* without SA_RESTART */
     HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    HG_CHECK_RET(HG_Wait(requests[0], RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_RET(HG_Wait(requests[0], RPC_TIMEOUT, &status), HG_INTR);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     status = HG_TRUE;
-    HG_CHECK_RET(HG_Wait_all(1, requests, RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_RET(HG_Wait_all(1, requests, RPC_TIMEOUT, &status), HG_INTR);
     HG_CHECK_EQ_INT(status, HG_FALSE);
-    HG_CHECK_RET(HG_Handler_process(RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_RET(HG_Handler_process(RPC_TIMEOUT, &status), HG_INTR);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     waits_do_release(&end, 1);
@@ -437,7 +437,7 @@ HG_TEST(wait_times_out_while_calls_keep_arriving)
     HG_CHECK_OK(rpc_wait(waits_last));
     HG_CHECK_OK(HG_Request_free(waits_last));
     waits_do_release(&end, 8);
-    HG_CHECK_OK(HG_Wait_all(8, requests, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(8, requests, RPC_TIMEOUT, NULL));
     for (i = 0; i < 8; i++)
         HG_CHECK_OK(HG_Request_free(requests[i]));
     HG_CHECK_OK(NA_Addr_free(end.na_class, self));
@@ -463,7 +463,7 @@ HG_TEST(wait_times_out_beside_slow_handlers)
     for (i = 0; i < 8; i++)
         HG_CHECK_RET(HG_Wait(done[i], 20, NULL), HG_TIMEOUT);
     waits_do_release(&end, 8);
-    HG_CHECK_OK(HG_Wait_all(8, done, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(8, done, RPC_TIMEOUT, NULL));
     for (i = 0; i < 30; i++)
         HG_CHECK_OK(HG_Forward(self, waits_doze_id, &doze, NULL, &slow[i]));
     waits_dozed = 0;
@@ -478,7 +478,7 @@ HG_TEST(wait_times_out_beside_slow_handlers)
     /* The last ones are not done: looked at once, and not each. */
     HG_CHECK_RET(HG_Wait_all(20, slow + 10, 0, NULL), HG_TIMEOUT);
     HG_CHECK(waits_dozed <= 4);
-    HG_CHECK_OK(HG_Wait_all(30, slow, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(30, slow, RPC_TIMEOUT, NULL));
     HG_CHECK_EQ_INT(waits_dozed, 30);
     for (i = 0; i < 30; i++)
         HG_CHECK_OK(HG_Request_free(slow[i]));
@@ -513,7 +513,7 @@ static hg_bulk_request_t waits_shared;
 
 static void *waits_take_shared(void *arg)
 {
-    *(hg_return_t *) arg = HG_Bulk_wait(waits_shared, RPC_PATIENCE, NULL);
+    *(hg_return_t *) arg = HG_Bulk_wait(waits_shared, RPC_TIMEOUT, NULL);
     return NULL;
 }
 
@@ -569,9 +569,9 @@ static void *waits_hear_signals(void *arg)
     struct waits_hearer *mine = (struct waits_hearer *) arg;
 
     if (mine->request != HG_REQUEST_NULL)
-        mine->ret = HG_Wait(mine->request, RPC_PATIENCE, HG_STATUS_IGNORE);
+        mine->ret = HG_Wait(mine->request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     else
-        mine->ret = HG_Handler_process(RPC_PATIENCE, HG_STATUS_IGNORE);
+        mine->ret = HG_Handler_process(RPC_TIMEOUT, HG_STATUS_IGNORE);
     atomic_store(&mine->ended, true);
     return NULL;
 }
@@ -654,11 +654,11 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
     HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
     status = HG_TRUE;
-    HG_CHECK_RET(HG_Bulk_wait(transfer, RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_RET(HG_Bulk_wait(transfer, RPC_TIMEOUT, &status), HG_INTR);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     hg_test_signal(end.peer, SIGCONT);
-    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     WAITS_REFUSED(
         HG_Bulk_wait(transfer, 0, &status), "HG_Bulk_wait: no such request");
@@ -691,9 +691,9 @@ HG_TEST(wait_all_returns_the_first_error)
         swapped[i] = requests[4 - i];
     HG_CHECK_RET(HG_Wait_all(5, swapped, 0, NULL), HG_NODEV);
     HG_CHECK_RET(HG_Wait_all(2, requests, 0, NULL), HG_TIMEOUT);
-    HG_CHECK_OK(HG_Wait_all(0, NULL, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(0, NULL, RPC_TIMEOUT, NULL));
     waits_do_release(&end, 1);
-    HG_CHECK_OK(HG_Wait_all(2, requests, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(2, requests, RPC_TIMEOUT, NULL));
     for (i = 0; i < 5; i++)
         HG_CHECK_OK(HG_Request_free(requests[i]));
     rpc_close(&end);
@@ -824,7 +824,7 @@ HG_TEST(procs_of_outputs_wait_for_other_calls)
     rpc_open(&end);
     waits_nosy_end = &end;
     waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
-    HG_CHECK_OK(HG_Wait(waits_nosy_request, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Wait(waits_nosy_request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
     HG_CHECK(waits_nosy_end == NULL);
     HG_CHECK_EQ_INT(one.value, 6);
@@ -901,7 +901,7 @@ HG_TEST(bulk_wait_inside_a_handler_starts_no_handler)
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk));
     for (i = 0; i < COUNT; i++)
         requests[i] = rpc_start_call(&end, waits_hold_id, &bulk, NULL);
-    HG_CHECK_OK(HG_Wait_all(COUNT, requests, RPC_PATIENCE, NULL));
+    HG_CHECK_OK(HG_Wait_all(COUNT, requests, RPC_TIMEOUT, NULL));
     for (i = 0; i < COUNT; i++)
         HG_CHECK_OK(HG_Request_free(requests[i]));
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
@@ -951,7 +951,7 @@ static void *waits_copy_many(void *arg)
             HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &to));
         HG_CHECK_OK(HG_Bulk_transfer(
             HG_BULK_PULL, self, from, 0, to, 0, size, &request));
-        HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+        HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
         HG_CHECK_OK(HG_Bulk_handle_free(from));
         HG_CHECK_OK(HG_Bulk_handle_free(to));
     }
@@ -1029,7 +1029,7 @@ static void *waits_sleep(void *arg)
 {
     struct waits_sleeper *mine = (struct waits_sleeper *) arg;
 
-    mine->ret = HG_Wait(mine->request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    mine->ret = HG_Wait(mine->request, RPC_TIMEOUT, HG_STATUS_IGNORE);
     return NULL;
 }
 

@@ -60,7 +60,7 @@ static void conn_meet(struct conform_end *end)
 
     HG_CHECK_EQ_INT(MPI_Ibarrier(MPI_COMM_WORLD, &request), MPI_SUCCESS);
     while (!done) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
         (void) conform_turn(end->na_class, end->context, 1);
         HG_CHECK_EQ_INT(
             MPI_Test(&request, &done, MPI_STATUS_IGNORE), MPI_SUCCESS);
@@ -108,7 +108,7 @@ static na_addr_t conn_look_for(struct conform_end *end, const char *name)
     na_addr_t addr;
 
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end->na_class, name, CONFORM_PATIENCE, &addr));
+        NA_Addr_lookup_wait(end->na_class, name, CONFORM_TIMEOUT, &addr));
     return addr;
 }
 
@@ -261,7 +261,7 @@ HG_TEST_ROLE(later)
         conn_barrier();
         hg_test_alloc_fail_at(1);
         while (!hg_test_alloc_failed()) {
-            HG_CHECK(ms++ < CONFORM_PATIENCE);
+            HG_CHECK(ms++ < CONFORM_TIMEOUT);
             (void) conform_turn(end.na_class, end.context, 1);
         }
         hg_test_alloc_fail_at(0);
@@ -385,7 +385,7 @@ HG_TEST_ROLE(unanswered)
         hg_test_expect_log("lost the peer mpi+static://1");
         conn_barrier();
         while (hg_test_log_count("lost the peer mpi+static://1") == 0) {
-            HG_CHECK(ms++ < CONFORM_PATIENCE);
+            HG_CHECK(ms++ < CONFORM_TIMEOUT);
             (void) conform_turn(end.na_class, end.context, 1);
         }
         conform_close(&end);
@@ -440,7 +440,7 @@ static void conn_withdraw(bool frames)
         conn_barrier();
         HG_CHECK_RET(conform_wait(&end, &call), NA_DISCONNECT);
         while (hg_test_alloc_bytes() > (int64_t) CONN_BIG / 8) {
-            HG_CHECK(ms++ < CONFORM_PATIENCE / 2);
+            HG_CHECK(ms++ < CONFORM_TIMEOUT / 2);
             (void) conform_turn(end.na_class, end.context, 1);
         }
         HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
@@ -489,7 +489,7 @@ HG_TEST(missing_body_is_not_waited_for)
 /* ---- Classes that do not listen ---- */
 
 /* Rank 0 does not listen: rank 1 finds it once it has called. */
-HG_TEST_ROLE(deaf)
+HG_TEST_ROLE(not_listening)
 {
     static char bytes[CONN_SIZE];
     struct conform_end end;
@@ -510,7 +510,7 @@ HG_TEST_ROLE(deaf)
     } else {
         hg_test_expect_log("mpi+static://0 cannot be reached");
         HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, "mpi+static://0",
-                         CONFORM_PATIENCE, &peer),
+                         CONFORM_TIMEOUT, &peer),
             NA_HOSTUNREACH);
         conn_meet(&end);
         HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
@@ -526,7 +526,7 @@ HG_TEST_ROLE(deaf)
 
 HG_TEST(class_that_does_not_listen_is_found_by_those_it_called)
 {
-    HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "not_listening"), 0);
 }
 
 /* ---- Packets that are too long ---- */

@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define DYNAMIC_PATIENCE hg_test_patience(20000u)
-#define DYNAMIC_GUESTS 6u /* in a job */
-#define DYNAMIC_PEERS 3u  /* in a job */
+#define DYNAMIC_TIMEOUT hg_test_scaled_ms(20000u)
+#define DYNAMIC_CLIENTS 6u /* in a job */
+#define DYNAMIC_PEERS 3u   /* in a job */
 
 HG_TEST_ROLE(serialized)
 {
@@ -98,7 +98,7 @@ static na_class_t *dynamic_open(na_bool_t listen, char *name)
     na_addr_t self;
 
     info.lookup_ms =
-        dynamic_lookup_ms != 0 ? dynamic_lookup_ms : DYNAMIC_PATIENCE;
+        dynamic_lookup_ms != 0 ? dynamic_lookup_ms : DYNAMIC_TIMEOUT;
     na_class = NA_Initialize_opt("mpi+dynamic://", listen, &info);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(HG_Init(na_class));
@@ -111,7 +111,7 @@ static na_class_t *dynamic_open(na_bool_t listen, char *name)
 
 static void dynamic_close(na_class_t *na_class)
 {
-    HG_CHECK_OK(HG_Drain(NULL, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Drain(NULL, RPC_TIMEOUT));
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -133,24 +133,24 @@ static void dynamic_visit(na_class_t *na_class, const char *name)
     memset(&end, 0, sizeof(end));
     end.na_class = na_class;
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(na_class, name, DYNAMIC_PATIENCE, &end.target));
+        NA_Addr_lookup_wait(na_class, name, DYNAMIC_TIMEOUT, &end.target));
     HG_CHECK_OK(rpc_call(&end, dynamic_inc_id, &one, &one));
     HG_CHECK_EQ_INT(one.value, 2);
     HG_CHECK_OK(rpc_call(&end, dynamic_done_id, NULL, NULL));
     HG_CHECK_OK(NA_Addr_free(na_class, end.target));
 }
 
-static void dynamic_host(const char *path, unsigned guests)
+static void dynamic_host(const char *path, unsigned clients)
 {
     char name[NA_MAX_ADDR_LEN];
     na_class_t *na_class = dynamic_open(NA_TRUE, name);
 
     dynamic_tell(path, 0, name);
-    dynamic_serve(guests);
+    dynamic_serve(clients);
     dynamic_close(na_class);
 }
 
-static void dynamic_guest(const char *path, unsigned n)
+static void dynamic_client(const char *path, unsigned n)
 {
     char name[NA_MAX_ADDR_LEN];
     na_class_t *na_class = dynamic_open(NA_FALSE, name);
@@ -163,19 +163,19 @@ static void dynamic_guest(const char *path, unsigned n)
 HG_TEST_ROLE(host)
 {
     HG_CHECK(argc == 1);
-    dynamic_host(argv[0], 2 * DYNAMIC_GUESTS);
+    dynamic_host(argv[0], 2 * DYNAMIC_CLIENTS);
 }
 
-HG_TEST_ROLE(guests)
+HG_TEST_ROLE(clients)
 {
     HG_CHECK(argc == 1);
-    dynamic_guest(argv[0], 0);
+    dynamic_client(argv[0], 0);
 }
 
 HG_TEST_SECONDS(ranks_of_two_jobs_look_up_one_server_at_once, 60)
 {
-    const struct ranks_job jobs[] = {
-        {1, "host"}, {DYNAMIC_GUESTS, "guests"}, {DYNAMIC_GUESTS, "guests"}};
+    const struct ranks_job jobs[] = {{1, "host"}, {DYNAMIC_CLIENTS, "clients"},
+        {DYNAMIC_CLIENTS, "clients"}};
 
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 3), 0);
 }
@@ -187,7 +187,7 @@ HG_TEST_ROLE(host_of_one)
 }
 
 /* Take the turn of the port in address 0, then tell the address as number 1. */
-HG_TEST_ROLE(thief)
+HG_TEST_ROLE(queue_holder)
 {
     char name[NA_MAX_ADDR_LEN], turn[RANKS_TURN_LEN];
     const char *port = name + sizeof("mpi+dynamic://") - 1;
@@ -202,16 +202,16 @@ HG_TEST_ROLE(thief)
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
-HG_TEST_ROLE(late_guest)
+HG_TEST_ROLE(late_client)
 {
     HG_CHECK(argc == 1);
-    dynamic_guest(argv[0], 1);
+    dynamic_client(argv[0], 1);
 }
 
 HG_TEST_SECONDS(process_that_died_in_the_queue_is_skipped, 60)
 {
     const struct ranks_job jobs[] = {
-        {1, "host_of_one"}, {1, "thief"}, {1, "late_guest"}};
+        {1, "host_of_one"}, {1, "queue_holder"}, {1, "late_client"}};
 
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 3), 0);
 }
@@ -289,22 +289,22 @@ static void *dynamic_look_in_vain(void *arg)
     struct dynamic_vain *vain = (struct dynamic_vain *) arg;
     na_addr_t addr;
 
-    HG_CHECK_RET(NA_Addr_lookup_wait(
-                     vain->na_class, vain->name, DYNAMIC_PATIENCE, &addr),
+    HG_CHECK_RET(
+        NA_Addr_lookup_wait(vain->na_class, vain->name, DYNAMIC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
     atomic_store(&vain->ended, true);
     return NULL;
 }
 
 /* A listener looks up nobody, and meanwhile the host. */
-HG_TEST_ROLE(busy_guest)
+HG_TEST_ROLE(busy_client)
 {
     struct dynamic_vain vain = {.na_class = NULL};
     char name[NA_MAX_ADDR_LEN];
     pthread_t thread;
 
     HG_CHECK(argc == 1);
-    dynamic_lookup_ms = hg_test_patience(5000u);
+    dynamic_lookup_ms = hg_test_scaled_ms(5000u);
     hg_test_expect_log("does not know this port");
     vain.na_class = dynamic_open(NA_TRUE, name);
     dynamic_hear(argv[0], 0, name);
@@ -321,7 +321,7 @@ HG_TEST_ROLE(busy_guest)
 
 HG_TEST_SECONDS(lookup_without_a_listener_does_not_delay_others, 60)
 {
-    const struct ranks_job jobs[] = {{1, "host_of_one"}, {1, "busy_guest"}};
+    const struct ranks_job jobs[] = {{1, "host_of_one"}, {1, "busy_client"}};
 
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
@@ -329,7 +329,7 @@ HG_TEST_SECONDS(lookup_without_a_listener_does_not_delay_others, 60)
 /* ---- None that can connect ---- */
 
 /* Names of no port, and a port of a job that this one cannot find. */
-HG_TEST_ROLE(lonely)
+HG_TEST_ROLE(unconnected)
 {
     static const char *const names[] = {"mpi+dynamic://", "mpi+dynamic:///1",
         "mpi+dynamic://%", "mpi+dynamic://%0", "mpi+dynamic://%zz",
@@ -347,7 +347,7 @@ HG_TEST_ROLE(lonely)
     hg_test_expect_log("ompi-server");
     hg_test_allow_log("");
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        ret = NA_Addr_lookup_wait(na_class, names[i], DYNAMIC_PATIENCE, &addr);
+        ret = NA_Addr_lookup_wait(na_class, names[i], DYNAMIC_TIMEOUT, &addr);
         if (ret != NA_INVALID_ARG)
             hg_test_fail(
                 HG_TEST_HERE, "%s: %s", names[i], NA_Error_to_string(ret));
@@ -356,14 +356,14 @@ HG_TEST_ROLE(lonely)
     HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
     HG_CHECK_OK(NA_Addr_free(na_class, self));
     dynamic_spoil(name);
-    HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, DYNAMIC_PATIENCE, &addr),
+    HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, DYNAMIC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
 HG_TEST(without_a_server_other_jobs_are_unreachable)
 {
-    HG_CHECK_EQ_INT(ranks_run(1, "lonely"), 0);
+    HG_CHECK_EQ_INT(ranks_run(1, "unconnected"), 0);
 }
 #else
 /* MPICH of Debian, which is built with ucx, has no ports. */

@@ -623,7 +623,7 @@ static bool wrong_applies(const struct wrong *wrong, bool apart, bool calls)
 
 /* ---- Rank 0 ---- */
 
-struct siege {
+struct attack {
     struct conform_end end;
     bool apart;
     bool called;
@@ -631,69 +631,69 @@ struct siege {
     char byte;
 };
 
-static void siege_go(void)
+static void attack_go(void)
 {
     HG_CHECK_EQ_INT(
         MPI_Send(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
 /* A receive that ends with the connection. */
-static void siege_watch(
-    struct siege *siege, struct conform_call *call, na_addr_t addr)
+static void attack_watch(
+    struct attack *attack, struct conform_call *call, na_addr_t addr)
 {
     memset(call, 0, sizeof(*call));
-    HG_CHECK_OK(NA_Msg_recv_expected(siege->end.na_class, siege->end.context,
-        conform_ended, call, &siege->byte, 1, addr, 9, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Msg_recv_expected(attack->end.na_class, attack->end.context,
+        conform_ended, call, &attack->byte, 1, addr, 9, NA_OP_ID_IGNORE));
 }
 
-static void siege_close(
-    struct siege *siege, struct conform_call *call, na_addr_t addr)
+static void attack_close(
+    struct attack *attack, struct conform_call *call, na_addr_t addr)
 {
     memset(call, 0, sizeof(*call));
-    HG_CHECK_OK(NA_Addr_terminate(siege->end.na_class, siege->end.context,
+    HG_CHECK_OK(NA_Addr_terminate(attack->end.na_class, attack->end.context,
         conform_ended, call, addr, NA_OP_ID_IGNORE));
 }
 
-static na_addr_t siege_hear(struct siege *siege, na_tag_t tag)
+static na_addr_t attack_hear(struct attack *attack, na_tag_t tag)
 {
     static char bytes[BODY];
     struct conform_call call;
 
     HG_CHECK_OK(
-        conform_recv(&siege->end, &call, false, bytes, sizeof(bytes), 0));
-    HG_CHECK_OK(conform_wait(&siege->end, &call));
+        conform_recv(&attack->end, &call, false, bytes, sizeof(bytes), 0));
+    HG_CHECK_OK(conform_wait(&attack->end, &call));
     HG_CHECK_EQ_U64(call.tag, tag);
     return call.addr;
 }
 
-static na_addr_t siege_connect(struct siege *siege)
+static na_addr_t attack_connect(struct attack *attack)
 {
     struct conform_call call;
 
-    if (siege->called)
-        return siege_hear(siege, GREETING);
+    if (attack->called)
+        return attack_hear(attack, GREETING);
     memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Addr_lookup(siege->end.na_class, siege->end.context,
-        conform_ended, &call, siege->name, NA_OP_ID_IGNORE));
-    HG_CHECK_OK(conform_wait(&siege->end, &call));
+    HG_CHECK_OK(NA_Addr_lookup(attack->end.na_class, attack->end.context,
+        conform_ended, &call, attack->name, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(&attack->end, &call));
     return call.addr;
 }
 
 /* Send a message whose body rank 1 can ask for. */
-static void siege_offer(
-    struct siege *siege, struct conform_call *call, na_addr_t addr)
+static void attack_offer(
+    struct attack *attack, struct conform_call *call, na_addr_t addr)
 {
     static char bytes[BODY];
 
     memset(call, 0, sizeof(*call));
-    HG_CHECK_OK(NA_Msg_send_expected(siege->end.na_class, siege->end.context,
+    HG_CHECK_OK(NA_Msg_send_expected(attack->end.na_class, attack->end.context,
         conform_ended, call, bytes, BODY, addr, 8, NA_OP_ID_IGNORE));
 }
 
-static void siege_row(
-    struct siege *siege, const struct wrong *wrong, unsigned index)
+static void attack_row(
+    struct attack *attack, const struct wrong *wrong, unsigned index)
 {
-    na_class_t *na_class = siege->end.na_class;
+    na_class_t *na_class = attack->end.na_class;
     uint64_t malformed = NA_Get_counter(na_class, "mpi_malformed");
     uint64_t stale = NA_Get_counter(na_class, "mpi_stale") + wrong->stale;
     unsigned lines = wrong->why != NULL ? hg_test_log_count(wrong->why) : 0;
@@ -701,38 +701,38 @@ static void siege_row(
     na_addr_t addr, again;
     unsigned ms;
 
-    siege_go();
-    addr = siege_connect(siege);
+    attack_go();
+    addr = attack_connect(attack);
     if (wrong->offered) {
-        siege_offer(siege, &second, addr);
-        HG_CHECK_OK(conform_wait(&siege->end, &second));
+        attack_offer(attack, &second, addr);
+        HG_CHECK_OK(conform_wait(&attack->end, &second));
     }
     if (wrong->closing)
-        siege_close(siege, &first, addr);
+        attack_close(attack, &first, addr);
     else
-        siege_watch(siege, &first, addr);
+        attack_watch(attack, &first, addr);
     if (wrong->again)
-        siege_offer(siege, &second, addr);
-    siege_go();
+        attack_offer(attack, &second, addr);
+    attack_go();
     if (wrong->again)
-        HG_CHECK_OK(conform_wait(&siege->end, &second));
+        HG_CHECK_OK(conform_wait(&attack->end, &second));
     if (wrong->after == GOES_ON || wrong->after == BEGINS_ANEW) {
-        again = siege_hear(siege, index);
+        again = attack_hear(attack, index);
         HG_CHECK_EQ_INT(first.ends, wrong->after == BEGINS_ANEW);
         HG_CHECK(NA_Addr_cmp(na_class, addr, again) ==
             (wrong->after == GOES_ON || wrong->again));
-        siege_watch(siege, &second, again);
-        siege_go();
-        HG_CHECK_RET(conform_wait(&siege->end, &second), NA_DISCONNECT);
+        attack_watch(attack, &second, again);
+        attack_go();
+        HG_CHECK_RET(conform_wait(&attack->end, &second), NA_DISCONNECT);
         HG_CHECK_OK(NA_Addr_free(na_class, again));
     }
-    HG_CHECK_RET(conform_wait(&siege->end, &first),
+    HG_CHECK_RET(conform_wait(&attack->end, &first),
         wrong->closing ? NA_SUCCESS : NA_DISCONNECT);
     for (ms = 0;
          wrong->stale != ANY && NA_Get_counter(na_class, "mpi_stale") < stale;
          ms++) {
-        HG_CHECK(ms < CONFORM_PATIENCE);
-        (void) conform_turn(na_class, siege->end.context, 1);
+        HG_CHECK(ms < CONFORM_TIMEOUT);
+        (void) conform_turn(na_class, attack->end.context, 1);
     }
     HG_CHECK_OK(NA_Addr_free(na_class, addr));
     if (wrong->why != NULL)
@@ -744,79 +744,80 @@ static void siege_row(
 }
 
 /* Signs that need it are written as %XX. */
-static void siege_name(struct siege *siege, const char *port)
+static void attack_name(struct attack *attack, const char *port)
 {
     size_t used = strlen(PREFIX);
 
-    memcpy(siege->name, PREFIX, used);
+    memcpy(attack->name, PREFIX, used);
     for (; *port != '\0'; port++)
         used +=
-            (size_t) snprintf(siege->name + used, sizeof(siege->name) - used,
+            (size_t) snprintf(attack->name + used, sizeof(attack->name) - used,
                 isalnum(*port) ? "%c" : "%%%02X", *port);
-    HG_CHECK(used < sizeof(siege->name));
+    HG_CHECK(used < sizeof(attack->name));
 }
 
-static void siege_open(struct siege *siege)
+static void attack_open(struct attack *attack)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char port[MPI_MAX_PORT_NAME];
 
-    if (siege->apart && siege->called)
+    if (attack->apart && attack->called)
         info.lookup_ms = SILENT_MS;
     info.max_queue_bytes = 1000; /* less than the least limit of an inbox */
-    siege->end.na_class = NA_Initialize_opt(
-        siege->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
-    HG_CHECK(siege->end.na_class != NULL);
-    siege->end.context = NA_Context_create(siege->end.na_class);
-    HG_CHECK(siege->end.context != NULL);
-    HG_CHECK_OK(NA_Addr_self(siege->end.na_class, &siege->end.self));
-    (void) snprintf(siege->name, sizeof(siege->name), "mpi+static://1");
-    if (siege->apart && siege->called) {
-        HG_CHECK_OK(NA_Addr_to_string(siege->end.na_class, siege->name,
-            sizeof(siege->name), siege->end.self));
-        HG_CHECK_EQ_INT(MPI_Send(siege->name, sizeof(siege->name), MPI_BYTE, 1,
-                            PORT, MPI_COMM_WORLD),
+    attack->end.na_class = NA_Initialize_opt(
+        attack->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
+    HG_CHECK(attack->end.na_class != NULL);
+    attack->end.context = NA_Context_create(attack->end.na_class);
+    HG_CHECK(attack->end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(attack->end.na_class, &attack->end.self));
+    (void) snprintf(attack->name, sizeof(attack->name), "mpi+static://1");
+    if (attack->apart && attack->called) {
+        HG_CHECK_OK(NA_Addr_to_string(attack->end.na_class, attack->name,
+            sizeof(attack->name), attack->end.self));
+        HG_CHECK_EQ_INT(MPI_Send(attack->name, sizeof(attack->name), MPI_BYTE,
+                            1, PORT, MPI_COMM_WORLD),
             MPI_SUCCESS);
-    } else if (siege->apart) {
+    } else if (attack->apart) {
         HG_CHECK_EQ_INT(MPI_Recv(port, sizeof(port), MPI_BYTE, 1, PORT,
                             MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             MPI_SUCCESS);
-        siege_name(siege, port);
+        attack_name(attack, port);
     }
 }
 
 /* A connection that brings no HELLO is closed; one whose HELLO was there in
  * time is not, though nobody polled. */
-static void siege_silent(struct siege *siege)
+static void attack_silent(struct attack *attack)
 {
     na_addr_t addr;
     unsigned ms = 0;
 
-    siege_go();
+    attack_go();
     while (hg_test_log_count(SILENT) == 0) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
-        (void) conform_turn(siege->end.na_class, siege->end.context, 1);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
+        (void) conform_turn(attack->end.na_class, attack->end.context, 1);
     }
-    siege_go();
+    attack_go();
     (void) usleep(5 * SILENT_MS / 2 * 1000);
-    addr = siege_connect(siege);
+    addr = attack_connect(attack);
     HG_CHECK_EQ_INT(hg_test_log_count(SILENT), 1);
-    HG_CHECK_OK(NA_Addr_free(siege->end.na_class, addr));
+    HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
 }
 
 /* Close the class while rank 1 has not received a body that it asked for. */
-static void siege_end(struct siege *siege)
+static void attack_end(struct attack *attack)
 {
     struct conform_call call;
     na_addr_t addr;
 
-    siege_go();
-    addr = siege_connect(siege);
-    siege_offer(siege, &call, addr);
-    HG_CHECK_OK(conform_wait(&siege->end, &call));
-    HG_CHECK_OK(NA_Addr_free(siege->end.na_class, addr));
-    HG_CHECK_OK(NA_Addr_free(siege->end.na_class, siege_hear(siege, WRONGS)));
-    conform_close(&siege->end);
+    attack_go();
+    addr = attack_connect(attack);
+    attack_offer(attack, &call, addr);
+    HG_CHECK_OK(conform_wait(&attack->end, &call));
+    HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
+    HG_CHECK_OK(
+        NA_Addr_free(attack->end.na_class, attack_hear(attack, WRONGS)));
+    conform_close(&attack->end);
 }
 
 /* ---- The ranks ---- */
@@ -904,7 +905,7 @@ static void rank_0(bool apart, bool calls)
     static const char *const lines[] = {SHORT, MAGIC, VERSION, KIND, CLASS,
         SIZE, NAME, SECOND, PLANE, TAGS, OFFER, OTHER_BODY, BEHIND, LONG_PACKET,
         SHORT_BODY, LONG_BODY, SILENT};
-    struct siege siege = {.apart = apart, .called = calls};
+    struct attack attack = {.apart = apart, .called = calls};
     int64_t blocks;
     unsigned i;
 
@@ -913,16 +914,16 @@ static void rank_0(bool apart, bool calls)
         hg_test_allow_log(lines[i]);
     hg_test_alloc_install();
     blocks = hg_test_alloc_live();
-    siege_open(&siege);
+    attack_open(&attack);
     for (i = 0; i < WRONGS; i++) {
         if (!wrong_applies(&wrongs[i], apart, calls))
             continue;
         fprintf(stderr, "%s\n", wrongs[i].what);
-        siege_row(&siege, &wrongs[i], i);
+        attack_row(&attack, &wrongs[i], i);
     }
     if (apart && calls)
-        siege_silent(&siege);
-    siege_end(&siege);
+        attack_silent(&attack);
+    attack_end(&attack);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), blocks);
 }
 

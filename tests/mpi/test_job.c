@@ -63,7 +63,7 @@ static void job_serve(na_class_t *na_class, int clients)
 
         HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
     }
-    HG_CHECK_OK(HG_Drain(NULL, RPC_PATIENCE));
+    HG_CHECK_OK(HG_Drain(NULL, RPC_TIMEOUT));
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -79,7 +79,7 @@ static void job_call(na_class_t *na_class, int32_t calls, unsigned pause_us)
     HG_CHECK_OK(HG_Init(na_class));
     rpc_register();
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        na_class, "mpi+static://0", RPC_PATIENCE, &end.target));
+        na_class, "mpi+static://0", RPC_TIMEOUT, &end.target));
     for (i = 0; i < calls; i++) {
         rpc_one_t one = {i};
 
@@ -146,7 +146,7 @@ HG_TEST(hg_initializes_and_finalizes_mpi)
 }
 
 /* The application does, and may have asked for no more threads than these. */
-HG_TEST_ROLE(guest)
+HG_TEST_ROLE(application)
 {
     (void) argc;
     (void) argv;
@@ -163,11 +163,11 @@ HG_TEST_ROLE(guest)
 
 HG_TEST(application_initializes_and_finalizes_mpi)
 {
-    HG_CHECK_EQ_INT(ranks_run(2, "guest"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "application"), 0);
 }
 
 /* A process that ends with a class open still ends. */
-HG_TEST_ROLE(careless)
+HG_TEST_ROLE(left_open)
 {
     na_class_t *na_class = job_open("mpi+static://", NA_TRUE);
 
@@ -179,12 +179,12 @@ HG_TEST_ROLE(careless)
 
 HG_TEST(class_may_be_left_open)
 {
-    HG_CHECK_EQ_INT(ranks_run(2, "careless"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "left_open"), 0);
 }
 
 /* An application that calls MPI_Finalize too early gets a line that names the
  * class that is still open. */
-HG_TEST_ROLE(hasty)
+HG_TEST_ROLE(finalized_early)
 {
     static char line[96];
 
@@ -200,7 +200,7 @@ HG_TEST_ROLE(hasty)
 
 HG_TEST(mpi_finalized_before_a_class_is_reported)
 {
-    HG_CHECK_EQ_INT(ranks_run(2, "hasty"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "finalized_early"), 0);
 }
 
 /* Fewer threads are refused. */
@@ -367,21 +367,21 @@ HG_TEST_ROLE(names)
     rank = job_rank();
     for (i = 0; i < sizeof(job_names) / sizeof(job_names[0]); i++) {
         na_return_t ret = NA_Addr_lookup_wait(
-            na_class, job_names[i].name, RPC_PATIENCE, &addr);
+            na_class, job_names[i].name, RPC_TIMEOUT, &addr);
 
         if (ret != job_names[i].want)
             hg_test_fail(HG_TEST_HERE, "%s: %s, want %s", job_names[i].name,
                 NA_Error_to_string(ret), NA_Error_to_string(job_names[i].want));
     }
     HG_CHECK_RET(
-        NA_Addr_lookup_wait(na_class, job_names[0].name, RPC_PATIENCE, &addr),
+        NA_Addr_lookup_wait(na_class, job_names[0].name, RPC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
     HG_CHECK_EQ_STR(HG_Get_last_error_text(),
         "NA_Addr_lookup_wait: mpi+static://2 cannot be reached: the "
         "communicator has 2 ranks");
     /* Of a class that this process does not have, nor ever had. */
     (void) snprintf(name, sizeof(name), "mpi+static://%d:77", rank);
-    HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, RPC_PATIENCE, &addr),
+    HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, RPC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
     /* The name of another rank, and our own twice. */
     (void) snprintf(name, sizeof(name), "mpi+static://%d:5", 1 - rank);

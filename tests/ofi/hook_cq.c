@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #define HOOK_WINDOW 4
-#define HOOK_PATIENCE 3 /* reads that hold an incomplete window back */
+#define HOOK_TIMEOUT 3 /* reads that hold an incomplete window back */
 
 static _Atomic bool hook_holds;
 
@@ -196,7 +196,7 @@ static bool hook_cq_holds_back(struct hook_cq *cq)
     if (again)
         hook_count("cqagain");
     else if (hook_words.order && cq->count < HOOK_WINDOW &&
-        cq->held < HOOK_PATIENCE)
+        cq->held < HOOK_TIMEOUT)
         held = hook_chance(2);
     pthread_mutex_unlock(&hook_lock);
     cq->held = held ? cq->held + 1 : 0;

@@ -19,7 +19,7 @@ static void keys_open(struct conform_end *end, const char *key)
 
     info.auth_key = key;
     info.lookup_ms = KEYS_LOOKUP_MS;
-    ends_open_info(end, "ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
+    endpoint_open_info(end, "ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
 }
 
 /* Whether a client with that key finds a server with the key KEYS_OURS, which
@@ -33,13 +33,13 @@ static void keys_check(const char *key, bool same)
 
     keys_open(&server, KEYS_OURS);
     keys_open(&client, key);
-    ends_name(&server, server.self, name);
+    endpoint_name(&server, server.self, name);
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
-    HG_CHECK_RET(
-        ends_lookup(&client, name, &addr), same ? NA_SUCCESS : NA_HOSTUNREACH);
+    HG_CHECK_RET(endpoint_lookup(&client, name, &addr),
+        same ? NA_SUCCESS : NA_HOSTUNREACH);
     HG_CHECK((hg_test_ofi_count("deaf") > 0) == !same);
     if (same) {
-        HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+        HG_CHECK_OK(endpoint_send(&client, addr, false, "x", 1, 1));
         HG_CHECK_OK(conform_wait(&server, &recv));
         HG_CHECK_EQ_U64(recv.size, 1);
         conform_free_addr(&server, &recv);

@@ -218,7 +218,7 @@ HG_TEST(descriptor_of_a_queue_is_not_inherited)
  * time that happens. */
 HG_TEST(missing_descriptor_logs_a_warning)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     struct rlimit limit = {200, 200};
     struct conform_end server;
     int fds[200];
@@ -226,18 +226,18 @@ HG_TEST(missing_descriptor_logs_a_warning)
     unsigned i;
 
     hg_test_expect_log("accepts no peers");
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (i = 0; i < 2; i++) {
-        ends_sleep(300);
+        endpoint_sleep(300);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), i);
         while ((fds[count] = dup(1)) >= 0)
             count++;
         while (NA_Get_counter(server.na_class, "ofi_full") == i) {
-            HG_CHECK(ends_ms() < end);
-            ends_sleep(1);
+            HG_CHECK(endpoint_ms() < end);
+            endpoint_sleep(1);
         }
-        ends_sleep(300);
+        endpoint_sleep(300);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_full"), i + 1);
         while (count > 0)
             (void) close(fds[--count]);
@@ -254,7 +254,8 @@ HG_TEST(class_without_a_descriptor_reports_it)
     unsigned k;
 
     hg_test_expect_log("Too many open files");
-    ends_open(&end, "ofi+tcp://127.0.0.1:0", 2000); /* loads the providers */
+    endpoint_open(
+        &end, "ofi+tcp://127.0.0.1:0", 2000); /* loads the providers */
     conform_close(&end);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (k = 1; k < 12; k++) {
@@ -288,14 +289,14 @@ HG_TEST(context_that_cannot_sleep_is_polled)
     na_addr_t addr;
     unsigned i;
 
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     HG_CHECK(NA_Poll_get_fd(server.na_class, server.context) >= 0);
     for (i = 0; i < 3; i++)
         (void) NA_Poll_try_wait(server.na_class, server.context);
     (void) conform_turn(server.na_class, server.context, 0);
-    ends_name(&server, server.self, name);
-    ends_open_client(&client, &server, NULL);
-    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    endpoint_name(&server, server.self, name);
+    endpoint_open_client(&client, &server, NULL);
+    HG_CHECK_OK(endpoint_lookup(&client, name, &addr));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
@@ -360,8 +361,8 @@ HG_TEST(lookup_outlasts_a_lack_of_memory)
             client.context = NA_Context_create(client.na_class);
             HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
             HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
-            ends_name(&server, server.self, name);
-            addr = ends_lookup_both(&client, &server, name);
+            endpoint_name(&server, server.self, name);
+            addr = endpoint_lookup_both(&client, &server, name);
             HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
             met += hg_test_ofi_count("fault") > 0;
             if (hg_test_ofi_count("fault") == 0)

@@ -22,20 +22,21 @@ static na_addr_t peers_visit(struct conform_end *server)
     na_addr_t addr;
     unsigned i;
 
-    ends_open_client(&client, server, NULL);
+    endpoint_open_client(&client, server, NULL);
     for (i = 0; i < PEERS_CONTEXTS - 1; i++) {
         others[i] = NA_Context_create(client.na_class);
         HG_CHECK(others[i] != NULL);
     }
-    ends_name(server, server->self, name);
-    addr = ends_lookup_both(&client, server, name);
+    endpoint_name(server, server->self, name);
+    addr = endpoint_lookup_both(&client, server, name);
     HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
         conform_ended, &send, "x", 1, addr, 1, &send.id));
-    HG_CHECK_OK(ends_wait_both(&client, server, &recv));
-    HG_CHECK_OK(ends_wait_both(&client, server, &send));
-    HG_CHECK_OK(ends_post(server, &dead, never, sizeof(never), recv.addr, 1));
+    HG_CHECK_OK(endpoint_wait_both(&client, server, &recv));
+    HG_CHECK_OK(endpoint_wait_both(&client, server, &send));
+    HG_CHECK_OK(
+        endpoint_post(server, &dead, never, sizeof(never), recv.addr, 1));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     for (i = 0; i < PEERS_CONTEXTS - 1; i++)
         HG_CHECK_OK(NA_Context_destroy(client.na_class, others[i]));
@@ -51,15 +52,15 @@ HG_TEST(dead_peer_is_removed_from_the_address_vector)
     unsigned i;
 
     hg_test_ofi_configure("plain");
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     for (i = 0; i < 3; i++) {
-        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+        uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
         na_addr_t addr = peers_visit(&server);
         uint64_t removed = hg_test_ofi_count("removed");
 
         HG_CHECK_OK(NA_Addr_free(server.na_class, addr));
         while (hg_test_ofi_count("removed") != removed + PEERS_CONTEXTS) {
-            HG_CHECK(ends_ms() < end);
+            HG_CHECK(endpoint_ms() < end);
             (void) conform_turn(server.na_class, server.context, 1);
         }
     }
@@ -75,17 +76,17 @@ HG_TEST(closed_address_can_be_looked_up_again_at_once)
     unsigned i;
 
     hg_test_ofi_configure("plain");
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
-    ends_open_client(&client, &server, NULL);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_open_client(&client, &server, NULL);
+    endpoint_name(&server, server.self, name);
     for (i = 0; i < 100; i++) {
-        na_addr_t addr = ends_lookup_both(&client, &server, name);
+        na_addr_t addr = endpoint_lookup_both(&client, &server, name);
         struct conform_call call;
 
         memset(&call, 0, sizeof(call));
         HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
             conform_ended, &call, addr, &call.id));
-        HG_CHECK_OK(ends_wait_both(&client, &server, &call));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &call));
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     }
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "ofi_malformed"), 0);
@@ -104,7 +105,7 @@ static na_addr_t peers_send(struct conform_end *from, na_context_t *context,
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(from->na_class, context, conform_ended,
         &send, "x", 1, addr, 1, &send.id));
-    HG_CHECK_OK(ends_wait_both(from, to, &recv));
+    HG_CHECK_OK(endpoint_wait_both(from, to, &recv));
     while (send.ends == 0)
         (void) conform_turn(from->na_class, context, 1);
     HG_CHECK_OK(send.ret);
@@ -116,7 +117,7 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     na_addr_t addr, unsigned char *memory, size_t size)
 {
     unsigned char *got = (unsigned char *) malloc(size);
-    na_mem_handle_t mem = ends_register(of, memory, size);
+    na_mem_handle_t mem = endpoint_register(of, memory, size);
     na_mem_handle_t local = conform_memory(from, got, size, NA_MEM_READWRITE);
     na_mem_handle_t remote;
     unsigned char bytes[256];
@@ -131,7 +132,7 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(from->na_class, from->context, conform_ended, &call,
         local, 0, remote, 0, size, addr, &call.id));
-    ret = ends_wait_both(from, of, &call);
+    ret = endpoint_wait_both(from, of, &call);
     HG_CHECK(ret != NA_SUCCESS || memcmp(got, memory, size) == 0);
     HG_CHECK_OK(NA_Mem_handle_free(from->na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(from->na_class, local));
@@ -155,12 +156,12 @@ HG_TEST(closed_address_reaches_the_next_process)
 
     conform_fill(memory, sizeof(memory), 1);
     hg_test_ofi_configure("plain");
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     other = NA_Context_create(server.na_class);
     HG_CHECK(other != NULL);
-    ends_name(&server, server.self, name);
-    ends_open_client(&client, &server, NULL);
-    addr = ends_lookup_both(&client, &server, name);
+    endpoint_name(&server, server.self, name);
+    endpoint_open_client(&client, &server, NULL);
+    addr = endpoint_lookup_both(&client, &server, name);
     back = peers_send(&client, client.context, &server, addr);
     source = peers_send(&server, other, &client, back);
     HG_CHECK_OK(NA_Addr_free(client.na_class, source));
@@ -168,11 +169,11 @@ HG_TEST(closed_address_reaches_the_next_process)
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_terminate(
         client.na_class, client.context, conform_ended, &call, addr, &call.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &call));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &call));
     HG_CHECK_OK(NA_Context_destroy(server.na_class, other));
     conform_close(&server);
     inserted = hg_test_ofi_count("inserted");
-    ends_open(&server, name, 2000);
+    endpoint_open(&server, name, 2000);
     other = NA_Context_create(server.na_class);
     HG_CHECK(other != NULL);
     back = peers_send(&client, client.context, &server, addr);
@@ -193,19 +194,19 @@ HG_TEST(blocking_lookup_does_not_disturb_transfers)
 {
     const size_t size = (size_t) 16 << 20;
     struct conform_end owner, client;
-    unsigned char *memory = ends_map(2 * size);
+    unsigned char *memory = endpoint_map(2 * size);
     na_mem_handle_t mem, local, remote;
     unsigned char bytes[256];
     struct conform_call get;
     char name[NA_MAX_ADDR_LEN];
     na_addr_t addr, again;
 
-    ends_open(&owner, "ofi+tcp://127.0.0.1:0", 10000);
-    ends_open_client(&client, &owner, NULL);
-    ends_name(&owner, owner.self, name);
-    addr = ends_lookup_both(&client, &owner, name);
-    mem = ends_register(&owner, memory, size);
-    local = ends_register(&client, memory + size, size);
+    endpoint_open(&owner, "ofi+tcp://127.0.0.1:0", 10000);
+    endpoint_open_client(&client, &owner, NULL);
+    endpoint_name(&owner, owner.self, name);
+    addr = endpoint_lookup_both(&client, &owner, name);
+    mem = endpoint_register(&owner, memory, size);
+    local = endpoint_register(&client, memory + size, size);
     HG_CHECK_OK(
         NA_Mem_handle_serialize(owner.na_class, bytes, sizeof(bytes), mem));
     HG_CHECK_OK(NA_Mem_handle_deserialize(
@@ -214,7 +215,7 @@ HG_TEST(blocking_lookup_does_not_disturb_transfers)
     HG_CHECK_OK(NA_Get(client.na_class, client.context, conform_ended, &get,
         local, 0, remote, 0, size, addr, &get.id));
     HG_CHECK_OK(NA_Addr_lookup_wait(client.na_class, name, 1000, &again));
-    HG_CHECK_OK(ends_wait_both(&client, &owner, &get));
+    HG_CHECK_OK(endpoint_wait_both(&client, &owner, &get));
     HG_CHECK_OK(NA_Addr_free(client.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     HG_CHECK_OK(NA_Mem_handle_free(client.na_class, remote));
@@ -222,7 +223,7 @@ HG_TEST(blocking_lookup_does_not_disturb_transfers)
     HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, mem));
     conform_close(&client);
     conform_close(&owner);
-    ends_unmap(memory, 2 * size);
+    endpoint_unmap(memory, 2 * size);
 }
 
 /* Closing waits for the answer, and tells the peer then. */
@@ -234,9 +235,9 @@ HG_TEST(address_in_lookup_is_closed_after_its_answer)
     char name[NA_MAX_ADDR_LEN], got[8], never[8];
     na_addr_t addr;
 
-    ends_open(&server, "ofi+tcp://127.0.0.1:0", 3600000);
-    ends_open_client(&client, &server, NULL);
-    ends_name(&server, server.self, name);
+    endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 3600000);
+    endpoint_open_client(&client, &server, NULL);
+    endpoint_name(&server, server.self, name);
     HG_CHECK_OK(NA_Addr_resolve(client.na_class, name, &addr));
     memset(&send, 0, sizeof(send));
     memset(&close, 0, sizeof(close));
@@ -245,11 +246,12 @@ HG_TEST(address_in_lookup_is_closed_after_its_answer)
         conform_ended, &send, "x", 1, addr, 1, &send.id));
     HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
         conform_ended, &close, addr, &close.id));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &close));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &send));
-    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
-    HG_CHECK_OK(ends_post(&server, &dead, never, sizeof(never), recv.addr, 1));
-    HG_CHECK_RET(ends_wait_both(&client, &server, &dead), NA_DISCONNECT);
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &close));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &send));
+    HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(
+        endpoint_post(&server, &dead, never, sizeof(never), recv.addr, 1));
+    HG_CHECK_RET(endpoint_wait_both(&client, &server, &dead), NA_DISCONNECT);
     conform_free_addr(&server, &recv);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -267,23 +269,24 @@ HG_TEST(abandoned_peer_gets_a_bye)
     na_addr_t addr;
     uint64_t end;
 
-    ends_open(&peer, "ofi+tcp://127.0.0.1:0", 3600000);
-    ends_name(&peer, peer.self, name);
+    endpoint_open(&peer, "ofi+tcp://127.0.0.1:0", 3600000);
+    endpoint_name(&peer, peer.self, name);
     client.na_class = NA_Initialize("ofi+tcp://", NA_FALSE);
     client.context = NA_Context_create(client.na_class);
     HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
     info.na_class = client.na_class;
     hg_class = HG_Init_opt(NULL, HG_FALSE, &info);
     HG_CHECK(hg_class != NULL);
-    addr = ends_lookup_both(&client, &peer, name);
+    addr = endpoint_lookup_both(&client, &peer, name);
     HG_CHECK_OK(conform_recv(&peer, &recv, false, got, sizeof(got), 0));
-    HG_CHECK_OK(ends_send(&client, addr, false, "x", 1, 1));
+    HG_CHECK_OK(endpoint_send(&client, addr, false, "x", 1, 1));
     HG_CHECK_OK(conform_wait(&peer, &recv));
-    HG_CHECK_OK(ends_post(&peer, &dead, never, sizeof(never), recv.addr, 1));
-    end = ends_ms() + CONFORM_PATIENCE;
+    HG_CHECK_OK(
+        endpoint_post(&peer, &dead, never, sizeof(never), recv.addr, 1));
+    end = endpoint_ms() + CONFORM_TIMEOUT;
     HG_CHECK_OK(HG_Addr_set_remove(hg_class, (hg_addr_t) addr));
     while (dead.ends == 0) {
-        HG_CHECK(ends_ms() < end);
+        HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(peer.na_class, peer.context, 1);
     }
     HG_CHECK_RET(dead.ret, NA_DISCONNECT);
@@ -298,7 +301,7 @@ HG_TEST(abandoned_peer_gets_a_bye)
 HG_TEST_ROLE(peer)
 {
     HG_CHECK_EQ_INT(argc, 2);
-    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+    endpoint_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
 HG_TEST(death_of_a_peer_breaks_only_its_connections)
@@ -307,7 +310,7 @@ HG_TEST(death_of_a_peer_breaks_only_its_connections)
     struct conform_call get;
     struct sockaddr_in in;
     socklen_t length = sizeof(in);
-    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char *memory = endpoint_map(ENDPOINT_MEMORY);
     na_mem_handle_t local, remote;
     na_addr_t addr = NA_ADDR_NULL;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -316,7 +319,7 @@ HG_TEST(death_of_a_peer_breaks_only_its_connections)
     char c = 'x';
     struct hg_test_peer *process =
         hg_test_spawn("peer", "ofi+tcp://127.0.0.1:0", "1000", (char *) NULL);
-    char *name = hg_test_hear(process);
+    char *name = hg_test_read_peer(process);
 
     hg_test_allow_log("");
     memset(&in, 0, sizeof(in));
@@ -328,14 +331,14 @@ HG_TEST(death_of_a_peer_breaks_only_its_connections)
         connect(one, (struct sockaddr *) &in, sizeof(in)) == 0);
     two = accept(listener, NULL, NULL);
     HG_CHECK(two >= 0);
-    ends_open(&end, "ofi+tcp://", 1000);
-    HG_CHECK_OK(ends_lookup(&end, name, &addr));
-    local = ends_register(&end, memory, ENDS_MEMORY);
-    remote = ends_remote(&end, addr);
+    endpoint_open(&end, "ofi+tcp://", 1000);
+    HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
+    local = endpoint_register(&end, memory, ENDPOINT_MEMORY);
+    remote = endpoint_remote(&end, addr);
     memset(&get, 0, sizeof(get));
     memory[0] = 99;
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
-        remote, 0, ENDS_MEMORY, addr, &get.id));
+        remote, 0, ENDPOINT_MEMORY, addr, &get.id));
     while (*(volatile unsigned char *) memory == 99)
         (void) conform_turn(end.na_class, end.context, 0);
     hg_test_signal(process, SIGSTOP);
@@ -348,7 +351,7 @@ HG_TEST(death_of_a_peer_breaks_only_its_connections)
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
-    ends_unmap(memory, ENDS_MEMORY);
+    endpoint_unmap(memory, ENDPOINT_MEMORY);
     (void) close(one);
     (void) close(two);
     (void) close(listener);

@@ -41,10 +41,10 @@ static void rma_open(
                 scheme, (long) getpid(), count++);
         else
             (void) snprintf(string, sizeof(string), "%s://127.0.0.1:0", scheme);
-        ends_open(ends[i], string, 10000);
+        endpoint_open(ends[i], string, 10000);
     }
-    ends_name(&pair->owner, pair->owner.self, name);
-    pair->addr = ends_lookup_both(&pair->initiator, &pair->owner, name);
+    endpoint_name(&pair->owner, pair->owner.self, name);
+    pair->addr = endpoint_lookup_both(&pair->initiator, &pair->owner, name);
 }
 
 static void rma_close(struct rma_pair *pair)
@@ -72,7 +72,7 @@ static na_return_t rma_start(struct rma_pair *pair, struct conform_call *call,
 
 static na_return_t rma_wait(struct rma_pair *pair, struct conform_call *call)
 {
-    return ends_wait_both(&pair->initiator, &pair->owner, call);
+    return endpoint_wait_both(&pair->initiator, &pair->owner, call);
 }
 
 static na_return_t rma_move(struct rma_pair *pair, bool put,
@@ -355,7 +355,7 @@ HG_TEST(transfers_are_canceled_between_their_pieces)
     static struct conform_call calls[COUNT];
     struct rma_pair pair;
     na_mem_handle_t local, target, remote;
-    unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
+    unsigned char *from = endpoint_map(SIZE), *to = endpoint_map(SIZE);
     unsigned round, i, canceled = 0;
 
     rma_open(&pair, "ofi+tcp", "msg=1000,again=5");
@@ -389,8 +389,8 @@ HG_TEST(transfers_are_canceled_between_their_pieces)
     rma_free(&pair.initiator, remote);
     rma_free(&pair.owner, target);
     rma_close(&pair);
-    ends_unmap(from, SIZE);
-    ends_unmap(to, SIZE);
+    endpoint_unmap(from, SIZE);
+    endpoint_unmap(to, SIZE);
 }
 
 /* Before its completion is seen a transfer can be canceled, and ends with it;
@@ -404,8 +404,8 @@ static void rma_cancel_at_the_end(bool put)
     unsigned i;
 
     rma_open(&pair, "ofi+tcp", "plain");
-    target = ends_register(&pair.owner, from, sizeof(from));
-    local = ends_register(&pair.initiator, to, sizeof(to));
+    target = endpoint_register(&pair.owner, from, sizeof(from));
+    local = endpoint_register(&pair.initiator, to, sizeof(to));
     remote = rma_remote(&pair, target);
     hg_test_ofi_hold(true);
     HG_CHECK_OK(
@@ -816,7 +816,7 @@ static void rma_forge(const char *scheme, const struct rma_forgery *forgery)
     HG_CHECK_EQ_MEM(memory, model, sizeof(memory));
     HG_CHECK_EQ_MEM(buf + 4096, model + 4096, 2 * 4096);
     HG_CHECK(NA_Get_counter(pair.initiator.na_class, "rma_refused") > 0);
-    HG_CHECK_OK(ends_send(&pair.initiator, pair.addr, false, "?", 2, 1));
+    HG_CHECK_OK(endpoint_send(&pair.initiator, pair.addr, false, "?", 2, 1));
     HG_CHECK_OK(rma_move(&pair, false, local, 0, good, 0, sizeof(buf)));
     HG_CHECK_EQ_MEM(buf, model, sizeof(model));
     rma_free(&pair.initiator, good);
@@ -937,7 +937,7 @@ HG_TEST(transfers_that_shm_drops_end_when_canceled)
 HG_TEST(context_can_be_destroyed_with_a_transfer_that_never_ends)
 {
     static unsigned char memory[4096];
-    unsigned char *buf = ends_map(4096);
+    unsigned char *buf = endpoint_map(4096);
     struct conform_call call;
     struct rma_pair pair;
     na_mem_handle_t mem, remote, local;
@@ -950,7 +950,7 @@ HG_TEST(context_can_be_destroyed_with_a_transfer_that_never_ends)
     context = pair.initiator.context;
     HG_CHECK_OK(rma_start(&pair, &call, true, local, 0, remote, 0, 4096));
     HG_CHECK_OK(NA_Context_destroy(pair.initiator.na_class, context));
-    ends_unmap(buf, 4096);
+    endpoint_unmap(buf, 4096);
     pair.initiator.context = NA_Context_create(pair.initiator.na_class);
     HG_CHECK(pair.initiator.context != NULL);
     rma_free(&pair.initiator, local);
@@ -980,7 +980,7 @@ HG_TEST(registrations_that_fail_leave_nothing)
         na_mem_handle_t mem;
 
         hg_test_ofi_configure(cases[i].words);
-        ends_open(&end, "ofi+tcp://127.0.0.1:0", 1000);
+        endpoint_open(&end, "ofi+tcp://127.0.0.1:0", 1000);
         HG_CHECK_OK(NA_Mem_handle_create_segments(
             end.na_class, segments, 3, NA_MEM_READWRITE, &mem));
         HG_CHECK_RET(NA_Mem_register(end.na_class, mem), cases[i].ret);

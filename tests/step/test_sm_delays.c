@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Delays at every step of the transport sm: both sides of a race of wake-ups
- * dawdle at random wherever the other side could see a difference, and no
+ * delay at random wherever the other side could see a difference, and no
  * wake-up is lost. What a race found goes with its seed, which is printed.
  */
 #include "step.h"
@@ -17,7 +17,7 @@ static _Atomic uint64_t delays_seed; /* of the next thread */
 static _Thread_local uint64_t delays_random;
 
 /* Mostly nothing, now and then a spin, a turn for others, a nap. */
-static void delays_dawdle(const char *function, unsigned line)
+static void delays_delay(const char *function, unsigned line)
 {
     uint64_t pick, until;
 
@@ -48,7 +48,7 @@ static void delays_race(unsigned mode, bool by_fd, bool by_socket)
     if (hg_test_is_plain())
         rounds = (full ? 1500000 : 30000) / (by_socket ? 4u : 1u);
     atomic_store(&delays_seed, hg_test_seed() | 1);
-    step_hook = delays_dawdle;
+    step_hook = delays_delay;
     wake_race(mode, by_fd, by_socket, rounds);
     step_hook = NULL;
 }

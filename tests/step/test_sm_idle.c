@@ -28,7 +28,7 @@
 #define IDLE_WARM 400 /* turns: hints of who is silent are lowered */
 #define IDLE_OF_A_PROCESS 200
 #define IDLE_PROCESSES 5
-#define IDLE_PATIENCE hg_test_patience(30000u) /* ms */
+#define IDLE_TIMEOUT hg_test_scaled_ms(30000u) /* ms */
 
 /* What is counted, in this order: calls awake, calls asleep, a look at the
  * sockets, a look at all rings. */
@@ -57,10 +57,10 @@ HG_TEST_ROLE(sm_idle)
         HG_CHECK(classes[i] != NULL);
         for (n = 0; n < 2; n++)
             HG_CHECK_OK(NA_Addr_lookup_wait(
-                classes[i], argv[1 + n], IDLE_PATIENCE, &addrs[i][n]));
+                classes[i], argv[1 + n], IDLE_TIMEOUT, &addrs[i][n]));
     }
-    hg_test_say_parent("ready");
-    free(hg_test_hear_parent());
+    hg_test_write_parent("ready");
+    free(hg_test_read_parent());
     for (i = 0; i < count; i++) {
         for (n = 0; n < 2; n++)
             HG_CHECK_OK(NA_Addr_free(classes[i], addrs[i][n]));
@@ -239,7 +239,7 @@ static unsigned idle_gather(
         na_sm_of(engine->b.na_class)->pairs < peers)
         idle_turn(run);
     for (i = 0; i < processes; i++)
-        free(hg_test_hear(silent[i]));
+        free(hg_test_read_peer(silent[i]));
     return processes;
 }
 
@@ -256,8 +256,8 @@ HG_TEST_ROLE(sm_idle_pair)
         idle_gather(&run, (unsigned) strtoul(argv[0], NULL, 10), silent);
     idle_connect(&run);
     idle_stop_clock(&run);
-    hg_test_say_parent("ready");
-    free(hg_test_hear_parent());
+    hg_test_write_parent("ready");
+    free(hg_test_read_parent());
     idle_spans(&run, SIGUSR1);
     idle_spans(&run, SIGUSR2);
     engine_close(&run.engine);
@@ -346,12 +346,12 @@ static void idle_count(unsigned peers, struct idle_counts *counts)
     (void) snprintf(text, sizeof(text), "%u", peers);
     pair = hg_test_spawn("sm_idle_pair", text, NULL);
     pid = hg_test_peer_pid(pair);
-    free(hg_test_hear(pair));
+    free(hg_test_read_peer(pair));
     if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACESYSGOOD) != 0)
         hg_test_skip("no process may be traced here: %s", strerror(errno));
     HG_CHECK(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) == 0);
     HG_CHECK(waitpid(pid, &i, __WALL) == pid);
-    hg_test_say(pair, "go");
+    hg_test_write_peer(pair, "go");
     clock = idle_find_clock(pid);
     for (i = 0; i < IDLE_SPANS; i++) {
         HG_CHECK_EQ_INT(idle_resume(pid, PTRACE_CONT), SIGUSR1);

@@ -304,7 +304,7 @@ static void between_fork_at_each(const char *function, unsigned line)
 }
 
 /* Call somebody while there are no descriptors left for him, and then some. */
-static void between_crowd(struct between_pair *pair)
+static void between_many(struct between_pair *pair)
 {
     struct na_sm_class *owner = na_sm_of(pair->owner.na_class);
     uint64_t refused = NA_Get_counter(pair->owner.na_class, "sm_refused");
@@ -361,7 +361,7 @@ static void between_live(const char *path)
     while (atomic_load(&call.ends) == 0)
         between_turn(&pair);
     HG_CHECK_RET(call.ret, NA_HOSTUNREACH);
-    between_crowd(&pair);
+    between_many(&pair);
     between_close(&pair);
 }
 

@@ -19,8 +19,8 @@
 #define STEPS_BULK ((size_t) 512 << 10)
 #define STEPS_CALLS 3
 #define STEPS_SITES 512
-#define STEPS_PATIENCE \
-    hg_test_patience(10000u) /* ms; less than the watchdog's */
+#define STEPS_TIMEOUT \
+    hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
 
 enum { STEPS_HELLO = 7, STEPS_DOWN = 8, STEPS_UP = 9 };
 
@@ -99,7 +99,7 @@ static hg_return_t steps_move(
         0, local, 0, STEPS_BULK, &request);
 
     if (ret == HG_SUCCESS) {
-        ret = HG_Bulk_wait(request, STEPS_PATIENCE, &done);
+        ret = HG_Bulk_wait(request, STEPS_TIMEOUT, &done);
         HG_CHECK(done == HG_TRUE);
     }
     HG_CHECK(steps_is_documented(ret));
@@ -164,7 +164,7 @@ static void steps_close(struct steps_end *end)
 static hg_return_t steps_ended(hg_request_t request)
 {
     hg_status_t done = HG_FALSE;
-    hg_return_t ret = HG_Wait(request, STEPS_PATIENCE, &done);
+    hg_return_t ret = HG_Wait(request, STEPS_TIMEOUT, &done);
 
     HG_CHECK(done == HG_TRUE && steps_is_documented(ret));
     HG_CHECK_OK(HG_Request_free(request));
@@ -374,10 +374,10 @@ static void steps_tell(void)
     for (i = 0; i < steps_plan.site_count; i++) {
         (void) snprintf(line, sizeof(line), "%u %s", steps_plan.sites[i].line,
             steps_plan.sites[i].function);
-        hg_test_say_parent(line);
+        hg_test_write_parent(line);
     }
     (void) snprintf(line, sizeof(line), "steps %" PRIu64, steps_plan.count);
-    hg_test_say_parent(line);
+    hg_test_write_parent(line);
 }
 
 /* calls|serves ADDRESS STEP LINE */
@@ -395,7 +395,7 @@ HG_TEST_ROLE(actor)
     if (strcmp(argv[0], "calls") == 0) {
         steps_open(&end, "sm://", false);
         HG_CHECK_OK(NA_Addr_lookup_wait(
-            end.na.na_class, argv[1], STEPS_PATIENCE, &addr));
+            end.na.na_class, argv[1], STEPS_TIMEOUT, &addr));
         HG_CHECK(steps_call(&end, addr));
         steps_close(&end);
     } else {
@@ -492,7 +492,7 @@ static bool steps_find(struct steps_end *end, const char *name,
     do {
         ended = steps_has_ended(actor);
         ret =
-            NA_Addr_lookup_wait(end->na.na_class, name, STEPS_PATIENCE, addr_p);
+            NA_Addr_lookup_wait(end->na.na_class, name, STEPS_TIMEOUT, addr_p);
         HG_CHECK(ret == NA_SUCCESS || ret == NA_HOSTUNREACH);
         if (ret != NA_SUCCESS)
             (void) usleep(200);
@@ -541,7 +541,7 @@ static void steps_hear(struct hg_test_peer *actor, struct steps_met *met)
 {
     met->count = 0;
     for (;;) {
-        char *line = hg_test_hear(actor);
+        char *line = hg_test_read_peer(actor);
         bool last = strncmp(line, "steps ", 6) == 0;
 
         if (last)

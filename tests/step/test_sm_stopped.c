@@ -51,7 +51,7 @@ HG_TEST_ROLE(stopped)
     end.context = NA_Context_create(end.na_class);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
     HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, argv[0], CONFORM_PATIENCE, &addr));
+        NA_Addr_lookup_wait(end.na_class, argv[0], CONFORM_TIMEOUT, &addr));
     HG_CHECK_OK(
         NA_Mem_handle_deserialize(end.na_class, &remote, bytes, sizeof(bytes)));
     HG_CHECK_OK(NA_Mem_handle_create(

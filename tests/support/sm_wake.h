@@ -118,7 +118,7 @@ static void wake_close(struct wake_side *side)
 }
 
 /* Up to 64 us of something else, mostly nothing. */
-static void wake_dawdle(struct wake_side *side)
+static void wake_delay(struct wake_side *side)
 {
     uint64_t pick = hg_test_random(&side->random);
     uint64_t until;
@@ -143,7 +143,7 @@ static void wake_sleep(struct wake_side *side)
     fd.fd = NA_Poll_get_fd(side->na_class, side->context);
     fd.events = POLLIN;
     if (NA_Poll_try_wait(side->na_class, side->context) == NA_TRUE) {
-        wake_dawdle(side);
+        wake_delay(side);
         HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
     }
     wake_turn(side, 0);
@@ -161,11 +161,11 @@ static void *wake_play(void *arg)
 
         HG_CHECK_OK(NA_Msg_recv_expected(side->na_class, side->context,
             wake_received, side, &got, 1, side->peer, 1, NA_OP_ID_IGNORE));
-        wake_dawdle(side);
+        wake_delay(side);
         HG_CHECK_OK(NA_Msg_send_expected(side->na_class, side->context, NULL,
             NULL, &byte, 1, side->peer, 1, NA_OP_ID_IGNORE));
         while (atomic_load(&side->got) <= i) {
-            wake_dawdle(side);
+            wake_delay(side);
             wake_sleep(side);
         }
         /* A lost wake-up would last until the end of a sleep. */

@@ -43,7 +43,7 @@ MERCURY_GEN_RPC_STUB(int32_t, stubs_fill,
     ((hg_memory_out_t)(data))((uint8_t)(with)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_copy,
     ((hg_bulk_t)(from))((hg_memory_out_t)(to)), )
-MERCURY_GEN_RPC_STUB(int32_t, stubs_dawdle, ((hg_memory_in_t)(data)), )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_delay, ((hg_memory_in_t)(data)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_absent, , )
 
 /* Three of these names as another program may declare them: with other types,
@@ -262,7 +262,7 @@ int32_t stubs_copy(hg_memory_t from, hg_memory_t to)
 }
 
 /* Until nobody waits any more; then memory is not moved either. */
-int32_t stubs_dawdle(hg_memory_t data)
+int32_t stubs_delay(hg_memory_t data)
 {
     while (!HG_Is_canceled(data.call)) {
     }

@@ -496,7 +496,7 @@ HG_TEST_ROLE(log_counter)
     hg_log_warning("rpc", "w");
     hg_log_debug("bulk", "d");
     snprintf(text, sizeof(text), "%u", seen.count);
-    hg_test_say_parent(text);
+    hg_test_write_parent(text);
 }
 
 /* The count of lines of a process with this environment, and what it wrote
@@ -519,7 +519,7 @@ static unsigned log_run(
     close(ends[1]);
     peer = hg_test_spawn("log_counter", (char *) NULL);
     log_restore(old);
-    said = hg_test_hear(peer);
+    said = hg_test_read_peer(peer);
     count = (unsigned) strtoul(said, NULL, 10);
     free(said);
     hg_test_stop(peer);

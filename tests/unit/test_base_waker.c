@@ -266,7 +266,7 @@ struct waker_mailbox {
     uint64_t seed;
 };
 
-static void waker_dawdle(uint64_t *state)
+static void waker_delay(uint64_t *state)
 {
     uint64_t dice = hg_test_random(state);
     unsigned spins = dice % 4 == 0 ? 0 : (unsigned) (dice >> 8) % 300;
@@ -304,7 +304,7 @@ static void *waker_reader(void *arg)
 
     for (i = 1; i <= WAKER_HANDOVERS; i++) {
         HG_CHECK_EQ_U64(waker_await(box, true), i);
-        waker_dawdle(&state);
+        waker_delay(&state);
         atomic_store_explicit(&box->number, 0, memory_order_relaxed);
         hg_waker_ring(&box->empty);
     }
@@ -326,7 +326,7 @@ HG_TEST_SECONDS(waker_loses_no_message_between_two_threads, 60)
     HG_CHECK(pthread_create(&thread, NULL, waker_reader, &box) == 0);
     for (i = 1; i <= WAKER_HANDOVERS; i++) {
         waker_await(&box, false);
-        waker_dawdle(&state);
+        waker_delay(&state);
         atomic_store_explicit(&box.number, i, memory_order_relaxed);
         hg_waker_ring(&box.full);
     }
@@ -397,7 +397,7 @@ HG_TEST_SECONDS(waker_serves_several_sleepers, 60)
     for (i = 0; i < WAKER_SLEEPERS; i++)
         HG_CHECK(pthread_create(&threads[i], NULL, waker_buyer, &store) == 0);
     for (i = 0; i < WAKER_SLEEPERS * (WAKER_HANDOVERS / 10); i++) {
-        waker_dawdle(&state);
+        waker_delay(&state);
         atomic_fetch_add_explicit(&store.goods, 1, memory_order_relaxed);
         hg_waker_ring(&store.waker);
     }

@@ -569,7 +569,7 @@ static void ends_inject_call(struct engine *engine, struct na_addr *source,
 
 /* A peer dies. Meanwhile calls to others are out of reach, and of the calls
  * that arrived those before `last`, or all where that is NULL. */
-static void ends_bury_peer(
+static void ends_kill_peer(
     struct engine *engine, const struct na_addr *peer, struct hg_handle *last)
 {
     struct na_link *link =
@@ -623,7 +623,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     id = engine_register(&engine, "keep", ends_keep);
     ends_start(&engine, id, 10, 0, &calls[0]);
     engine_settle(&engine);
-    ends_bury_peer(&engine, peer, NULL); /* it has no call */
+    ends_kill_peer(&engine, peer, NULL); /* it has no call */
     for (i = 1; i < CALLS; i++) {
         ends_start(&engine, id, 10, 0, &calls[i]);
         engine_settle(&engine);
@@ -631,7 +631,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
             ends_inject_call(&engine, peer, id, i, 0);
     }
     HG_CHECK_EQ_INT(engine_kept_count, CALLS + THEIRS);
-    ends_bury_peer(&engine, peer, engine_kept[6]);
+    ends_kill_peer(&engine, peer, engine_kept[6]);
     HG_CHECK_EQ_INT(ends_told, THEIRS);
     for (i = 0; i < CALLS + THEIRS; i++)
         HG_CHECK_EQ_INT(HG_Is_canceled(engine_kept[i]),

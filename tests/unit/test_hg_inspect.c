@@ -7,117 +7,117 @@
 
 #include "engine.h"
 
-static hg_class_t *look_class;
-static hg_context_t *look_context;
-static unsigned look_count;
+static hg_class_t *inspect_class;
+static hg_context_t *inspect_context;
+static unsigned inspect_count;
 
 /* Where the application has the processor. */
-static void look_check_locks(void)
+static void inspect_check_locks(void)
 {
     HG_CHECK(pthread_mutex_trylock(&hg_class_lock) == 0);
     hg_unlock(&hg_class_lock);
     HG_CHECK_EQ_INT(hg_monitor_entered, 0);
-    look_count++;
+    inspect_count++;
 }
 
-static ssize_t look_write(void *cookie, const char *buf, size_t size)
+static ssize_t inspect_write(void *cookie, const char *buf, size_t size)
 {
     (void) cookie;
     (void) buf;
-    look_check_locks();
+    inspect_check_locks();
     return (ssize_t) size;
 }
 
-static void look_free(void *data)
+static void inspect_free(void *data)
 {
-    HG_CHECK(data == &look_count);
-    look_check_locks();
+    HG_CHECK(data == &inspect_count);
+    inspect_check_locks();
 }
 
-static hg_return_t look_ended(const struct hg_cb_info *info)
+static hg_return_t inspect_ended(const struct hg_cb_info *info)
 {
     return HG_Destroy(info->info.forward.handle);
 }
 
-static void look_begin(void)
+static void inspect_begin(void)
 {
-    look_class = HG_Init2("self://", HG_TRUE);
-    HG_CHECK(look_class != NULL);
-    look_context = HG_Context_create(look_class);
-    HG_CHECK(look_context != NULL);
-    look_count = 0;
+    inspect_class = HG_Init2("self://", HG_TRUE);
+    HG_CHECK(inspect_class != NULL);
+    inspect_context = HG_Context_create(inspect_class);
+    HG_CHECK(inspect_context != NULL);
+    inspect_count = 0;
 }
 
 /* A call that waits to be executed, and its handle, which is its callback's. */
-static hg_handle_t look_call(void)
+static hg_handle_t inspect_call(void)
 {
-    hg_id_t id =
-        HG_Register_name(look_class, "look", blob_proc, blob_proc, engine_echo);
+    hg_id_t id = HG_Register_name(
+        inspect_class, "look", blob_proc, blob_proc, engine_echo);
     struct blob in = {0, NULL};
     hg_handle_t handle;
     hg_addr_t self = HG_ADDR_NULL;
 
-    HG_CHECK_OK(HG_Addr_self(look_class, &self));
-    HG_CHECK_OK(HG_Create(look_context, self, id, &handle));
-    HG_CHECK_OK(HG_Addr_free(look_class, self));
-    HG_CHECK_OK(HG_Set_data(handle, &look_count, look_free));
-    HG_CHECK_OK(HG_Forward2(handle, look_ended, NULL, &in));
+    HG_CHECK_OK(HG_Addr_self(inspect_class, &self));
+    HG_CHECK_OK(HG_Create(inspect_context, self, id, &handle));
+    HG_CHECK_OK(HG_Addr_free(inspect_class, self));
+    HG_CHECK_OK(HG_Set_data(handle, &inspect_count, inspect_free));
+    HG_CHECK_OK(HG_Forward2(handle, inspect_ended, NULL, &in));
     return handle;
 }
 
 /* A transfer, of which the callback has yet to run. */
-static hg_bulk_t look_move(void)
+static hg_bulk_t inspect_move(void)
 {
     hg_size_t size = 64;
     hg_addr_t self = HG_ADDR_NULL;
     hg_bulk_t bulk = HG_BULK_NULL;
 
-    HG_CHECK_OK(HG_Addr_self(look_class, &self));
-    HG_CHECK_OK(
-        HG_Bulk_create(look_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
-    HG_CHECK_OK(HG_Bulk_transfer2(look_context, NULL, NULL, HG_BULK_PULL, self,
-        bulk, 0, bulk, 0, size, HG_OP_ID_IGNORE));
-    HG_CHECK_OK(HG_Addr_free(look_class, self));
+    HG_CHECK_OK(HG_Addr_self(inspect_class, &self));
+    HG_CHECK_OK(HG_Bulk_create(
+        inspect_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Bulk_transfer2(inspect_context, NULL, NULL, HG_BULK_PULL,
+        self, bulk, 0, bulk, 0, size, HG_OP_ID_IGNORE));
+    HG_CHECK_OK(HG_Addr_free(inspect_class, self));
     return bulk;
 }
 
-static void look_turn(void)
+static void inspect_turn(void)
 {
     unsigned count = 0;
 
     do {
-        (void) HG_Progress(look_context, 0);
-        (void) HG_Trigger(look_context, 0, 1, &count);
+        (void) HG_Progress(inspect_context, 0);
+        (void) HG_Trigger(inspect_context, 0, 1, &count);
     } while (count > 0);
 }
 
-static void look_end(void)
+static void inspect_end(void)
 {
-    HG_CHECK_OK(HG_Context_destroy(look_context));
-    HG_CHECK_OK(HG_Finalize2(look_class));
+    HG_CHECK_OK(HG_Context_destroy(inspect_context));
+    HG_CHECK_OK(HG_Finalize2(inspect_class));
 }
 
 #ifdef __GLIBC__
 HG_TEST(dump_writes_without_a_lock)
 {
-    static const cookie_io_functions_t io = {NULL, look_write, NULL, NULL};
+    static const cookie_io_functions_t io = {NULL, inspect_write, NULL, NULL};
     FILE *stream = fopencookie(NULL, "w", io);
 
     HG_CHECK(stream != NULL && setvbuf(stream, NULL, _IONBF, 0) == 0);
-    look_begin();
-    (void) look_call();
+    inspect_begin();
+    (void) inspect_call();
     HG_CHECK_OK(HG_Dump(NULL, stream));
-    HG_CHECK(look_count > 0);
-    look_turn();
-    look_end();
+    HG_CHECK(inspect_count > 0);
+    inspect_turn();
+    inspect_end();
     HG_CHECK(fclose(stream) == 0);
 }
 #endif
 
 /* On out-of-memory lines are missing: HG_AGAIN. */
-static int look_dump(void *arg)
+static int inspect_dump(void *arg)
 {
-    hg_return_t ret = HG_Dump(look_class, (FILE *) arg);
+    hg_return_t ret = HG_Dump(inspect_class, (FILE *) arg);
 
     HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
     return ret;
@@ -132,15 +132,15 @@ HG_TEST(dump_survives_every_failing_allocation)
 
     HG_CHECK(stream != NULL);
     hg_test_alloc_install();
-    look_begin();
-    (void) look_call();
-    bulk = look_move();
-    HG_CHECK(hg_test_oom_loop(look_dump, stream) >= 1);
+    inspect_begin();
+    (void) inspect_call();
+    bulk = inspect_move();
+    HG_CHECK(hg_test_oom_loop(inspect_dump, stream) >= 1);
     HG_CHECK(fclose(stream) == 0);
     HG_CHECK(strstr(text, "\"look\" to") != NULL);
     HG_CHECK(strstr(text, "bulk pull from") != NULL);
     free(text);
-    look_turn();
+    inspect_turn();
     HG_CHECK_OK(HG_Bulk_free(bulk));
-    look_end();
+    inspect_end();
 }

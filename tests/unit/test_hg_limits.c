@@ -8,8 +8,8 @@
 
 #include "engine.h"
 
-#define SHARE_EAGER 4096
-#define SHARE_LARGE ((size_t) 1 << 20)
+#define LIMITS_EAGER 4096
+#define LIMITS_LARGE ((size_t) 1 << 20)
 
 /* ---- The threshold ---- */
 
@@ -22,7 +22,7 @@ HG_TEST(limit_leaves_quota_for_new_peers)
     unsigned i;
 
     loop_register();
-    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    na_class = engine_open_class("loop://a", LIMITS_EAGER);
     memset(limits, 0, sizeof(limits));
     for (i = 0; i < HG_LIMIT_KINDS; i++)
         limits[i].max = 64;
@@ -73,7 +73,7 @@ HG_TEST(limit_refuses_no_call_below_it)
     unsigned i, n;
 
     loop_register();
-    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    na_class = engine_open_class("loop://a", LIMITS_EAGER);
     for (i = 0; i < 8; i++)
         peers[i] = na_addr_create(na_class, NULL, NA_FALSE);
     for (n = 0; n < 2000; n++) {
@@ -105,7 +105,7 @@ HG_TEST(limit_refuses_no_call_below_it)
 
 /* ---- A server and a peer that takes ---- */
 
-struct share_siege {
+struct limits_attack {
     struct engine engine;
     na_class_t *bad;
     na_addr_t bad_addr; /* as the server knows it */
@@ -115,43 +115,45 @@ struct share_siege {
     uint64_t sequence;
 };
 
-static hg_return_t share_answer_large(hg_handle_t handle)
+static hg_return_t limits_answer_large(hg_handle_t handle)
 {
-    hg_return_t ret = engine_answer_size(handle, SHARE_LARGE - 8);
+    hg_return_t ret = engine_answer_size(handle, LIMITS_LARGE - 8);
 
     HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
     return hg_serve_free(handle);
 }
 
-static void share_open(struct share_siege *siege, unsigned hold_ms)
+static void limits_open(struct limits_attack *attack, unsigned hold_ms)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
 
-    memset(siege, 0, sizeof(*siege));
+    memset(attack, 0, sizeof(*attack));
     options.max_unanswered = 16;
-    options.max_args_size = 4 * SHARE_LARGE;
+    options.max_args_size = 4 * LIMITS_LARGE;
     options.output_hold_ms = hold_ms;
     loop_register();
-    HG_CHECK_OK(engine_open(&siege->engine, SHARE_EAGER, &options));
-    siege->bad = engine_open_class("loop://bad", SHARE_EAGER);
+    HG_CHECK_OK(engine_open(&attack->engine, LIMITS_EAGER, &options));
+    attack->bad = engine_open_class("loop://bad", LIMITS_EAGER);
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        siege->engine.b.na_class, "loop://bad", 1000, &siege->bad_addr));
-    siege->echo = engine_register(&siege->engine, "echo", engine_echo);
-    siege->large = engine_register(&siege->engine, "large", share_answer_large);
-    siege->keep = engine_register(&siege->engine, "keep", engine_keep);
+        attack->engine.b.na_class, "loop://bad", 1000, &attack->bad_addr));
+    attack->echo = engine_register(&attack->engine, "echo", engine_echo);
+    attack->large =
+        engine_register(&attack->engine, "large", limits_answer_large);
+    attack->keep = engine_register(&attack->engine, "keep", engine_keep);
 }
 
-static void share_close(struct share_siege *siege)
+static void limits_close(struct limits_attack *attack)
 {
-    engine_check_empty(&siege->engine);
-    HG_CHECK_OK(NA_Addr_free(siege->engine.b.na_class, siege->bad_addr));
-    engine_close(&siege->engine);
-    HG_CHECK_OK(NA_Finalize(siege->bad));
+    engine_check_empty(&attack->engine);
+    HG_CHECK_OK(NA_Addr_free(attack->engine.b.na_class, attack->bad_addr));
+    engine_close(&attack->engine);
+    HG_CHECK_OK(NA_Finalize(attack->bad));
 }
 
 /* A call of the bad peer's; of `claim` bytes that it will never send, or with
  * none. */
-static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
+static void limits_attack(
+    struct limits_attack *attack, hg_id_t id, uint64_t claim)
 {
     unsigned char
         bytes[HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_EMUL_WIRE_HANDLE_SIZE];
@@ -162,7 +164,7 @@ static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
     memset(bytes, 0, sizeof(bytes));
     header.type = HG_HEADER_REQUEST;
     header.rpc_id = id;
-    header.sequence = ++siege->sequence;
+    header.sequence = ++attack->sequence;
     header.payload_size = 8;
     if (claim > 0) {
         header.flags = HG_HEADER_LARGE;
@@ -174,198 +176,201 @@ static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
         hg_wire_store64(payload + 36, claim);
     }
     hg_header_encode(&header, bytes, true);
-    loop_inject(siege->engine.b.na_class, siege->bad_addr, bytes,
+    loop_inject(attack->engine.b.na_class, attack->bad_addr, bytes,
         HG_HEADER_MIN + header.payload_size);
 }
 
-static void share_turn(struct share_siege *siege, unsigned turns)
+static void limits_turn(struct limits_attack *attack, unsigned turns)
 {
     while (turns-- > 0) {
-        engine_turn(&siege->engine.a);
-        engine_turn(&siege->engine.b);
+        engine_turn(&attack->engine.a);
+        engine_turn(&attack->engine.b);
     }
 }
 
 /* The good peer's call of `size` bytes; its result. */
-static hg_return_t share_try_call(
-    struct share_siege *siege, hg_id_t id, size_t size)
+static hg_return_t limits_try_call(
+    struct limits_attack *attack, hg_id_t id, size_t size)
 {
     struct blob in = engine_new_blob(size, 3);
     struct engine_call call;
 
-    HG_CHECK_OK(engine_start(&siege->engine, id, &in, &call));
+    HG_CHECK_OK(engine_start(&attack->engine, id, &in, &call));
     while (call.ends == 0)
-        share_turn(siege, 1);
+        limits_turn(attack, 1);
     engine_forget(&call);
     free(in.bytes);
     return call.ret;
 }
 
 /* It is answered, however slowly the server is rid of the bad one. */
-static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
+static void limits_good_call(
+    struct limits_attack *attack, hg_id_t id, size_t size)
 {
-    HG_CHECK_OK(share_try_call(siege, id, size));
+    HG_CHECK_OK(limits_try_call(attack, id, size));
 }
 
-static uint64_t share_total(struct share_siege *siege, enum hg_limit_kind kind)
+static uint64_t limits_total(
+    struct limits_attack *attack, enum hg_limit_kind kind)
 {
-    return siege->engine.b.hg_class->limits[kind].used;
+    return attack->engine.b.hg_class->limits[kind].used;
 }
 
 /* It announces arguments, as large as they may be, and sends none. */
 HG_TEST(limit_holds_against_inputs_that_never_arrive)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     struct hg_context *context;
     unsigned i;
 
-    share_open(&siege, 0);
-    context = siege.engine.b.context;
+    limits_open(&attack, 0);
+    context = attack.engine.b.context;
     for (i = 0; i < 10; i++)
-        share_attack(&siege, siege.echo, 4 * SHARE_LARGE);
-    share_turn(&siege, 20);
+        limits_attack(&attack, attack.echo, 4 * LIMITS_LARGE);
+    limits_turn(&attack, 20);
     /* The first one takes all that a peer alone may use. */
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_FETCHED), 4 * LIMITS_LARGE);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 1);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 9);
-    share_good_call(&siege, siege.echo, 10);
-    share_good_call(&siege, siege.echo, SHARE_LARGE);
+    limits_good_call(&attack, attack.echo, 10);
+    limits_good_call(&attack, attack.echo, LIMITS_LARGE);
     /* Half of the limit is left, and not more. */
-    share_good_call(&siege, siege.echo, 2 * SHARE_LARGE - 8);
-    HG_CHECK_RET(share_try_call(&siege, siege.echo, 2 * SHARE_LARGE), HG_AGAIN);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), 4 * SHARE_LARGE);
+    limits_good_call(&attack, attack.echo, 2 * LIMITS_LARGE - 8);
+    HG_CHECK_RET(
+        limits_try_call(&attack, attack.echo, 2 * LIMITS_LARGE), HG_AGAIN);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_FETCHED), 4 * LIMITS_LARGE);
     /* As many small ones as its calls go. */
     for (i = 0; i < 200; i++)
-        share_attack(&siege, siege.keep, 0);
-    share_turn(&siege, 20);
+        limits_attack(&attack, attack.keep, 0);
+    limits_turn(&attack, 20);
     HG_CHECK_EQ_INT(engine_kept_count, 15);
     HG_CHECK_EQ_U64(
         atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 9 + 1 + 185);
-    share_good_call(&siege, siege.echo, SHARE_LARGE);
+    limits_good_call(&attack, attack.echo, LIMITS_LARGE);
     /* It dies: nothing is left of it. */
     for (i = 0; i < engine_kept_count; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
-    loop_kill(siege.engine.b.na_class, siege.bad_addr);
-    share_turn(&siege, 20);
+    loop_kill(attack.engine.b.na_class, attack.bad_addr);
+    limits_turn(&attack, 20);
     for (i = 0; i < HG_LIMIT_KINDS; i++)
-        HG_CHECK_EQ_U64(share_total(&siege, (enum hg_limit_kind) i), 0);
-    share_close(&siege);
+        HG_CHECK_EQ_U64(limits_total(&attack, (enum hg_limit_kind) i), 0);
+    limits_close(&attack);
 }
 
 /* The same, and it lives on: its time is up. */
 HG_TEST(limit_is_released_for_inputs_that_never_arrive)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     struct hg_context *context;
     unsigned i;
 
-    share_open(&siege, 20);
-    context = siege.engine.b.context;
+    limits_open(&attack, 20);
+    context = attack.engine.b.context;
     for (i = 0; i < 12; i++)
-        share_attack(&siege, siege.echo, 10000);
-    share_turn(&siege, 5);
+        limits_attack(&attack, attack.echo, 10000);
+    limits_turn(&attack, 5);
     while (hg_handle_count_targets(context, false) > 0) {
         (void) engine_progress(context, NA_LANES_ALL, hg_clock_after_ms(30));
         (void) engine_run(context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_ERRORS_SENT]), 12);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_FETCHED), 0);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
-    share_good_call(&siege, siege.echo, 10);
-    share_close(&siege);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_FETCHED), 0);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 0);
+    limits_good_call(&attack, attack.echo, 10);
+    limits_close(&attack);
 }
 
 /* It has outputs made and fetches none. */
 HG_TEST(limit_holds_against_outputs_that_are_never_fetched)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     struct hg_context *context;
     unsigned i;
 
-    share_open(&siege, 0);
-    context = siege.engine.b.context;
+    limits_open(&attack, 0);
+    context = attack.engine.b.context;
     for (i = 0; i < 100; i++) {
-        share_attack(&siege, siege.large, 0);
-        share_turn(&siege, 1);
+        limits_attack(&attack, attack.large, 0);
+        limits_turn(&attack, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 4 * LIMITS_LARGE);
     HG_CHECK_EQ_INT(engine_held(context, NULL), 4);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 96);
-    share_good_call(&siege, siege.large, 10);
-    share_good_call(&siege, siege.large, SHARE_LARGE);
+    limits_good_call(&attack, attack.large, 10);
+    limits_good_call(&attack, attack.large, LIMITS_LARGE);
     HG_CHECK_EQ_INT(engine_held(context, NULL), 4);
-    hg_cancel_peer(context, siege.bad_addr);
-    share_turn(&siege, 5);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 0);
-    share_close(&siege);
+    hg_cancel_peer(context, attack.bad_addr);
+    limits_turn(&attack, 5);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 0);
+    limits_close(&attack);
 }
 
 /* What was taken back but is still on its way to a peer counts against what is
  * held for it next, and for no longer than that takes. */
 HG_TEST(limit_counts_lingering_bytes_only_while_they_linger)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     _Atomic uint64_t *lingering;
     struct hg_context *context;
     unsigned i;
 
-    share_open(&siege, 0);
-    context = siege.engine.b.context;
-    lingering = &na_addr_core_of(siege.bad_addr)->lingering;
-    atomic_store(lingering, 3 * SHARE_LARGE);
+    limits_open(&attack, 0);
+    context = attack.engine.b.context;
+    lingering = &na_addr_core_of(attack.bad_addr)->lingering;
+    atomic_store(lingering, 3 * LIMITS_LARGE);
     for (i = 0; i < 2; i++) {
-        share_attack(&siege, siege.large, 0);
-        share_turn(&siege, 1);
+        limits_attack(&attack, attack.large, 0);
+        limits_turn(&attack, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), SHARE_LARGE);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), LIMITS_LARGE);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 1);
     atomic_store(lingering, 0);
     for (i = 0; i < 4; i++) {
-        share_attack(&siege, siege.large, 0);
-        share_turn(&siege, 1);
+        limits_attack(&attack, attack.large, 0);
+        limits_turn(&attack, 1);
     }
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 4 * LIMITS_LARGE);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 2);
-    hg_cancel_peer(context, siege.bad_addr);
-    share_turn(&siege, 5);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_HELD), 0);
-    share_close(&siege);
+    hg_cancel_peer(context, attack.bad_addr);
+    limits_turn(&attack, 5);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 0);
+    limits_close(&attack);
 }
 
 /* It does not even take its refusals, so its connection ends. */
 HG_TEST(limit_of_queued_refusals_holds)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     struct hg_limit *limits;
     struct hg_context *context;
 
     hg_test_expect_log("takes no answers");
-    share_open(&siege, 0);
-    context = siege.engine.b.context;
+    limits_open(&attack, 0);
+    context = attack.engine.b.context;
     limits = context->hg_class->limits;
     limits[HG_LIMIT_REFUSALS].max = 16;
-    hg_limit_add(limits, siege.bad_addr, HG_LIMIT_REFUSALS, 16);
-    share_attack(&siege, siege.echo, 0);
-    share_attack(&siege, siege.echo + 1, 0);
-    share_turn(&siege, 5);
+    hg_limit_add(limits, attack.bad_addr, HG_LIMIT_REFUSALS, 16);
+    limits_attack(&attack, attack.echo, 0);
+    limits_attack(&attack, attack.echo + 1, 0);
+    limits_turn(&attack, 5);
     /* A call that it may make is none of them. */
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 0);
     HG_CHECK_EQ_U64(
         atomic_load(&context->counts[HG_COUNT_REQUESTS_RECEIVED]), 2);
-    HG_CHECK(hg_limit_take(limits, siege.bad_addr, HG_LIMIT_CALLS, 16));
-    HG_CHECK(!na_addr_is_dead(siege.bad_addr));
-    share_attack(&siege, siege.echo, 0);
-    share_turn(&siege, 5);
+    HG_CHECK(hg_limit_take(limits, attack.bad_addr, HG_LIMIT_CALLS, 16));
+    HG_CHECK(!na_addr_is_dead(attack.bad_addr));
+    limits_attack(&attack, attack.echo, 0);
+    limits_turn(&attack, 5);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 1);
-    HG_CHECK(na_addr_is_dead(siege.bad_addr));
-    share_good_call(&siege, siege.echo, SHARE_LARGE);
-    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_CALLS, 16);
-    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_REFUSALS, 16);
-    share_close(&siege);
+    HG_CHECK(na_addr_is_dead(attack.bad_addr));
+    limits_good_call(&attack, attack.echo, LIMITS_LARGE);
+    hg_limit_give(limits, attack.bad_addr, HG_LIMIT_CALLS, 16);
+    hg_limit_give(limits, attack.bad_addr, HG_LIMIT_REFUSALS, 16);
+    limits_close(&attack);
 }
 
 /* An answer on its way counts; so a refusal that waits for room. */
-static enum loop_fate share_tap(
+static enum loop_fate limits_tap(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
     (void) from;
@@ -377,64 +382,64 @@ static enum loop_fate share_tap(
 HG_TEST(limit_counts_calls_until_their_response_is_sent)
 {
     enum loop_fate fate = LOOP_STUCK;
-    struct share_siege siege;
+    struct limits_attack attack;
     struct hg_limit *limits;
     struct hg_context *context;
 
-    share_open(&siege, 0);
-    context = siege.engine.b.context;
+    limits_open(&attack, 0);
+    context = attack.engine.b.context;
     limits = context->hg_class->limits;
-    loop_set_tap(share_tap, &fate);
-    share_attack(&siege, siege.echo, 0);
-    share_turn(&siege, 3);
+    loop_set_tap(limits_tap, &fate);
+    limits_attack(&attack, attack.echo, 0);
+    limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 0);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
     loop_unstick();
-    share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
-    share_attack(&siege, siege.echo + 1, 0); /* nobody serves it */
-    share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
+    limits_turn(&attack, 3);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 0);
+    limits_attack(&attack, attack.echo + 1, 0); /* nobody serves it */
+    limits_turn(&attack, 3);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
     loop_unstick();
-    share_turn(&siege, 3);
-    HG_CHECK(hg_limit_take(limits, siege.bad_addr, HG_LIMIT_CALLS, 16));
-    share_attack(&siege, siege.echo, 0); /* beyond its share */
-    share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_REFUSALS), 1);
+    limits_turn(&attack, 3);
+    HG_CHECK(hg_limit_take(limits, attack.bad_addr, HG_LIMIT_CALLS, 16));
+    limits_attack(&attack, attack.echo, 0); /* beyond its share */
+    limits_turn(&attack, 3);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_REFUSALS), 1);
     loop_unstick();
-    share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_REFUSALS), 0);
-    hg_limit_give(limits, siege.bad_addr, HG_LIMIT_CALLS, 16);
+    limits_turn(&attack, 3);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_REFUSALS), 0);
+    hg_limit_give(limits, attack.bad_addr, HG_LIMIT_CALLS, 16);
     loop_set_tap(NULL, NULL);
-    share_close(&siege);
+    limits_close(&attack);
 }
 
 /* To oneself nothing has to leave: the answer is the end of it, however long
  * the handler keeps its handle. */
 HG_TEST(limit_counts_calls_to_oneself_until_they_are_answered)
 {
-    struct share_siege siege;
+    struct limits_attack attack;
     struct blob in = engine_new_blob(10, 3);
-    struct engine_end *end = &siege.engine.b;
+    struct engine_end *end = &attack.engine.b;
     struct engine_call call;
 
-    share_open(&siege, 0);
+    limits_open(&attack, 0);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(engine_create(
-        end->context, end->na_class->self_addr, siege.keep, &call.handle));
+        end->context, end->na_class->self_addr, attack.keep, &call.handle));
     HG_CHECK_OK(engine_send(call.handle, &in, engine_ended, &call));
-    share_turn(&siege, 2);
+    limits_turn(&attack, 2);
     HG_CHECK_EQ_INT(engine_kept_count, 1);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 1);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
     HG_CHECK_OK(engine_answer(engine_kept[0], &in));
-    HG_CHECK_EQ_U64(share_total(&siege, HG_LIMIT_CALLS), 0);
+    HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 0);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
-    share_turn(&siege, 2);
+    limits_turn(&attack, 2);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_OK(call.ret);
     engine_forget(&call);
     free(in.bytes);
-    share_close(&siege);
+    limits_close(&attack);
 }
 
 /* ---- Codes that are no results ---- */
@@ -443,10 +448,10 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
 {
     static const int32_t codes[] = {
         HG_TIMEOUT, HG_INTR, HG_RETURN_MAX, 9999, -1, INT32_MIN};
-    struct share_siege siege;
+    struct limits_attack attack;
     size_t i;
 
-    share_open(&siege, 0);
+    limits_open(&attack, 0);
     HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log(", which is no result");
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
@@ -456,36 +461,36 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
         struct engine_call call;
         struct hg_header header;
 
-        HG_CHECK_OK(engine_start(&siege.engine, siege.echo, &in, &call));
-        loop_set_tap(share_tap, &fate); /* the right answer gets lost */
+        HG_CHECK_OK(engine_start(&attack.engine, attack.echo, &in, &call));
+        loop_set_tap(limits_tap, &fate); /* the right answer gets lost */
         memset(&header, 0, sizeof(header));
         header.type = HG_HEADER_RESPONSE;
         header.code = codes[i];
-        header.rpc_id = siege.echo;
+        header.rpc_id = attack.echo;
         header.sequence = call.handle->sequence;
         hg_header_encode(&header, bytes, true);
-        loop_inject(
-            siege.engine.a.na_class, siege.engine.a.peer, bytes, sizeof(bytes));
-        engine_settle(&siege.engine);
+        loop_inject(attack.engine.a.na_class, attack.engine.a.peer, bytes,
+            sizeof(bytes));
+        engine_settle(&attack.engine);
         HG_CHECK_EQ_INT(call.ends, 1);
         HG_CHECK_RET(call.ret, HG_OTHER_ERROR);
         HG_CHECK_EQ_INT(hg_test_log_count(", which is no result"), (int) i + 1);
         engine_forget(&call);
         loop_set_tap(NULL, NULL);
     }
-    share_close(&siege);
+    limits_close(&attack);
 }
 
 /* ---- Memory that its owner takes back ---- */
 
-struct share_owner {
+struct limits_owner {
     struct hg_bulk *bulk;
     _Atomic bool freed;
 };
 
-static void *share_withdraw(void *arg)
+static void *limits_withdraw(void *arg)
 {
-    struct share_owner *owner = (struct share_owner *) arg;
+    struct limits_owner *owner = (struct limits_owner *) arg;
 
     hg_bulk_withdraw(owner->bulk);
     atomic_store(&owner->freed, true);
@@ -495,26 +500,27 @@ static void *share_withdraw(void *arg)
 HG_TEST(bulk_memory_is_not_freed_during_a_copy)
 {
     unsigned char bytes[1024];
-    struct share_siege siege;
-    struct share_owner owner;
+    struct limits_attack attack;
+    struct limits_owner owner;
     struct hg_bulk *alias = NULL;
     struct hg_monitor *lock;
     size_t size = 100;
     bool withdrawn;
     pthread_t thread;
 
-    share_open(&siege, 0);
-    lock = siege.engine.a.layer->lock;
+    limits_open(&attack, 0);
+    lock = attack.engine.a.layer->lock;
     HG_CHECK_OK(hg_bulk_create(
-        siege.engine.a.layer, 1, NULL, &size, HG_BULK_READWRITE, &owner.bulk));
+        attack.engine.a.layer, 1, NULL, &size, HG_BULK_READWRITE, &owner.bulk));
     atomic_init(&owner.freed, false);
     size = hg_bulk_serialize_size(owner.bulk);
     HG_CHECK_OK(hg_bulk_serialize(owner.bulk, bytes, sizeof(bytes)));
-    HG_CHECK_OK(hg_bulk_deserialize(siege.engine.a.layer, bytes, size, &alias));
+    HG_CHECK_OK(
+        hg_bulk_deserialize(attack.engine.a.layer, bytes, size, &alias));
     hg_enter(lock);
     hg_bulk_hold(alias);
     hg_leave(lock);
-    HG_CHECK(pthread_create(&thread, NULL, share_withdraw, &owner) == 0);
+    HG_CHECK(pthread_create(&thread, NULL, limits_withdraw, &owner) == 0);
     do {
         (void) sched_yield();
         hg_enter(lock);
@@ -534,5 +540,5 @@ HG_TEST(bulk_memory_is_not_freed_during_a_copy)
     HG_CHECK(atomic_load(&owner.freed));
     hg_bulk_unref(owner.bulk);
     hg_bulk_unref(alias);
-    share_close(&siege);
+    limits_close(&attack);
 }

@@ -8,73 +8,72 @@
 
 #include "engine.h"
 
-#define STARVED_EAGER 4096
-#define STARVED_CALLS 8
+#define OOM_EAGER 4096
+#define OOM_CALLS 8
 
 /* Allocations still granted; then none. */
-static uint64_t starved_granted = UINT64_MAX;
-static bool starved_refused; /* one was asked for in vain */
+static uint64_t oom_granted = UINT64_MAX;
+static bool oom_refused; /* one was asked for in vain */
 
-static bool starved_grant(void)
+static bool oom_grant(void)
 {
-    if (starved_granted == 0) {
-        starved_refused = true;
+    if (oom_granted == 0) {
+        oom_refused = true;
         return false;
     }
-    if (starved_granted != UINT64_MAX)
-        starved_granted--;
+    if (oom_granted != UINT64_MAX)
+        oom_granted--;
     return true;
 }
 
-static void *starved_malloc(size_t size, void *arg)
+static void *oom_malloc(size_t size, void *arg)
 {
-    return starved_grant() ? hg_test_allocator()->malloc_fn(size, arg) : NULL;
+    return oom_grant() ? hg_test_allocator()->malloc_fn(size, arg) : NULL;
 }
 
-static void *starved_realloc(void *ptr, size_t size, void *arg)
+static void *oom_realloc(void *ptr, size_t size, void *arg)
 {
-    return starved_grant() ? hg_test_allocator()->realloc_fn(ptr, size, arg)
-                           : NULL;
+    return oom_grant() ? hg_test_allocator()->realloc_fn(ptr, size, arg) : NULL;
 }
 
-static void starved_free(void *ptr, void *arg)
+static void oom_free(void *ptr, void *arg)
 {
     hg_test_allocator()->free_fn(ptr, arg);
 }
 
-static void starved_begin(struct engine *engine)
+static void oom_begin(struct engine *engine)
 {
     static const struct hg_allocator allocator = {
-        sizeof(allocator), starved_malloc, starved_realloc, starved_free, NULL};
+        sizeof(allocator), oom_malloc, oom_realloc, oom_free, NULL};
 
     hg_test_allow_log("");
     HG_CHECK_OK(HG_Set_allocator(&allocator));
     loop_register();
-    HG_CHECK_OK(engine_open(engine, STARVED_EAGER, NULL));
+    HG_CHECK_OK(engine_open(engine, OOM_EAGER, NULL));
 }
 
 /* The wheels turn, `end` has `granted` allocations left and then none, until
  * nothing more can happen; then memory is back. Whether it was missed. */
-static bool starved_settle(
+static bool oom_settle(
     struct engine *engine, struct engine_end *end, uint64_t granted)
 {
     struct engine_end *other = end == &engine->a ? &engine->b : &engine->a;
     uint64_t left = granted;
     unsigned i;
 
-    starved_refused = false;
+    oom_refused = false;
     for (i = 0; i < 40; i++) {
         engine_turn(other);
-        starved_granted = left;
+        oom_granted = left;
         engine_turn(end);
-        left = starved_granted;
-        starved_granted = UINT64_MAX;
+        left = oom_granted;
+        oom_granted = UINT64_MAX;
     }
     engine_settle(engine);
-    return starved_refused;
+    return oom_refused;
 }
 
-static hg_return_t starved_answer(hg_handle_t handle, size_t size)
+static hg_return_t oom_answer(hg_handle_t handle, size_t size)
 {
     hg_return_t ret = engine_answer_size(handle, size);
 
@@ -82,37 +81,36 @@ static hg_return_t starved_answer(hg_handle_t handle, size_t size)
     return ret == HG_NOMEM ? HG_SUCCESS : ret;
 }
 
-static hg_return_t starved_small(hg_handle_t handle)
+static hg_return_t oom_small(hg_handle_t handle)
 {
-    return starved_answer(handle, 0);
+    return oom_answer(handle, 0);
 }
 
-static hg_return_t starved_large(hg_handle_t handle)
+static hg_return_t oom_large(hg_handle_t handle)
 {
-    return starved_answer(handle, 20000);
+    return oom_answer(handle, 20000);
 }
 
 /* Calls of `size` bytes, with memory running out at each allocation of one
  * end. Returns how often it was missed. */
-static unsigned starved_run(bool server, size_t size, hg_rpc_cb_t callback)
+static unsigned oom_run(bool server, size_t size, hg_rpc_cb_t callback)
 {
     struct blob in = engine_new_blob(size, 3);
     unsigned rounds = 0;
     bool missed;
 
     do {
-        struct engine_call calls[STARVED_CALLS];
+        struct engine_call calls[OOM_CALLS];
         struct engine engine;
         unsigned i;
         hg_id_t id;
 
-        HG_CHECK_OK(engine_open(&engine, STARVED_EAGER, NULL));
+        HG_CHECK_OK(engine_open(&engine, OOM_EAGER, NULL));
         id = engine_register(&engine, "starved", callback);
-        for (i = 0; i < STARVED_CALLS; i++)
+        for (i = 0; i < OOM_CALLS; i++)
             HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
-        missed =
-            starved_settle(&engine, server ? &engine.b : &engine.a, rounds);
-        for (i = 0; i < STARVED_CALLS; i++) {
+        missed = oom_settle(&engine, server ? &engine.b : &engine.a, rounds);
+        for (i = 0; i < OOM_CALLS; i++) {
             HG_CHECK_EQ_INT(calls[i].ends, 1);
             HG_CHECK(calls[i].ret == HG_SUCCESS || calls[i].ret == HG_NOMEM ||
                 calls[i].ret == HG_DISCONNECT);
@@ -134,29 +132,29 @@ HG_TEST_SECONDS(server_without_memory_answers_calls, 60)
 {
     struct engine engine;
 
-    starved_begin(&engine);
+    oom_begin(&engine);
     engine_close(&engine);
-    HG_CHECK(starved_run(true, 10, engine_echo) > STARVED_CALLS);
-    HG_CHECK(starved_run(true, 10, starved_small) > STARVED_CALLS);
+    HG_CHECK(oom_run(true, 10, engine_echo) > OOM_CALLS);
+    HG_CHECK(oom_run(true, 10, oom_small) > OOM_CALLS);
 }
 
 HG_TEST_SECONDS(server_without_memory_answers_large_calls, 60)
 {
     struct engine engine;
 
-    starved_begin(&engine);
+    oom_begin(&engine);
     engine_close(&engine);
-    HG_CHECK(starved_run(true, 20000, starved_small) > STARVED_CALLS);
-    HG_CHECK(starved_run(true, 20000, engine_echo) > STARVED_CALLS);
+    HG_CHECK(oom_run(true, 20000, oom_small) > OOM_CALLS);
+    HG_CHECK(oom_run(true, 20000, engine_echo) > OOM_CALLS);
 }
 
 HG_TEST_SECONDS(client_without_memory_releases_large_outputs, 60)
 {
     struct engine engine;
 
-    starved_begin(&engine);
+    oom_begin(&engine);
     engine_close(&engine);
-    HG_CHECK(starved_run(false, 10, starved_large) > STARVED_CALLS);
+    HG_CHECK(oom_run(false, 10, oom_large) > OOM_CALLS);
 }
 
 /* The server asks the client for memory that it cannot even refuse yet. */
@@ -164,7 +162,7 @@ HG_TEST_SECONDS(client_without_memory_serves_or_refuses_large_inputs, 60)
 {
     struct engine engine;
 
-    starved_begin(&engine);
+    oom_begin(&engine);
     engine_close(&engine);
-    HG_CHECK(starved_run(false, 20000, starved_small) > STARVED_CALLS);
+    HG_CHECK(oom_run(false, 20000, oom_small) > OOM_CALLS);
 }

@@ -8,8 +8,8 @@
 
 #include "harness.h"
 
-#define ROOM_PATIENCE \
-    hg_test_patience(20000u) /* ms; less than the watchdog's */
+#define ROOM_TIMEOUT \
+    hg_test_scaled_ms(20000u) /* ms; less than the watchdog's */
 #define ROOM_PUSHERS 3u
 #define ROOM_CALLS 200u /* of each */
 
@@ -53,7 +53,7 @@ static void *room_drive(void *arg)
     struct room_end *end = (struct room_end *) arg;
 
     while (!atomic_load(&end->stop)) {
-        hg_return_t ret = HG_Progress(end->context, ROOM_PATIENCE);
+        hg_return_t ret = HG_Progress(end->context, ROOM_TIMEOUT);
         unsigned count = 1;
 
         HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
@@ -106,7 +106,7 @@ static void *room_push(void *arg)
         if (ret != HG_AGAIN)
             continue;
         atomic_fetch_add(&end->refused, 1);
-        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_PATIENCE));
+        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_TIMEOUT));
     }
     return NULL;
 }
@@ -223,7 +223,7 @@ static void *room_wait_in_vain(void *arg)
 {
     struct room_quota *quota = (struct room_quota *) arg;
 
-    quota->ret = HG_Wait_room(quota->end->target, ROOM_PATIENCE);
+    quota->ret = HG_Wait_room(quota->end->target, ROOM_TIMEOUT);
     return NULL;
 }
 
@@ -290,7 +290,7 @@ static void *room_wait_often(void *arg)
     struct room_end *end = (struct room_end *) arg;
 
     while (!atomic_load(&end->stop))
-        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_PATIENCE));
+        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_TIMEOUT));
     return NULL;
 }
 
@@ -411,7 +411,7 @@ static void room_send_many(struct room_end *end, struct room_fates *fates)
     for (sent = 0; sent < 1000; sent++) {
         unsigned count;
 
-        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_PATIENCE));
+        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_TIMEOUT));
         room_send(end, fates);
         (void) HG_Trigger(end->context, 0, 100, &count);
     }

@@ -736,7 +736,7 @@ static void *emul_release_thread(void *arg)
     return NULL;
 }
 
-static void emul_dawdle(uint64_t *random)
+static void emul_delay(uint64_t *random)
 {
     unsigned n = (unsigned) hg_test_random(random) % 30;
 
@@ -771,7 +771,7 @@ static void emul_work(struct emul_worker *worker)
     HG_CHECK_OK(NA_Mem_handle_serialize(there, bytes, sizeof(bytes), theirs));
     HG_CHECK_OK(NA_Mem_handle_deserialize(here, &remote, bytes, sizeof(bytes)));
     HG_CHECK_OK(emul_start(&call, worker->side, put, mine, 0, remote, 0, size));
-    emul_dawdle(&worker->random);
+    emul_delay(&worker->random);
     if ((dice >> 4 & 3) == 0)
         (void) na_emul_cancel(&call.op.pub, na_op_id_of(&call.op.pub));
     if (withdrawn) {

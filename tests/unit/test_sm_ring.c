@@ -70,7 +70,7 @@ static bool ring_put(struct na_sm_out *out, uint64_t n, uint32_t size)
 }
 
 /* Take record number `n`; false: the ring is empty. */
-static bool ring_get(struct na_sm_in *in, uint64_t n, bool *starved_p)
+static bool ring_get(struct na_sm_in *in, uint64_t n, bool *oom_p)
 {
     struct na_sm_record record;
     const unsigned char *payload;
@@ -86,7 +86,7 @@ static bool ring_get(struct na_sm_in *in, uint64_t n, bool *starved_p)
     for (i = 0; i < record.size; i++)
         if (payload[i] != ring_byte(n, i))
             hg_test_fail(HG_TEST_HERE, "record %" PRIu64 ", byte %u", n, i);
-    *starved_p = na_sm_in_take(in, &record);
+    *oom_p = na_sm_in_take(in, &record);
     return true;
 }
 
@@ -160,7 +160,7 @@ struct ring_racer {
     _Atomic bool *room; /* the consumer told */
 };
 
-static void ring_dawdle(uint64_t *random)
+static void ring_delay(uint64_t *random)
 {
     uint64_t pick = hg_test_random(random) % 64;
 
@@ -187,7 +187,7 @@ static void *ring_produce(void *arg)
             while (!atomic_exchange(racer->room, false))
                 (void) sched_yield();
         }
-        ring_dawdle(&random);
+        ring_delay(&random);
     }
     return NULL;
 }
@@ -213,7 +213,7 @@ HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
             (void) sched_yield();
         if (starved)
             atomic_store(&room, true);
-        ring_dawdle(&random);
+        ring_delay(&random);
     }
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK(!na_sm_in_has(&ring.in));
