@@ -1,35 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== RPC: the request model ============================================ */
-/*
- * Functions are registered by name on both sides. A client forwards a call
- * and waits for its request; a server runs HG_Handler_process in a loop,
- * which runs the registered callback for each call that arrived. Mercury
- * design report, "Mercury API (client)" and "Mercury handler API (server)".
+/**
+ * @defgroup hg_request RPC: the request model
  *
- * Threads: every function may be called from any thread at any time, with one
- * rule: an object (a request, a bulk request, a handle of a call) is freed
- * once, and not used by anybody after that or meanwhile. For requests and bulk
- * requests that is checked. Not detected are: a handle of a call that is used
- * after HG_Handler_free, after its handler failed, or after the next HG_Init
- * (the library uses its memory again, so that it may end a call that came later
- * with HG_CANCELED), or freed while another thread uses it.
+ * Both sides register functions by name. A client forwards a call and waits for
+ * its request. A server runs HG_Handler_process() in a loop, which runs the
+ * registered callback for each call that has arrived.
  *
- * HG_Finalize frees the requests and handles there are. No other thread may
- * call a function of this layer at the same time; but while a thread waits or
- * runs a handler, HG_Finalize returns HG_BUSY. Afterwards every function does
- * nothing and returns HG_FAULT (0 or NULL where it returns no code) with one
- * log line. Requests and handles of one HG_Init must not be used after the next
- * one.
+ * Objects and their ends:
  *
- * Five functions carry a number, because the callback model gives their
- * plain names another meaning; HG_API_VERSION 1 (the default) makes the
- * plain names mean this section.
+ * - HG_Init() starts the layer, of which a process has one. HG_Finalize() ends
+ *   it. Afterwards every function returns HG_FAULT, or 0 or NULL, and writes a
+ *   line in the log.
+ * - A request (hg_request_t) is a call at its origin: from HG_Forward() to
+ *   HG_Request_free().
+ * - A handle (hg_handle_t) is a call at its target: from the callback's start
+ *   to HG_Handler_free().
+ * - Requests and handles end with the layer, and must not be used after the
+ *   next HG_Init().
+ *
+ * Every function can be called from any thread at any time, with two
+ * exceptions:
+ *
+ * - An object is freed once. No thread uses it at the same time or afterwards.
+ *   Misuse of requests and bulk requests is detected. Misuse of a handle is not
+ *   always detected: the library uses its memory for later calls, and may end
+ *   one of these with HG_CANCELED.
+ * - No other thread calls a function of this layer during HG_Finalize().
+ *
+ * In a child of fork every function returns HG_FAULT, also those that end and
+ * free, unless the parent had neither this layer nor the bulk layer. Only
+ * HG_Bulk_handle_access() works for the memory of bulk handles. A handler that
+ * forks must not return in the child.
+ *
+ * Five names exist in both models with different meanings: HG_Init(),
+ * HG_Finalize(), HG_Register(), HG_Forward() and HG_Bulk_transfer(). Each is a
+ * macro for the function with 1 at the end, or with 2 if HG_API_VERSION is 2.
+ * @{
  */
 #if HG_API_VERSION == 1
-#define HG_Init HG_Init1
-#define HG_Finalize HG_Finalize1
-#define HG_Register HG_Register1
-#define HG_Forward HG_Forward1
+#define HG_Init HG_Init1         /**< Start the RPC layer on a class. */
+#define HG_Finalize HG_Finalize1 /**< End the RPC layer. */
+#define HG_Register HG_Register1 /**< Register a function by its name. */
+#define HG_Forward HG_Forward1   /**< Start a call. */
+/** Start to move bulk data. */
 #define HG_Bulk_transfer HG_Bulk_transfer1
 #else
 #define HG_Init HG_Init2
@@ -41,222 +55,470 @@
 
 #if !HG_API_STRICT
 
-/* Limits of the RPC layer, all with defaults (0).
+/**
+ * Options and limits of the RPC layer.
  *
- * They hold for all contexts of a class together. Peers share the limits of
- * what they have here (max_unanswered, max_fetched_bytes, max_held_bytes) and
- * of what is under way to them (max_in_flight_bytes). A peer is a connection
- * here, and a process may have several. A peer may use at most half of what is
- * free: what it uses and what all use are together at most twice the limit. So
- * nothing is refused while all use no more than the limit; one peer alone gets
- * to the limit, a second one to half of it then, and nobody locks others out.
- * What is past that gets HG_AGAIN; if it was an output, the handler has run,
- * and its HG_Handler_start_output returns HG_AGAIN, too. A peer that takes no
- * answers gets its refusals once it does; when 65,536 of them wait for it, its
- * connection ends (logged).
+ * Start from HG_OPTIONS_INITIALIZER. 0 and false select the default, which each
+ * member names last.
  *
- * A large input counts from when it is announced until the call's handle is
- * freed. Each 16 MiB of it has output_hold_ms to come, or the call ends with
- * HG_CANCELED. */
+ * A limit holds for all contexts of a class together. Peers share
+ * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes: a
+ * peer may use at most half of what is free. So one peer alone gets to the
+ * limit, a second one then to half of it, and all together use at most twice
+ * the limit. Nothing is refused while the sum is below the limit. A peer is a
+ * connection: a process may have several.
+ *
+ * A call beyond a limit ends with HG_AGAIN. An output that exceeds it gives
+ * HG_AGAIN at both sides, after the handler has run. A peer that does not read
+ * its answers gets its refusals later; when 65,536 of them wait, its connection
+ * is closed (logged). See hg-limits(7).
+ */
 struct hg_options {
-    size_t size;                 /* sizeof(struct hg_options) */
-    unsigned int max_in_flight;  /* calls of ours; 65,536; beyond it, or past
-                                    max_in_flight_bytes, HG_Forward returns
-                                    HG_AGAIN */
-    unsigned int max_unanswered; /* calls to us, arrived and not answered;
-                                    4,096, callback model 65,536; beyond it
-                                    callers get HG_AGAIN */
-    unsigned int output_hold_ms; /* how long a large output waits to be
-                                    fetched, or a piece of a large input
-                                    to come; 30,000 */
-    unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
-    size_t max_args_size;        /* of a call's input or output; 1 GiB */
-    size_t max_fetched_bytes;    /* of all large inputs of calls to us; at
-                                    least, and by default, max_args_size */
-    size_t max_held_bytes;       /* of all large outputs of ours that wait to
-                                    be fetched; the same */
-    size_t max_in_flight_bytes;  /* that calls of ours take, each 1.5 KiB, and
-                                    more if its message is not small, without
-                                    arguments too large for one; 40 MiB,
-                                    callback model 128 MiB; a call alone may
-                                    have more */
-    bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;      /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum;   /* a CRC64 in each message of bulk data */
-    bool no_checksum;     /* messages travel without a CRC64, and a proc may
-                             leave some arguments undecoded */
-    unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
-                             30,000; HG_NO_DEADLINE: without a limit */
+    size_t size; /**< sizeof(struct hg_options) */
+    /** Calls in flight from this process. HG_Forward() returns HG_AGAIN beyond
+     * it, and beyond max_in_flight_bytes; 65,536. */
+    unsigned int max_in_flight;
+    /** Calls that have arrived and are not answered. Callers get HG_AGAIN
+     * beyond it; 4,096, callback model 65,536. */
+    unsigned int max_unanswered;
+    /** Milliseconds that a large output waits to be fetched, and that 16 MiB of
+     * a large input may take to arrive. Then the call ends with HG_CANCELED;
+     * 30,000. */
+    unsigned int output_hold_ms;
+    /** Milliseconds that HG_Finalize() waits for sends to leave; 1,000. */
+    unsigned int drain_ms;
+    size_t max_args_size; /**< bytes in an input or output of a call; 1 GiB */
+    /** Bytes in all large inputs of calls that have arrived, from their
+     * announcement until their handles are freed; max_args_size, which is also
+     * the least. */
+    size_t max_fetched_bytes;
+    /** Bytes in all large outputs that wait to be fetched; max_args_size, which
+     * is also the least. */
+    size_t max_held_bytes;
+    /** Bytes that the calls in flight from this process use: 1.5 KiB each, and
+     * more if the message is not small. Arguments too large for a message do
+     * not count. A single call may exceed it; 40 MiB, callback model
+     * 128 MiB. */
+    size_t max_in_flight_bytes;
+    bool no_builtins;   /**< do not serve HG_BUILTIN_PING and the others */
+    bool histograms;    /**< measure how long calls take: HG_Get_histogram() */
+    bool bulk_checksum; /**< a CRC64 in each message of bulk data */
+    /** Send messages without a CRC64, and allow a proc to leave some arguments
+     * undecoded. */
+    bool no_checksum;
+    /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take;
+     * HG_NO_DEADLINE: no limit; 30,000. */
+    unsigned int bulk_ms;
 };
 
+/** The default options. */
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
             false, false, 0 \
     }
 
-/* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
- * initialised. */
+/**
+ * Set the options that the next HG_Init() uses.
+ *
+ * The callback model has HG_Class_set_options().
+ *
+ * @param options  copied; NULL restores the defaults
+ * @retval HG_SUCCESS      the options are set
+ * @retval HG_BUSY         the layer is running
+ * @retval HG_INVALID_ARG  the member `size` is wrong
+ * @retval HG_FAULT        the layer belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
-/* What HG_Init takes, or took, defaults filled in; options->size is set by the
- * caller. HG_INVALID_ARG: NULL, or another size. The callback model has
- * HG_Class_set_options and HG_Class_get_options. */
+/**
+ * Get the options that HG_Init() uses, or used, with the defaults filled in.
+ *
+ * The callback model has HG_Class_get_options().
+ *
+ * @param[in,out] options  the caller sets the member `size`
+ * @retval HG_SUCCESS      `options` is filled
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
+ * @retval HG_FAULT        the layer belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 
-/* Start the layer on a class, which stays the application's and must outlive
- * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
- * the class; the application may make and drive others. There is one layer in a
- * process. HG_EXIST: started already; HG_INVALID_ARG: NULL; HG_OPNOTSUPPORT:
- * the option bulk_checksum, on a transport that moves bulk data itself.
+/**
+ * Start the RPC layer on a class.
  *
- * A child of fork has no part in its parent's layer, and can start none: unless
- * the parent had neither this one nor the bulk layer then, every function is
- * HG_FAULT there, also those that end and free. The memory of bulk handles can
- * be looked at (HG_Bulk_handle_access). A handler that forks does not return in
- * the child. */
+ * It also starts the bulk layer on this class, unless HG_Bulk_init() was
+ * called. The layer has a context of its own; the application may have others
+ * on the class.
+ *
+ * @param na_class  borrowed until HG_Finalize(); NA_Finalize() returns NA_BUSY
+ *                  until then
+ * @retval HG_SUCCESS       the layer is running
+ * @retval HG_EXIST         it is running already
+ * @retval HG_INVALID_ARG   NULL, or a class that is closed
+ * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
+ *                          data itself
+ * @retval HG_AGAIN         too many classes or contexts
+ * @retval HG_NOMEM         out of memory
+ * @retval HG_FAULT         the parent process had a layer when it forked
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
-/* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
- * accepted sends leave, free everything. Requests not yet freed are gone with
- * it. HG_FAULT: not initialised. HG_BUSY: a thread waits or runs a handler, or
- * this one runs a proc of a call; then nothing has changed. Waits for at most
- * twice drain_ms: what a transport does not give back by then is logged and
- * never freed. */
+/**
+ * End the RPC layer.
+ *
+ * It cancels requests in flight, answers unanswered calls with HG_CANCELED,
+ * waits until accepted sends have left, and frees everything, also requests
+ * that were not freed. It waits at most twice drain_ms. Memory that a transport
+ * still uses then is logged, and never freed.
+ *
+ * @retval HG_SUCCESS  the layer has ended
+ * @retval HG_FAULT    it is not running
+ * @retval HG_BUSY     a thread waits or runs a handler, or this one runs a proc
+ *                     of a call; nothing has changed
+ * @threads No other thread calls a function of this layer meanwhile.
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Finalize1(void);
 
-/* Register a function; both sides derive the same id from `func_name`. Procs
- * may be NULL where nothing is carried; rpc_cb is NULL on a client. The same
- * name again replaces the procs, and the callback unless NULL. 0: not
- * initialised, a NULL name, or a collision with another name (logged). */
+/**
+ * Register a function by its name.
+ *
+ * Both sides register a function, and get the same id. Registering a name again
+ * replaces the procs, and the callback unless the new one is NULL.
+ *
+ * @param func_name    copied
+ * @param in_proc_cb   for the input; NULL without one
+ * @param out_proc_cb  for the output; NULL without one
+ * @param rpc_cb       executes a call; NULL at a client
+ * @return the id; 0 if the layer is not running, the name is NULL or empty, or
+ * another name has the same id (logged)
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 
-/* Start a call. `in_struct` is encoded before the function returns; it, what it
- * points to and `addr` may be freed at once. `out_struct` (NULL: not wanted) is
- * filled by the HG_Wait that ends with the call's result; what decoding
- * allocates in it lives until HG_Request_free. On failure *request is
- * HG_REQUEST_NULL: unlike other outputs it is always written, since a variable
- * used call after call would still name the request before, and be freed twice.
- * HG_NOENTRY: id is not registered; HG_AGAIN: too many in flight;
- * HG_DISCONNECT: the address is dead, for good, so look the peer up again; the
- * code of a failing in-proc. A call to oneself is queued and run by a later
- * wait. */
+/**
+ * Start a call.
+ *
+ * The input is encoded before the function returns. `in_struct`, what it points
+ * to, and `addr` may then be freed. A call to this process itself is queued,
+ * and a later wait executes it. HG_Forward_timed() sets a deadline.
+ *
+ * @param addr          the target
+ * @param id            what HG_Register() returned
+ * @param in_struct     the input, borrowed; NULL if the function has none
+ * @param out_struct    HG_Wait() writes the output here; NULL: not needed
+ * @param[out] request  the call, for HG_Wait() and HG_Request_free();
+ *                      HG_REQUEST_NULL on failure
+ * @retval HG_SUCCESS      the call has begun
+ * @retval HG_NOENTRY      the id is not registered, or the input has a bulk
+ *                         handle that was freed
+ * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room()
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again
+ * @retval HG_INVALID_ARG  an argument is wrong, or in_struct is NULL and the
+ *                         function has an input
+ * @retval HG_MSGSIZE      the input is larger than max_args_size
+ * @retval HG_NOMEM        out of memory
+ * @retval other           the code that the proc of the input, or a hook,
+ *                         returned
+ * @lifetime What the output points to lives until HG_Request_free().
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
-/* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
- * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
- * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
- * *status HG_FALSE: a thread waits for the request already; or called while
- * this thread makes progress, as from a function that frees data. The call goes
- * on. The thread that waits decodes the output.
+/**
+ * Wait until a call has completed, or the time is over.
  *
- * Makes progress for the whole process and runs handlers, also inside a
- * handler, to a depth of 16. Deeper, a call that only this thread could execute
- * is waited for in vain, and a line tells. Of a call that is done it tells at
- * once; else it looks for news at least once, and outlasts its time by no more
- * than the handler that it runs then; with 0 it runs two at most. A signal
- * handler that runs on a thread while that sleeps here, whatever other threads
- * do, ends its wait with HG_INTR; on a thread that is awake it does not, so who
- * must not miss a signal waits with a finite timeout. */
+ * If `status` is HG_TRUE, the return code is the result of the call. The target
+ * may return any code; the list has those of the library. If it is HG_FALSE,
+ * the call goes on and can be waited for again.
+ *
+ * It makes progress for the whole process and runs handlers meanwhile, also
+ * inside a handler, to a depth of 16. Deeper, it runs no more handlers: a call
+ * that only this thread could execute never completes (logged).
+ *
+ * It checks for events at least once. It exceeds its time by at most the
+ * handler that it runs then; with 0 it runs at most two. If the call has
+ * completed, it returns at once.
+ *
+ * HG_INTR is for signal handlers that run in this thread while it sleeps here.
+ * A thread that is awake does not notice signals: if one must not be missed,
+ * wait with a finite timeout.
+ *
+ * @param request      the call, of HG_Forward()
+ * @param timeout      milliseconds; 0 tests without waiting
+ * @param[out] status  HG_TRUE once the call has completed; HG_STATUS_IGNORE if
+ *                     it is not needed
+ * @retval HG_SUCCESS         the call has completed, and the output is decoded
+ * @retval HG_TIMEOUT         HG_FALSE: not completed in this time; HG_TRUE: the
+ *                            deadline of HG_Forward_timed() is over
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait
+ * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
+ *                            or this thread makes progress already (logged)
+ * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost
+ * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached
+ * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function
+ * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains
+ * @retval HG_CANCELED        HG_TRUE: the target freed the handle, or ended
+ * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
+ *                            or protocols
+ * @retval HG_CHECKSUM_ERROR  HG_TRUE: a message changed on the way, or the proc
+ *                            left some of the output
+ * @retval HG_OVERFLOW        HG_TRUE: the proc wants more output than came
+ * @retval HG_INVALID_ARG     the request is NULL or was freed
+ * @threads Any thread. One thread at a time waits for a request, and decodes
+ * its output.
+ * @lifetime What was decoded lives until HG_Request_free().
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
-/* Wait for several calls, with one timeout. Returns the first error in array
- * order, else HG_TIMEOUT if any is not done, else HG_SUCCESS. At once: HG_INTR,
- * as HG_Wait returns it; HG_BUSY, as HG_Wait returns it. */
+/**
+ * Wait until several calls have completed, or the time is over.
+ *
+ * It waits as HG_Wait() does, with one timeout for all.
+ *
+ * @param count                   elements in the arrays
+ * @param array_of_requests       the calls
+ * @param timeout                 milliseconds; 0 tests without waiting
+ * @param[out] array_of_statuses  HG_TRUE for each call that has completed; NULL
+ *                                if they are not needed
+ * @retval HG_SUCCESS      all calls have completed with HG_SUCCESS
+ * @retval HG_TIMEOUT      not all have completed
+ * @retval HG_INTR         a signal ended the wait
+ * @retval HG_BUSY         as for HG_Wait()
+ * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait
+ * @retval other           the first error of a completed call, in the order of
+ *                         the array
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
-/* Free a request and what decoding its output allocated; one in flight is
- * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
- * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
- * a request is no pointer but a number, and not given again. HG_BUSY (logged):
- * a thread is in a wait for it, this one perhaps, which runs a handler there,
- * or decodes its output; then it is not freed. */
+/**
+ * Free a request and what decoding its output allocated.
+ *
+ * A call in flight is canceled, and its out_struct is not written any more.
+ *
+ * @param request  the call; taken
+ * @retval HG_SUCCESS      the request is freed
+ * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed. It is a
+ *                         number that is not used again
+ * @retval HG_BUSY         a thread waits for it or decodes its output, perhaps
+ *                         this one; it is not freed (logged)
+ * @source Mercury design report, "Mercury API (client)"
+ */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
 
-/* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
- * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
- * inside a handler, or where HG_Wait has it. Runs the calls that are queued, 64
- * at most, while there is time, and outlasts it by no more than one handler;
- * with 0 it runs one. */
+/**
+ * Make progress and run the calls that have arrived.
+ *
+ * It waits for an event: a call, an answer, a transfer. Then it runs the queued
+ * calls, at most 64, while there is time. It exceeds its time by at most one
+ * handler; with 0 it runs one.
+ *
+ * @param timeout      milliseconds; 0 does not wait
+ * @param[out] status  HG_TRUE after HG_SUCCESS; HG_STATUS_IGNORE if it is not
+ *                     needed
+ * @retval HG_SUCCESS  at least one event
+ * @retval HG_TIMEOUT  no event
+ * @retval HG_INTR     a signal ended the wait: see HG_Wait()
+ * @retval HG_BUSY     inside a handler, or this thread makes progress already
+ * @threads Several threads may serve: each call runs in one of them.
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 
-/* The caller's address, freed with the handle; NA_Addr_dup keeps it.
- * NA_ADDR_NULL for HG_HANDLE_NULL. */
+/**
+ * Get the address of the caller.
+ *
+ * @param handle  the call
+ * @return the address, which NA_Addr_free() does not accept; NA_ADDR_NULL for
+ * HG_HANDLE_NULL
+ * @lifetime Until the handle is freed. NA_Addr_dup() gives a reference to keep.
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 
-/* The registered id of the call; 0 for HG_HANDLE_NULL. */
+/**
+ * Get the id of the called function.
+ *
+ * @param handle  the call
+ * @return the id; 0 for HG_HANDLE_NULL
+ */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
-/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the proc
- * left some bytes undecoded, which the option no_checksum allows; HG_OVERFLOW:
- * it wanted more than arrived. These two are what happens when both sides do
- * not register the same types, and the log line says so. HG_NOENTRY: a bulk
- * handle of ours is in it, and was freed. Nothing stays allocated on failure.
- * A request that changed on the way does not get here: it is not executed, and
- * the call ends with HG_CHECKSUM_ERROR at its origin. */
+/**
+ * Decode the input of a call.
+ *
+ * A message that changed on the way does not get here. The call is not
+ * executed, and ends with HG_CHECKSUM_ERROR at its origin.
+ *
+ * @param handle          the call
+ * @param[out] in_struct  the input, for HG_Handler_free_input()
+ * @retval HG_SUCCESS         the input is decoded
+ * @retval HG_CHECKSUM_ERROR  the proc did not decode all bytes. The two sides
+ *                            registered different types. The option no_checksum
+ *                            allows it
+ * @retval HG_OVERFLOW        the proc wants more bytes than arrived. The two
+ *                            sides registered different types
+ * @retval HG_NOENTRY         it has a bulk handle of this process that was
+ *                            freed
+ * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
+ *                            NULL
+ * @retval HG_NOMEM           out of memory
+ * @retval other              the code that the proc returned
+ * @lifetime Nothing stays allocated on failure.
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
-/* Release what decoding allocated. */
+/**
+ * Free what decoding an input allocated.
+ *
+ * @param handle     the call
+ * @param in_struct  the input, of HG_Handler_get_input()
+ * @retval HG_SUCCESS      it is freed
+ * @retval HG_INVALID_ARG  the function has no input proc, or an argument is
+ *                         NULL
+ */
 HG_EXPORT hg_return_t HG_Handler_free_input(
     hg_handle_t handle, void *in_struct);
 
-/* Encode the output and send it: the answer. `out_struct` may be freed at
- * once; NULL where there is no output proc. Once only: HG_EXIST. Free the
- * handle with HG_Handler_free, before or after the answer has left. */
+/**
+ * Encode the output and send it as the answer of a call.
+ *
+ * The handle is freed with HG_Handler_free(), before or after the answer has
+ * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends at its
+ * origin with the code that this function returns. If nobody waits for the
+ * answer any more, it is dropped: that is HG_SUCCESS.
+ *
+ * @param handle      the call
+ * @param out_struct  the output, borrowed; NULL if the function has none
+ * @retval HG_SUCCESS      the answer is sent, or queued
+ * @retval HG_EXIST        the call was answered already
+ * @retval HG_AGAIN        a limit: max_held_bytes
+ * @retval HG_MSGSIZE      the output is larger than max_args_size
+ * @retval HG_NOENTRY      the output has a bulk handle that was freed
+ * @retval HG_INVALID_ARG  the handle is NULL, or out_struct is NULL and the
+ *                         function has an output
+ * @retval HG_NOMEM        out of memory
+ * @retval other           the code that the proc returned
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_start_output(
     hg_handle_t handle, void *out_struct);
 
-/* The same by hand. The input as it arrived, and a zeroed buffer of *size
- * bytes for the output (both the handle's); then start_response, which sends
- * that buffer whole (extra_buf NULL, extra_size 0, else HG_INVALID_ARG), or,
- * with extra_buf not NULL, extra_size bytes from there (copied) instead.
- * HG_EXIST, for the buffer too: answered already; HG_MSGSIZE: extra_size is
- * past max_args_size. */
+/**
+ * Get the input of a call as it arrived.
+ *
+ * @param handle     the call
+ * @param[out] buf   the bytes
+ * @param[out] size  how many
+ * @retval HG_SUCCESS      both are set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ * @lifetime Until the handle is freed, which owns the bytes.
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size);
+
+/**
+ * Get a buffer for an output that the application encodes itself.
+ *
+ * The buffer is zeroed at first. HG_Handler_start_response() sends it.
+ *
+ * @param handle     the call
+ * @param[out] buf   the buffer
+ * @param[out] size  its bytes
+ * @retval HG_SUCCESS      both are set
+ * @retval HG_EXIST        the call was answered already
+ * @retval HG_INVALID_ARG  an argument is NULL
+ * @retval HG_NOMEM        out of memory
+ * @lifetime Until the handle is freed, which owns the buffer.
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
     hg_handle_t handle, void **buf, size_t *size);
+
+/**
+ * Send an output that the application has encoded.
+ *
+ * With `extra_buf` NULL it sends the whole buffer of
+ * HG_Handler_get_output_buf(), else `extra_size` bytes from `extra_buf`.
+ *
+ * @param handle      the call
+ * @param extra_buf   copied; may be NULL
+ * @param extra_size  bytes in `extra_buf`; 0 if that is NULL
+ * @retval HG_SUCCESS      the answer is sent, or queued
+ * @retval HG_EXIST        the call was answered already
+ * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size
+ * @retval HG_AGAIN        a limit: max_held_bytes
+ * @retval HG_INVALID_ARG  the handle is NULL, or `extra_buf` is NULL and
+ *                         `extra_size` is not 0
+ * @retval HG_NOMEM        out of memory
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_start_response(
     hg_handle_t handle, void *extra_buf, size_t extra_size);
 
-/* Done with the handle. If it is not answered, the call ends with HG_CANCELED,
- * or with the code that its callback returns. */
+/**
+ * Free the handle of a call.
+ *
+ * A call that was not answered ends with HG_CANCELED at its origin, or with the
+ * code that its callback returns.
+ *
+ * @param handle  the call; taken
+ * @retval HG_SUCCESS      the handle is freed
+ * @retval HG_INVALID_ARG  NULL, or it was freed already. That is not detected
+ *                         once the library uses it for another call
+ * @source Mercury design report, "Mercury handler API (server)"
+ */
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /* ---- Counters ---- */
 
-/* Counts since HG_Init. The caller sets `size`. */
+/** Counts since HG_Init(), and current numbers. */
 struct hg_counters {
-    size_t size; /* sizeof(struct hg_counters) */
-    uint64_t requests_sent;
-    uint64_t responses_received; /* errors included */
-    uint64_t requests_received;
-    uint64_t responses_sent; /* errors included */
-    uint64_t errors_sent;    /* answers with a code, not an output */
-    uint64_t inputs_fetched; /* too large for a message */
-    uint64_t outputs_fetched;
-    uint64_t refused;     /* messages and arguments that are malformed */
-    uint64_t late;        /* answers nobody waited for any more */
-    uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
-    uint64_t dropped;     /* calls of a peer that was disconnected for them */
-    uint64_t expired;     /* calls whose time was over: neither executed, ... */
-    uint64_t canceled;    /* ... nor answered, as those nobody waited for */
-    uint64_t bulk_bytes_pulled;
-    uint64_t bulk_bytes_pushed;
-    uint64_t in_flight;     /* now */
-    uint64_t unanswered;    /* now */
-    uint64_t fetched_bytes; /* now, of max_fetched_bytes */
-    uint64_t held_bytes;    /* now, of max_held_bytes */
-    uint64_t bulk_damaged;  /* transfers of ours: HG_CHECKSUM_ERROR */
+    size_t size; /**< sizeof(struct hg_counters), set by the caller */
+    uint64_t requests_sent;      /**< calls from here */
+    uint64_t responses_received; /**< answers to them, with errors */
+    uint64_t requests_received;  /**< calls that have arrived */
+    uint64_t responses_sent;     /**< answers to them, with errors */
+    uint64_t errors_sent;        /**< answers with a code, without an output */
+    uint64_t inputs_fetched;     /**< inputs too large for a message */
+    uint64_t outputs_fetched;    /**< outputs too large for a message */
+    uint64_t refused;            /**< malformed messages and arguments */
+    uint64_t late;               /**< answers that nobody waited for */
+    uint64_t turned_away; /**< calls and outputs beyond a limit: HG_AGAIN */
+    uint64_t dropped;     /**< calls of peers that were disconnected for them */
+    uint64_t expired;  /**< arrived calls past their deadline, not executed */
+    uint64_t canceled; /**< arrived calls, not executed: nobody waited */
+    uint64_t bulk_bytes_pulled; /**< bytes that transfers from here read */
+    uint64_t bulk_bytes_pushed; /**< bytes that transfers from here wrote */
+    uint64_t in_flight;         /**< calls from here, now */
+    uint64_t unanswered;        /**< arrived calls not answered, now */
+    uint64_t fetched_bytes;     /**< of max_fetched_bytes, now */
+    uint64_t held_bytes;        /**< of max_held_bytes, now */
+    uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
 };
 
+/**
+ * Get the counters of the layer.
+ *
+ * HG_Class_get_counters() gives those of a class of the callback model.
+ *
+ * @param[in,out] counters  the caller sets the member `size`
+ * @retval HG_SUCCESS      `counters` is filled
+ * @retval HG_FAULT        the layer is not running
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
+ */
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif
+/** @} */
