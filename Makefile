@@ -322,7 +322,17 @@ endef
 $(BOX) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(link_test)
 
-$(CONFORM): $(BUILD)/%: $(SUITES)/%.o $(OBJS) $(TEST_LIB)
+# The example of a transport, which these programs register if it is the one
+# they run on.
+EXAMPLE_NA := $(if $(SM),$(BUILD)/examples/hg_na_unix.o \
+    $(BUILD)/tests/conform/register.o)
+
+$(EXAMPLE_NA): $(BUILD)/%.o: %.c hg.h $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+$(CONFORM): HOOK += $(EXAMPLE_NA)
+$(CONFORM): $(BUILD)/%: $(SUITES)/%.o $(OBJS) $(EXAMPLE_NA) $(TEST_LIB)
 	$(link_test)
 
 # ---- Examples ----
@@ -333,7 +343,7 @@ SHIPS        := hello array write stub pool cluster demo_server demo_client \
 EXAMPLES     := $(patsubst %,$(BUILD)/examples/%,$(if $(SM),$(SHIPS), \
     $(filter-out loop,$(SHIPS))))
 EXAMPLE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
-    $(SHIPS:%=examples/%.c),$(wildcard examples/*.c)))
+    $(SHIPS:%=examples/%.c) examples/hg_na_%.c,$(wildcard examples/*.c)))
 
 $(EXAMPLE_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard examples/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)

@@ -4947,9 +4947,10 @@ static HG_HOT na_return_t na_msg_give(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
     struct na_class *part = msg->addr->na_class;
-    na_return_t ret =
-        na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
+    na_return_t ret;
 
+    assert(hg_is_inside(na_class_core_of(part)->lock));
+    ret = na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
     if (ret == NA_SUCCESS)
         na_counter_add(na_class_core_of(part)->sent, msg->size);
     return ret;
@@ -6851,6 +6852,7 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
     na_return_t ret;
 
     assert(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    assert(hg_is_inside(na_emul_lock(xfer->emul)));
     if (!na_emul_may_send(xfer)) {
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
@@ -13803,7 +13805,8 @@ static na_bool_t na_plugins_addr_cmp(
     if (addr1->self && addr2->self)
         return NA_TRUE;
     return addr1->name != NULL && addr2->name != NULL &&
-            strcmp(addr1->name, addr2->name) == 0
+            strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+            !na_addr_is_dead(addr2)
         ? NA_TRUE
         : NA_FALSE;
 }

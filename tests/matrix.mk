@@ -30,6 +30,9 @@ CONFORM := $(call names,conform)
 # Tests of remote memory, which also run where the kernel does not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
+# Tests that run on the example of a transport, examples/hg_na_unix.c.
+EXAMPLE := $(addprefix $(BUILD)/tests/conform/test_, \
+             na_msg na_peer na_rma na_wait rpc_calls bulk)
 # Tests that also run on a class of several transports.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
@@ -38,7 +41,7 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
-           $(if $(SM),$(COPIES:%=%@sm-copy))
+           $(if $(SM),$(COPIES:%=%@sm-copy) $(EXAMPLE:%=%@unix))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
 
@@ -68,7 +71,8 @@ NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM)
 
 # With ASan and UBSan: the unit tests, the box tests, and all conformance suites
 # on sm. On zmq+tcp the suites about failure: of a peer, a class, quota, memory.
-# On mux the suites about its parts.
+# On mux the suites about its parts. On unix, the example of a transport, the
+# suites that it passes.
 BOX_ASAN   := $(filter-out $(call box,ofi_% sm_sleep_cost sm_mapped),$(BOX)) \
     $(filter $(call box,ofi_handshake),$(BOX))
 MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
@@ -80,7 +84,8 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
         rpc_drain rpc_call_ends rpc_memory rpc_peer rpc_restart \
         rpc_wait_room)) \
     $(call on,mux,$(MUXED_ASAN)) \
-    $(call on,self-emul sm-copy,$(COPIES))
+    $(call on,self-emul sm-copy,$(COPIES)) \
+    $(call on,unix,$(EXAMPLE))
 
 # Optimized, as users build it:
 # - zmq+tcp: all conformance suites but fork;

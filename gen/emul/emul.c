@@ -433,6 +433,7 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
     na_return_t ret;
 
     assert(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    assert(hg_is_inside(na_emul_lock(xfer->emul)));
     if (!na_emul_may_send(xfer)) {
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;

@@ -360,9 +360,10 @@ static HG_HOT na_return_t na_msg_give(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
     struct na_class *part = msg->addr->na_class;
-    na_return_t ret =
-        na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
+    na_return_t ret;
 
+    assert(hg_is_inside(na_class_core_of(part)->lock));
+    ret = na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
     if (ret == NA_SUCCESS)
         na_counter_add(na_class_core_of(part)->sent, msg->size);
     return ret;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "emul/emul.h"
+#include "na/addr.h"
 #include "na/self.h"
 #include "sm/sm.h"
 
@@ -273,7 +274,8 @@ static na_bool_t na_plugins_addr_cmp(
     if (addr1->self && addr2->self)
         return NA_TRUE;
     return addr1->name != NULL && addr2->name != NULL &&
-            strcmp(addr1->name, addr2->name) == 0
+            strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+            !na_addr_is_dead(addr2)
         ? NA_TRUE
         : NA_FALSE;
 }
