@@ -23,6 +23,8 @@
  * - It does not block, and is called from any thread. The thread may hold the
  *   lock of the class. A transport guards its own state with its own lock,
  *   which it takes after that one.
+ * - The lock of the class is held around addr_lookup, msg_send, frame_send,
+ *   cancel, poll, poll_fd, wait_begin and wait_end.
  * - It logs the cause of an error that it detects, and returns the code.
  * - A slot that starts an operation either returns an error and never completes
  *   it, or returns NA_SUCCESS and completes it exactly once with
@@ -212,7 +214,7 @@ struct na_plugin {
     /** Return whether connections prove that both addresses are of one peer.
      * False while a peer is unknown, even for an address and itself. Receives
      * are matched by it; NA_Addr_cmp() compares the names of unknown peers.
-     * Default: the names are equal. */
+     * Default: the names are equal, and neither peer is dead. */
     na_bool_t (*addr_cmp)(
         const struct na_addr *addr1, const struct na_addr *addr2);
     /** Start to close the connection of op->addr. */
