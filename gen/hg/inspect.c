@@ -9,6 +9,8 @@
 #include "hg/serve.h"
 #include "hg/watch.h"
 
+#include <string.h>
+
 #define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
 
 /* Of a function in a list. */
@@ -235,15 +237,18 @@ static hg_return_t hg_inspect_version(struct hg_handle *handle,
     uint64_t *number_p)
 {
     na_class_t *na_class = handle->context->hg_class->na_class;
+    const char *class_name = NA_Get_class_name(na_class);
+    const char *protocol = NA_Get_class_protocol(na_class);
+    const bool same = strcmp(class_name, protocol) == 0; /* sm, self */
     unsigned version[3];
 
     (void) question;
     (void) HG_Version_get(&version[0], &version[1], &version[2]);
     (void) hg_inspect_print(out,
-        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s+%s\n", version[0],
-        version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
-        HG_MERCURY_PATCH, HG_HEADER_MAJOR, NA_Get_class_name(na_class),
-        NA_Get_class_protocol(na_class));
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d\ntransport %s%s%s\n",
+        version[0], version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, same ? "" : class_name,
+        same ? "" : "+", protocol);
     *number_p = (uint64_t) version[0] << 16 | version[1] << 8 | version[2];
     return HG_SUCCESS;
 }
