@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attacked: a class under attack, and a good client that it serves meanwhile,
- * both in the thread of the test.
+ * attacked: a class under attack, and a good client that the class must serve
+ * meanwhile. Both run in the thread of the test.
  */
 #ifndef HG_TESTS_ATTACKED_H
 #define HG_TESTS_ATTACKED_H
@@ -11,7 +11,7 @@
 struct attacked {
     struct conform_end end;
     struct conform_end good;
-    na_addr_t addr; /* of the class, for the good one */
+    na_addr_t addr; /* address of the class, for the good client */
     char name[NA_MAX_ADDR_LEN];
 };
 
@@ -48,7 +48,7 @@ static inline void attacked_close(struct attacked *server)
     conform_close(&server->end);
 }
 
-/* The good client's message arrives; what else does is let go. */
+/* The good client's message arrives; all other messages are dropped. */
 static inline void attacked_serve(struct attacked *server)
 {
     static const char want[] = "may I have a word";

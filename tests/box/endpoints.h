@@ -30,7 +30,7 @@ static inline uint64_t endpoint_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* Compute, as far as the library can tell. */
+/* Sleep without progress: to the library the process is busy. */
 static inline void endpoint_sleep(unsigned ms)
 {
     struct timespec left = {(time_t) (ms / 1000), (long) (ms % 1000) * 1000000};
@@ -49,7 +49,7 @@ static inline void endpoint_open_info(struct conform_end *end,
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
 }
 
-/* Listen, unless the string is a scheme alone. */
+/* Open a class; it listens unless `string` is a scheme alone. */
 static inline void endpoint_open_with(struct conform_end *end,
     const char *string, unsigned death_ms, unsigned lookup_ms)
 {
@@ -68,7 +68,7 @@ static inline void endpoint_open(
     endpoint_open_with(end, string, death_ms, 1000);
 }
 
-/* Open a class that does not listen, of the server's protocol. */
+/* Open a class that does not listen, with the server's protocol. */
 static inline void endpoint_open_client(struct conform_end *client,
     const struct conform_end *server, const struct na_init_info *info)
 {
@@ -80,7 +80,7 @@ static inline void endpoint_open_client(struct conform_end *client,
     endpoint_open_info(client, name, NA_FALSE, info);
 }
 
-/* Turn two wheels in one process until `call` has ended. */
+/* Make progress on two endpoints of one process until `call` has ended. */
 static inline na_return_t endpoint_wait_both(
     struct conform_end *one, struct conform_end *two, struct conform_call *call)
 {
@@ -94,7 +94,7 @@ static inline na_return_t endpoint_wait_both(
     return call->ret;
 }
 
-/* Look up, by `name`, who is in the same process. */
+/* Look up `name`, which is in the same process. */
 static inline na_addr_t endpoint_lookup_both(
     struct conform_end *from, struct conform_end *to, const char *name)
 {
@@ -145,7 +145,7 @@ static inline na_return_t endpoint_post(struct conform_end *end,
         call, buf, size, from, tag, &call->id);
 }
 
-/* Ask the echoing role; the code of whatever failed first. */
+/* Ask the echoing role; returns the code of the first step that failed. */
 static inline na_return_t endpoint_ask(struct conform_end *end, na_addr_t to,
     na_tag_t tag, void *got, na_size_t room, na_size_t *size_p)
 {
@@ -199,10 +199,11 @@ static inline na_mem_handle_t endpoint_register(
 #define ENDPOINT_MEMORY ((size_t) 16 << 20)
 
 /*
- * Open `string`, say its address, and answer unexpected messages until the
- * channel closes: with the same (tag 1), with a handle of ENDPOINT_MEMORY bytes
- * (2), with a handle withdrawn and unmapped at once (3). A line "sleep N"
- * heard from the parent is N ms without progress.
+ * Open `string`, report the address, and answer unexpected messages until the
+ * channel closes. Tag 1: send the message back. Tag 2: send a handle of
+ * ENDPOINT_MEMORY bytes. Tag 3: send a handle whose memory is withdrawn and
+ * unmapped at once. A line "sleep N" from the parent means N ms without
+ * progress.
  */
 static inline void endpoint_serve(const char *string, unsigned death_ms)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_raw_peer: a bare libfabric endpoint for the programs about the libfabric
- * transport. It sends any bytes to a class, and receives what the class sends.
- * Messages are built here from the pictures of the wire (gen/ofi/wire.c),
- * without the library.
+ * ofi_raw_peer: a bare libfabric endpoint for the tests of the libfabric
+ * transport. It sends any bytes to a class and receives what the class sends.
+ * The messages are built here from the wire format in gen/ofi/wire.c, without
+ * the library.
  */
 #ifndef HG_TESTS_OFI_RAW_PEER_H
 #define HG_TESTS_OFI_RAW_PEER_H
@@ -28,12 +28,12 @@ enum { /* kinds of message */
 
 enum {
     HEADER = 24,
-    INTRO = 24,                      /* of HELLO and WELCOME */
+    INTRO = 24,                      /* size, in HELLO and WELCOME */
     RAW = sizeof(struct sockaddr_in) /* an endpoint's address */
 };
 
-#define RAW_PEER_ROOM ((size_t) 8 << 10)  /* of a message that is received */
-#define RAW_PEER_LARGE ((size_t) 1 << 20) /* of one that is sent */
+#define RAW_PEER_ROOM ((size_t) 8 << 10)  /* the largest message we receive */
+#define RAW_PEER_LARGE ((size_t) 1 << 20) /* the largest message we send */
 
 struct raw_peer {
     struct fi_info *info;
@@ -44,13 +44,13 @@ struct raw_peer {
     struct fid_ep *ep;
     struct fi_context2 receiving;
     struct fi_context2 sending;
-    fi_addr_t at;           /* of the class */
+    fi_addr_t at;           /* address of the class */
     unsigned char raw[RAW]; /* our address */
-    uint64_t incarnation;   /* what we say of ourselves */
-    uint64_t ours;          /* token that the class is to use */
-    uint64_t token;         /* that the class gave us; 0: none yet */
+    uint64_t incarnation;   /* incarnation we claim */
+    uint64_t ours;          /* token that the class must send us */
+    uint64_t token;         /* token that the class gave us; 0: none yet */
     uint64_t random;
-    unsigned sends; /* that ended */
+    unsigned sends; /* sends that completed */
     size_t got;     /* size of the message that arrived; 0: none */
     unsigned char arrived[RAW_PEER_ROOM];
     unsigned char *leaving;  /* RAW_PEER_LARGE */
@@ -151,7 +151,7 @@ static inline void raw_peer_raw(unsigned char raw[RAW], unsigned port)
     memcpy(raw, &in, RAW);
 }
 
-/* The address of a class of that name. */
+/* The address of the class with that name. */
 static inline void raw_peer_raw_of(unsigned char raw[RAW], const char *name)
 {
     const char *host = strstr(name, "://") + 3;
@@ -167,7 +167,7 @@ static inline void raw_peer_raw_of(unsigned char raw[RAW], const char *name)
     memcpy(raw, &in, RAW);
 }
 
-/* The name that a class knows us by. */
+/* The name by which a class knows us. */
 static inline void raw_peer_name(
     const struct raw_peer *stranger, char name[NA_MAX_ADDR_LEN])
 {
@@ -187,7 +187,7 @@ static inline fi_addr_t raw_peer_enter(
     return at;
 }
 
-/* From now on messages go to the class of that name. */
+/* Send to the class with that name from now on. */
 static inline void raw_peer_dial(struct raw_peer *stranger, const char *name)
 {
     unsigned char raw[RAW];
@@ -249,7 +249,7 @@ static inline void raw_peer_send(
     }
 }
 
-/* The next message that came; its size. */
+/* Wait for the next message; returns its size. */
 static inline size_t raw_peer_hear(
     struct raw_peer *stranger, unsigned char bytes[RAW_PEER_ROOM])
 {
@@ -267,7 +267,7 @@ static inline size_t raw_peer_hear(
     return got;
 }
 
-/* The next message of a kind. Others are dropped. */
+/* Wait for the next message of a kind. Others are dropped. */
 static inline size_t raw_peer_hear_kind(struct raw_peer *stranger,
     unsigned kind, unsigned char bytes[RAW_PEER_ROOM])
 {
@@ -279,7 +279,7 @@ static inline size_t raw_peer_hear_kind(struct raw_peer *stranger,
     return size;
 }
 
-/* Drop what came until now. */
+/* Drop the messages received until now. */
 static inline void raw_peer_ignore(struct raw_peer *stranger)
 {
     unsigned char bytes[RAW_PEER_ROOM];
@@ -323,7 +323,7 @@ static inline size_t raw_peer_header(
     return HEADER;
 }
 
-/* A HELLO or WELCOME of one endpoint. */
+/* A HELLO or WELCOME that names one endpoint. */
 static inline size_t raw_peer_introduce(const struct raw_peer *stranger,
     unsigned char *bytes, unsigned kind, const unsigned char raw[RAW])
 {
@@ -332,7 +332,7 @@ static inline size_t raw_peer_introduce(const struct raw_peer *stranger,
 
     raw_peer_put(intro, 8, stranger->incarnation);
     raw_peer_put(intro + 8, 8, stranger->ours);
-    raw_peer_put(intro + 16, 4, 2000); /* ms of silence */
+    raw_peer_put(intro + 16, 4, 2000); /* death_ms, announced */
     raw_peer_put(intro + 20, 2, RAW);
     raw_peer_put(intro + 22, 2, 1);
     intro[INTRO] = 0;
@@ -375,7 +375,7 @@ static inline void raw_peer_word(struct raw_peer *stranger)
         stranger, bytes, raw_peer_header(bytes, KIND_MESSAGE, stranger->token));
 }
 
-/* Say HELLO, and learn the token from the WELCOME. */
+/* Send HELLO, and learn the token from the WELCOME. */
 static inline void raw_peer_greet(struct raw_peer *stranger)
 {
     unsigned char bytes[RAW_PEER_ROOM];
@@ -388,7 +388,7 @@ static inline void raw_peer_greet(struct raw_peer *stranger)
     HG_CHECK(stranger->token != 0);
 }
 
-/* Forget the token, and be another process. */
+/* Forget the token, and become another process. */
 static inline void raw_peer_start_anew(struct raw_peer *stranger)
 {
     stranger->token = 0;
@@ -403,7 +403,7 @@ static inline uint64_t raw_peer_refused(const struct attacked *server)
     return NA_Get_counter(server->end.na_class, "ofi_malformed");
 }
 
-/* Send a message: it is refused, it alone, and once. */
+/* Send a message: exactly this one is refused, and once. */
 static inline void raw_peer_send_refused(struct raw_peer *stranger,
     const struct attacked *server, const void *bytes, size_t size,
     const char *what)

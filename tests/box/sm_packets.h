@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_packets: HELLO and WELCOME of the transport sm as bytes, with what may be
- * wrong about them, for tests that take the place of a caller or a listener.
+ * sm_packets: HELLO and WELCOME of the transport sm as bytes, with possible
+ * mistakes, for tests that act as a caller or a listener.
  */
 #ifndef HG_TESTS_SM_PACKETS_H
 #define HG_TESTS_SM_PACKETS_H
@@ -18,7 +18,7 @@ enum { SM_PACKET_HEAD = 24, SM_PACKET_SIZE = 280, SM_PACKET_MAX = 400 };
 enum { SM_FDS_MAX = 9 };
 enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
 
-/* The descriptor that is sent in place of the bell. */
+/* The descriptor that is sent in place of the wakeup descriptor. */
 enum sm_bell {
     SM_BELL_NONE,
     SM_BELL_GOOD,
@@ -27,31 +27,31 @@ enum sm_bell {
     SM_BELL_FILE
 };
 
-/* The mistakes of a HELLO or WELCOME; all zero: none. */
+/* The mistakes of a HELLO or WELCOME. All zero: no mistake. */
 struct sm_packet {
-    unsigned at; /* this byte is `value`, unless it is 0 */
+    unsigned at; /* if not 0, the byte here is `value` */
     unsigned char value;
-    int longer;       /* bytes more than there should be */
+    int longer;       /* surplus bytes */
     const char *name; /* NULL: none */
-    int more;         /* descriptors more than there should be */
+    int more;         /* surplus descriptors */
     enum sm_bell bell;
-    unsigned after; /* descriptors after the bell */
-    /* Of descriptor `only`, from 1, or of all: seals that are missing, or one
-     * too many; bytes more than it should have; huge pages; a descriptor that
-     * cannot write. */
+    unsigned after; /* descriptors after the wakeup descriptor */
+    /* Mistakes of descriptor `only` (counted from 1), or of all: missing or
+     * surplus seals; surplus bytes; huge pages; a descriptor that cannot
+     * write. */
     unsigned only;
     int missing;
     int seal;
     long grow;
     bool huge;
     bool read_only;
-    uint64_t incarnation; /* 0: some other process */
+    uint64_t incarnation; /* 0: another process */
 };
 
-/* Sizes of the two pages and of a pair, as they are now. */
+/* Current sizes of the two pages and of a pair. */
 static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 
-/* A packet without a mistake, as socket.h has it. */
+/* A packet without a mistake, as gen/sm/meet.h defines it. */
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {
@@ -65,7 +65,7 @@ static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
         bytes[8 + i] = (unsigned char) (incarnation >> (8 * i));
 }
 
-/* The bytes of a packet; their number. */
+/* The bytes of a packet; returns their number. */
 static inline size_t sm_bytes(const struct sm_packet *packet,
     unsigned char kind, unsigned char bytes[SM_PACKET_MAX])
 {
@@ -98,7 +98,7 @@ static inline int sm_memory(size_t size, int seals, bool huge)
     return fd;
 }
 
-/* Replaces a descriptor by one of the same memory that cannot write. */
+/* Replace a descriptor by one for the same memory that cannot write. */
 static inline int sm_read_only(int fd)
 {
     char path[64];
@@ -132,7 +132,7 @@ static inline int sm_bell(enum sm_bell bell)
     return fd;
 }
 
-/* The descriptors of a packet of `kind`; their number. */
+/* The descriptors of a packet of `kind`; returns their number. */
 static inline unsigned sm_make_fds(
     const struct sm_packet *packet, unsigned char kind, int fds[SM_FDS_MAX])
 {
@@ -186,8 +186,8 @@ static inline void sm_say(
     (void) sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Turn until this process has as many descriptors, and mappings of sm, as it
- * had. */
+/* Make progress until this process has as many descriptors, and mappings of sm,
+ * as before. */
 static inline void sm_settle(
     struct conform_end *end, unsigned fds, unsigned maps)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_sockets: what the programs about the transport sm share: what a connection
- * holds open, and plain sockets for those who do not speak the protocol.
+ * sm_sockets: shared by the tests of the transport sm: the resources that a
+ * connection holds, and plain sockets for peers that break the protocol.
  */
 #ifndef HG_TESTS_SM_SOCKETS_H
 #define HG_TESTS_SM_SOCKETS_H
@@ -46,7 +46,7 @@ static inline int sm_connect(const char *name)
     return fd;
 }
 
-/* Turn both wheels until `call` has ended. */
+/* Make progress on both until `call` has ended. */
 static inline na_return_t sm_wait(
     struct conform_end *one, struct conform_end *two, struct conform_call *call)
 {
@@ -60,7 +60,7 @@ static inline na_return_t sm_wait(
     return call->ret;
 }
 
-/* `from` looks `to` up, in one process. */
+/* `from` looks `to` up, in the same process. */
 static inline na_return_t sm_meet(struct conform_end *from,
     struct conform_end *to, const char *name, na_addr_t *addr_p)
 {

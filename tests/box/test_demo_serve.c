@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * demo_serve: the demo's server trusts nobody. What a client of its own
- * making sends, where the demo's client would not, is refused with an error
- * of the file system, and the server goes on.
+ * demo_serve: the demo's server does not trust its clients. A client that sends
+ * what the demo's client never sends gets an error of the file system, and the
+ * server continues.
  */
 #include "../../examples/demo_serve.c"
 #include "../../examples/pipeline.c"
@@ -12,7 +12,7 @@
 #define SERVE_WAIT_MS 10000
 #define SERVE_SIZE 100000
 
-/* A client, in the server's process or not. */
+/* A client, in the server's process or in its own. */
 struct serve {
     na_class_t *na_class;
     na_addr_t server;
@@ -20,7 +20,7 @@ struct serve {
 
 static char serve_data[SERVE_SIZE];
 
-/* A folder for the server, made once a case. */
+/* A directory for the server, created once a case. */
 static void serve_folder(char *path, size_t size)
 {
     HG_CHECK(snprintf(path, size, "%s", hg_test_dir()) < (int) size);
@@ -83,7 +83,7 @@ static int32_t serve_close(
     return out.error;
 }
 
-/* An errno. */
+/* Returns an errno. */
 static int32_t serve_stat(
     const struct serve *serve, const char *name, uint64_t *size)
 {
@@ -120,7 +120,7 @@ static hg_bulk_t serve_memory(size_t size)
     return memory;
 }
 
-/* The file is there to write to, and answers as it should. */
+/* The file can be written, and the server answers correctly. */
 static void serve_check_alive(const struct serve *serve, uint64_t file)
 {
     hg_bulk_t memory = serve_memory(100);
@@ -145,7 +145,7 @@ HG_TEST(sizes_and_offsets_are_checked)
     for (i = 0; i < 2; i++) {
         const char *call = calls[i];
 
-        /* More than the memory, or of none at all. */
+        /* Larger than the memory, and empty. */
         HG_CHECK_EQ_INT(
             serve_move(&serve, call, file, 0, 1001, memory).error, EINVAL);
         HG_CHECK_EQ_INT(
@@ -153,14 +153,14 @@ HG_TEST(sizes_and_offsets_are_checked)
             EINVAL);
         HG_CHECK_EQ_INT(
             serve_move(&serve, call, file, 0, 1, HG_BULK_NULL).error, EINVAL);
-        /* Beyond the largest file, and beyond all numbers. */
+        /* Past the largest file, and past the largest number. */
         HG_CHECK_EQ_INT(
             serve_move(&serve, call, file, DEMO_FILE_MAX, 1, memory).error,
             EFBIG);
         HG_CHECK_EQ_INT(
             serve_move(&serve, call, file, UINT64_MAX, 1000, memory).error,
             EFBIG);
-        /* Files that are not open. */
+        /* Numbers of files that are not open. */
         HG_CHECK_EQ_INT(serve_move(&serve, call, 0, 0, 1, memory).error, EBADF);
         HG_CHECK_EQ_INT(
             serve_move(&serve, call, file + 1, 0, 1, memory).error, EBADF);
@@ -214,7 +214,7 @@ HG_TEST(read_ends_where_the_file_ends)
 
 /* ---- Names ---- */
 
-/* Files of the server's folder, hidden ones included. */
+/* Files in the server's directory, hidden ones included. */
 static unsigned serve_count(void)
 {
     DIR *folder = opendir(hg_test_dir());
@@ -241,7 +241,7 @@ static void serve_leave(const char *name)
     HG_CHECK(fputs("left", file) >= 0 && fclose(file) == 0);
 }
 
-/* A name has nothing, or what it had, until a whole file is closed to be
+/* A name keeps its old content, or none, until a whole file is closed to be
  * kept. */
 HG_TEST(written_file_gets_its_name_at_the_end)
 {
@@ -256,7 +256,7 @@ HG_TEST(written_file_gets_its_name_at_the_end)
     HG_CHECK_EQ_INT(serve_close(&serve, file, HG_FALSE), 0);
     HG_CHECK_EQ_U64(serve_count(), before);
 
-    /* Two at once: the one closed last is the file. */
+    /* Two writers at once: the file closed last wins. */
     file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
     second = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
     serve_check_alive(&serve, second);
@@ -268,7 +268,8 @@ HG_TEST(written_file_gets_its_name_at_the_end)
     HG_CHECK_EQ_U64(size, 0);
     HG_CHECK_EQ_U64(serve_count(), before + 1);
 
-    /* Given up, idle or ended with the server: nothing is left. */
+    /* A file that is abandoned, idle, or open when the server ends leaves
+     * nothing. */
     file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
     demo_server.files[0].used -= DEMO_IDLE_SECONDS;
     (void) serve_open(&serve, "file", DEMO_MODE_WRITE);
@@ -278,7 +279,7 @@ HG_TEST(written_file_gets_its_name_at_the_end)
     HG_CHECK_EQ_U64(serve_count(), before + 1);
 }
 
-/* Of a server that died; and what only looks like it. */
+/* Files left by a dead server, and files that only look like these. */
 HG_TEST(unfinished_file_is_removed)
 {
     static const char *const stay[] = {".file.", ".file.x1", ".file.1x",
@@ -299,8 +300,8 @@ HG_TEST(unfinished_file_is_removed)
     serve_end(&serve);
 }
 
-/* A full table refuses; a file of it that is closed makes room. What is left
- * open is closed with the server. */
+/* A full table refuses; closing a file frees an entry. The server closes open
+ * files when it ends. */
 HG_TEST(open_files_are_bounded)
 {
     unsigned before = hg_test_fd_count();
@@ -320,7 +321,7 @@ HG_TEST(open_files_are_bounded)
             serve_open(&serve, "file", DEMO_MODE_WRITE).error, EMFILE);
     HG_CHECK_EQ_INT(serve_close(&serve, first, HG_TRUE), 0);
     HG_CHECK_EQ_INT(serve_open(&serve, "file", DEMO_MODE_WRITE).error, 0);
-    /* Out of use for long enough: its place is taken. */
+    /* An entry that was idle for long enough is reused. */
     for (i = 0; i < DEMO_FILES; i++)
         demo_server.files[i].used -= DEMO_IDLE_SECONDS + 1;
     HG_CHECK_EQ_INT(serve_open(&serve, "file", DEMO_MODE_WRITE).error, 0);
@@ -376,7 +377,7 @@ static void serve_disconnect(struct serve *serve)
     HG_CHECK_OK(NA_Finalize(serve->na_class));
 }
 
-/* Tries every number near another's file. */
+/* Tries every number near another client's file. */
 HG_TEST_ROLE(other_client)
 {
     struct serve serve = serve_connect(argv[0]);
@@ -425,14 +426,14 @@ HG_TEST(file_belongs_to_the_client_that_opened_it)
     free(address);
 }
 
-/* ---- A client that lives and moves nothing ---- */
+/* ---- A client that is alive and moves no data ---- */
 
 enum { STALL_PIECE = 4096, STALL_SIZE = 9 * STALL_PIECE + 100 };
 
 static struct pipeline stall_pipeline;
 static hg_return_t stall_ret;
 static unsigned stall_served;
-static time_t stall_seconds; /* that the server was held up */
+static time_t stall_seconds; /* seconds that the server was blocked */
 
 static hg_return_t stall_take(
     void *arg, void *data, size_t size, uint64_t offset)
@@ -467,7 +468,7 @@ static void stall_call(
     HG_CHECK_OK(HG_Forward(serve->server, id, memory, NULL, request));
 }
 
-/* Calls, computes until it is told to go on, and calls once more. */
+/* Calls, is busy until it is told to continue, and calls once more. */
 HG_TEST_ROLE(staller)
 {
     struct serve serve = serve_connect(argv[0]);
@@ -513,11 +514,11 @@ HG_TEST(stalled_client_is_dropped)
     while (stall_served == 0)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_RET(stall_ret, HG_CANCELED);
-    HG_CHECK(stall_seconds < 8); /* once, not for each buffer */
+    HG_CHECK(stall_seconds < 8); /* once, not once for each buffer */
     hg_test_write_peer(staller, "go on");
     while (stall_served == 1)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
-    HG_CHECK_OK(stall_ret); /* the buffers are good again */
+    HG_CHECK_OK(stall_ret); /* the buffers can be used again */
     HG_CHECK_EQ_INT(hg_test_wait(staller), 0);
     pipeline_fini(&stall_pipeline);
     serve_disconnect(&serve);

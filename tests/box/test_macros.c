@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The macros of hg.h, and procs written by hand, as an application has them:
- * only the public interface is seen. tests/lint compiles this file as C99 and
- * as C++11 to C++20, too.
+ * The macros of hg.h, and procs written by hand as an application writes them.
+ * Only the public interface is used. tests/lint also compiles this file as C99
+ * and as C++11 to C++20.
  */
 #include "hg.h"
 
@@ -24,7 +24,7 @@ static size_t macros_encode(
     return size;
 }
 
-/* All bytes must be needed. */
+/* No prefix of the bytes suffices. */
 static void macros_decode(
     hg_proc_cb_t proc_cb, void *value, void *bytes, size_t size)
 {
@@ -90,7 +90,7 @@ MERCURY_GEN_PROC(macros_301_t,
     ((uint16_t)(last)))
 /* clang-format on */
 
-/* `count` fields of 16 bits, and nothing else, travel in their order. */
+/* `count` fields of 16 bits are encoded in their order, and nothing else. */
 static void macros_try_wide(hg_proc_cb_t proc_cb, size_t count)
 {
     uint16_t values[301];
@@ -119,7 +119,7 @@ HG_TEST(macros_accept_64_fields_and_more)
 /* ---- Structs that exist, structs in structs ---- */
 
 typedef struct {
-    uint32_t here; /* stays at home */
+    uint32_t here; /* is not encoded */
     int64_t size;
     uint8_t kind;
 } macros_stat_t;
@@ -140,7 +140,8 @@ HG_TEST(macros_nest)
     macros_pair_t got;
     size_t size;
 
-    /* A string of 3, a NULL, two stats without `here`, two bulks, a bool. */
+    /* A string of 3 bytes, a NULL, two stats without `here`, two bulks, a
+     * bool. */
     size = macros_encode(hg_proc_macros_pair_t, &pair, room, sizeof(room));
     HG_CHECK_EQ_U64(size, (14 + 9 + 4) + (8 + 9 + 4) + 1);
     memset(&got, 0, sizeof(got));
@@ -158,7 +159,7 @@ HG_TEST(macros_nest)
     HG_CHECK(got.from.name == NULL);
 }
 
-/* A generated proc ends with the first step that fails. */
+/* A generated proc stops at the first step that fails. */
 static unsigned macros_steps;
 
 typedef struct {
@@ -213,7 +214,7 @@ HG_TEST(macros_mix_with_procs_written_by_hand)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-/* What is absent takes one byte, an array of nothing four. */
+/* An absent field takes one byte, an empty array four. */
 HG_TEST(macros_absent_fields_are_small)
 {
     unsigned char room[16];
@@ -258,14 +259,14 @@ HG_TEST(macros_register_all_types)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* ---- Numbers, whose steps are compiled into the macros' functions ---- */
+/* ---- Numbers, which the macros encode inline ---- */
 
 MERCURY_GEN_PROC(macros_numbers_t,
     ((int8_t) (a))((uint8_t) (b))((int16_t) (c))((uint16_t) (d))((int32_t) (e))(
         (uint32_t) (f))((int64_t) (g))((uint64_t) (h))((float) (i))(
         (double) (j)))
 
-/* The same bytes as the functions', in the order of the fields. */
+/* The same bytes as the functions encode, in the order of the fields. */
 static hg_return_t macros_proc_numbers(hg_proc_t proc, void *data)
 {
     macros_numbers_t *n = HG_CAST(macros_numbers_t *, data);
@@ -310,7 +311,7 @@ HG_TEST(macros_encode_numbers_like_the_functions)
     macros_free(hg_proc_macros_numbers_t, &out);
 }
 
-/* Whatever is missing, nothing is read or written beyond what is there. */
+/* With a truncated buffer, nothing is read or written past its end. */
 HG_TEST(macros_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
@@ -340,7 +341,7 @@ HG_TEST(macros_numbers_stop_at_the_end_of_the_buffer)
         hg_proc_macros_numbers_t(HG_PROC_NULL, &numbers), HG_INVALID_ARG);
 }
 
-/* ---- Structs of numbers alone, which take one step ---- */
+/* ---- Structs of numbers only, which are encoded in one step ---- */
 
 /* clang-format off */
 MERCURY_GEN_PROC(macros_plain_t,
@@ -353,10 +354,10 @@ typedef struct {
     uint32_t b;
 } macros_turned_t;
 
-/* Not in the order in which they lie. */
+/* Not in the order of their offsets. */
 MERCURY_GEN_STRUCT_PROC(macros_turned_t, ((uint32_t) (b))((uint32_t) (a)))
 
-/* The same bytes as the functions', in the order of the fields. */
+/* The same bytes as the functions encode, in the order of the fields. */
 static hg_return_t macros_proc_plain(hg_proc_t proc, void *data)
 {
     macros_plain_t *plain = HG_CAST(macros_plain_t *, data);
@@ -400,7 +401,7 @@ HG_TEST(macros_skip_padding_and_keep_the_order)
     HG_CHECK_EQ_INT(room[4], 1);
 }
 
-/* As far as it goes; nothing is read or written beyond what is there. */
+/* With a truncated buffer, nothing is read or written past its end. */
 HG_TEST(macros_adjacent_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mercury's network layer as gen/compat/na.h has it, in one process. */
+/* Mercury's network layer as gen/compat/na.h offers it, in one process. */
 #include "gen/compat/mercury_core.h"
 #include "gen/compat/na.h"
 
 #include "harness.h"
 
-/* An endpoint, and what its callbacks were told last. */
+/* An endpoint, and the last results of its callbacks. */
 struct net_end {
     na_class_t *na_class;
     na_context_t *context;
@@ -42,7 +42,7 @@ static void net_close(struct net_end *end)
     HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-/* Both make progress until `end` had `calls` callbacks. */
+/* Make progress on both until `end` had `calls` callbacks. */
 static void net_until(struct net_end *end, struct net_end *other, int calls)
 {
     while (end->calls < calls) {
@@ -60,7 +60,7 @@ static void net_until(struct net_end *end, struct net_end *other, int calls)
     HG_CHECK_EQ_INT(end->calls, calls);
 }
 
-/* The address of `to` for `from`, by its string. */
+/* `from` looks `to` up by its string. */
 static na_addr_t *net_lookup(struct net_end *from, struct net_end *to)
 {
     na_addr_t *self = NA_ADDR_NULL, *addr = NA_ADDR_NULL;
@@ -82,7 +82,7 @@ static na_addr_t *net_lookup(struct net_end *from, struct net_end *to)
     return addr;
 }
 
-/* A request that was not expected, and the answer that was. */
+/* An unexpected request, and an expected response. */
 static void net_messages(struct net_end *client, struct net_end *server)
 {
     na_op_id_t *ops[4];
@@ -131,7 +131,7 @@ static void net_messages(struct net_end *client, struct net_end *server)
         NA_Op_destroy(client->na_class, ops[i]);
 }
 
-/* Memory in two pieces, described as bytes, and put there and got back. */
+/* Memory in two pieces: its handle is serialized, then put and get use it. */
 static void net_memory(struct net_end *client, struct net_end *server)
 {
     char first[] = "....", second[] = "....", local[] = "12345678";
@@ -302,8 +302,8 @@ HG_TEST(mercury_na_reports_class_properties)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* A class of Mercury's network layer under one of its RPC layer, whose core is
- * the same under other names. */
+/* A class of Mercury's network layer below one of its RPC layer. The HG_Core
+ * names are the RPC layer under other names. */
 HG_TEST(mercury_core_functions_work)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program written for Mercury can do before it has opened a class: ask
- * for versions and protocols, and set the log by Mercury's words. Plain names
- * are version 2's here.
+ * What a Mercury program can do before it opens a class: ask for versions and
+ * protocols, and configure the log with Mercury's words. Plain names are those
+ * of version 2 here.
  */
 #define HG_API_VERSION 2
 #include "hg.h"
@@ -93,7 +93,7 @@ HG_TEST(mercury_protocols_match_the_request)
     HG_Free_na_protocol_info(NULL);
 }
 
-/* The line says which file has the transport. */
+/* The log line names the file that has the transport. */
 HG_TEST(mercury_protocols_that_are_missing_name_their_file)
 {
     static const char *const ofi[] = {"ofi+tcp", "ofi+tcp://127.0.0.1:1",

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paper: the programs that the design documents print, as they print them,
- * with the ellipses filled in, run to their result.
+ * mercury_paper: the programs printed in the design documents, as printed, with
+ * the ellipses filled in, run to their result.
  *
- * The two listings are of the Mercury paper (2013), Section IV-A. Mended in
- * them: `HG_Foward`; `block_handle` for `block_handle[p]` where the next read
- * starts; declarations of i, p and fd; and what the listing leaves to a
- * comment, the remaining piece, which the second server does. The macro
- * lines are of the Mercury design report (Function Shipper milestone),
- * "Generic Processor Macros", and of its forerunner, under its older name.
+ * The two listings are from the Mercury paper (2013), Section IV-A. Corrected
+ * in them: `HG_Foward`; `block_handle` for `block_handle[p]` where the next
+ * read starts; the declarations of i, p and fd; and the remaining piece, which
+ * the listing leaves to a comment and which the second server implements. The
+ * macro lines are from the Mercury design report (Function Shipper milestone),
+ * "Generic Processor Macros", and from its forerunner, under its older name.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <unistd.h>
@@ -22,7 +22,7 @@
 MERCURY_GEN_PROC( function_in_t, ((int32_t)(func_param1)) )
 /* clang-format on */
 
-/* The same struct name in the older document. */
+/* The older document uses the same struct name. */
 #define function_in_t older_function_in_t
 #define hg_proc_function_in_t hg_proc_older_function_in_t
 /* clang-format off */
@@ -98,7 +98,7 @@ HG_TEST(substructures_are_generated_from_their_procs)
 #define PIPELINE_BUFFER_SIZE 256
 #define PIPELINE_SIZE 4
 
-static int paper_fd = -1; /* where the server writes */
+static int paper_fd = -1; /* the file the server writes */
 static bool paper_finalized;
 
 static int rpc_write(hg_handle_t handle)
@@ -177,8 +177,8 @@ static int rpc_write(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* The same where the size is no multiple of anything: "Start read with
- * remaining piece". */
+/* For a size that is no multiple of the buffer size: "Start read with remaining
+ * piece". */
 static int rpc_write_any(hg_handle_t handle)
 {
     write_in_t in_struct;
@@ -309,7 +309,7 @@ static void paper_write(na_addr_t server_addr, size_t ny)
 
 /* ---- Run to their result ---- */
 
-/* The file holds the rows, one behind the other. */
+/* The file holds the rows, one after the other. */
 static void paper_check_file(const char *path, size_t ny)
 {
     FILE *file = fopen(path, "rb");
@@ -330,7 +330,7 @@ static void paper_path(char *path, size_t size)
     HG_CHECK(snprintf(path, size, "%s/written", hg_test_dir()) < (int) size);
 }
 
-/* Client and server in one process: the handler runs inside HG_Wait. */
+/* Client and server in one process: HG_Wait runs the handler. */
 static void paper_run_alone(hg_rpc_cb_t rpc_cb, size_t ny)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -373,7 +373,7 @@ HG_TEST_ROLE(server)
         "zmq+tcp://127.0.0.1");
 }
 
-/* Client and server as two processes, as the paper has them. */
+/* Client and server in two processes, as in the paper. */
 static void paper_run_apart(const char *how, size_t ny)
 {
     struct hg_test_peer *server;

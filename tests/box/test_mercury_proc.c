@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Procs as programs written for Mercury use them: made by themselves, with an
- * extra buffer and hashes, touched by Mercury's macros; and string objects.
- * Plain names are version 2's here.
+ * Procs as Mercury programs use them: created directly, with an extra buffer
+ * and checksums, used by Mercury's macros; and string objects. Plain names are
+ * those of version 2 here.
  */
 #define HG_API_VERSION 2
 #include "hg.h"
 
 #include "harness.h"
 
-/* A class that nobody opens: a proc only hands it back. */
+/* A class that is never opened: a proc only returns the pointer. */
 static hg_class_t *mproc_class(void)
 {
     static long place;
@@ -55,8 +55,8 @@ HG_TEST(mercury_proc_continues_in_an_extra_buffer)
     HG_CHECK_OK(hg_proc_free(proc));
 }
 
-/* Who takes the extra buffer has it after the proc is gone; a proc that goes on
- * leaves it alone. */
+/* After hg_proc_set_extra_buf_is_mine the extra buffer outlives the proc; a
+ * proc that is reused does not touch it. */
 HG_TEST(mercury_proc_transfers_its_extra_buffer)
 {
     unsigned char small[4];
@@ -189,14 +189,14 @@ HG_TEST(mercury_proc_exposes_its_buffer)
     HG_CHECK_OK(hg_proc_free(proc));
 }
 
-/* ---- Hashes ---- */
+/* ---- Checksums ---- */
 
 HG_TEST(mercury_proc_checksums_what_it_encoded)
 {
     static const struct {
         hg_proc_hash_t hash;
         size_t size;
-        unsigned char value[8]; /* of "123456789" */
+        unsigned char value[8]; /* checksum of "123456789" */
     } cases[] = {{HG_CRC16, 2, {0xdb, 0xd0}},
         {HG_CRC32, 4, {0x83, 0x92, 0x06, 0xe3}},
         {HG_CRC64, 8, {0xfa, 0x39, 0x19, 0xdf, 0xbb, 0xc9, 0x5d, 0x99}}};
@@ -215,7 +215,7 @@ HG_TEST(mercury_proc_checksums_what_it_encoded)
         HG_CHECK_OK(hg_proc_checksum_get(proc, got, 8));
         HG_CHECK_EQ_MEM(got, "\0\0\0\0\0\0\0\0", size); /* not computed yet */
         HG_CHECK_OK(hg_proc_bytes(proc, digits, 4));
-        hg_proc_checksum_update(proc, digits, 4); /* changes nothing */
+        hg_proc_checksum_update(proc, digits, 4); /* has no effect */
         memcpy(hg_proc_save_ptr(proc, 5), digits + 4, 5);
         HG_CHECK_OK(hg_proc_flush(proc));
         HG_CHECK_OK(hg_proc_checksum_get(proc, got, size));
@@ -374,7 +374,7 @@ HG_TEST(mercury_proc_macros_move_values)
     HG_CHECK_EQ_U64(out.inner.id, 1);
     HG_CHECK_EQ_STR(out.inner.name, "four");
     HG_CHECK_EQ_INT(out.inner.tail, -2);
-    HG_CHECK_EQ_INT(out.flag, 7); /* Mercury's bools are any byte */
+    HG_CHECK_EQ_INT(out.flag, 7); /* Mercury's bools may be any byte */
     HG_CHECK_EQ_U64(out.id, UINT64_MAX - 1);
     HG_CHECK_EQ_U64(out.size, 99);
 
@@ -412,7 +412,7 @@ HG_TEST(mercury_strings_know_who_owns_them)
     HG_CHECK(copy.data != string.data && copy.is_owned && !copy.is_const);
     HG_CHECK_EQ_STR(copy.data, "world");
     HG_CHECK_OK(hg_string_object_free(&string));
-    HG_CHECK_EQ_STR(string.data, "world"); /* borrowed: nothing happened */
+    HG_CHECK_EQ_STR(string.data, "world"); /* borrowed: not freed */
 
     old = hg_string_object_swap(&copy, mine);
     HG_CHECK_EQ_STR(old, "world");
@@ -442,7 +442,7 @@ HG_TEST(mercury_strings_refuse_nulls)
         hg_proc_hg_string_object_t(HG_PROC_NULL, &string), HG_INVALID_ARG);
 }
 
-/* An object on one side may be a string on the other. */
+/* An object on one side may be a plain string on the other. */
 HG_TEST(mercury_strings_round_trip)
 {
     char room[64];
@@ -458,7 +458,8 @@ HG_TEST(mercury_strings_round_trip)
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &strings[0]));
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &strings[1]));
     used = hg_proc_get_size_used(proc);
-    HG_CHECK_EQ_U64(used, 2 * (8 + sizeof("over") + 2) + 8); /* Mercury's */
+    HG_CHECK_EQ_U64(used, 2 * (8 + sizeof("over") + 2) + 8); /* Mercury's
+                                                              * encoding */
 
     HG_CHECK_OK(hg_proc_reset(proc, room, used, HG_DECODE));
     HG_CHECK_OK(hg_proc_hg_string_t(proc, &plain));

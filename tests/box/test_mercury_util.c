@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mercury's utility library as the headers of gen/compat have it. */
+/* Mercury's utility library as the headers of gen/compat offer it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -240,7 +240,7 @@ static hg_thread_mutex_t util_mutex = HG_THREAD_MUTEX_INITIALIZER;
 static hg_thread_rwlock_t util_rwlock;
 static hg_thread_spin_t util_spin;
 
-/* With the locks held by another thread; the result counts what went wrong. */
+/* Another thread holds the locks; returns the number of failures. */
 static HG_THREAD_RETURN_TYPE util_try(void *unused)
 {
     intptr_t wrong = 0;
@@ -382,7 +382,7 @@ static HG_THREAD_RETURN_TYPE util_meet(void *barrier)
     return NULL;
 }
 
-/* Every thread has executed something and waits when the pool is destroyed. */
+/* When the pool is destroyed, every thread has executed something and waits. */
 HG_TEST(util_thread_pool_wakes_all_idle_threads_at_its_end)
 {
     static struct hg_thread_work works[4];
@@ -600,7 +600,7 @@ static void util_ignore(int unused)
     (void) unused;
 }
 
-/* Signal the thread that waits until it has noticed. */
+/* Signal the waiting thread until it has noticed. */
 static hg_atomic_int32_t util_noticed = HG_ATOMIC_VAR_INIT(0);
 
 static HG_THREAD_RETURN_TYPE util_interrupt(void *thread)
@@ -733,7 +733,7 @@ static int util_print(FILE *stream, const char *format, ...)
     return n;
 }
 
-/* A program that takes Mercury's lines by its log's functions gets hg's. */
+/* A Mercury program that replaces the functions of its log gets hg's lines. */
 HG_TEST(util_log_functions_control_the_library)
 {
     FILE *stream = tmpfile();

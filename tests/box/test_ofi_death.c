@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libfabric transport and peers that die, stop, compute or were never
- * there, on the native tcp provider, on tcp;ofi_rxm and on shm.
+ * The libfabric transport with peers that die, stop, are busy or never existed,
+ * on the native tcp provider, on tcp;ofi_rxm and on shm.
  */
 #include "endpoints.h"
 
@@ -15,7 +15,7 @@ HG_TEST_ROLE(peer)
     endpoint_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
-/* Where a server listens: never the same twice. */
+/* An address for a server, never the same twice. */
 static void death_string(unsigned scheme, char *string, size_t size)
 {
     static unsigned count;
@@ -28,7 +28,7 @@ static void death_string(unsigned scheme, char *string, size_t size)
             string, size, "%s://127.0.0.1:0", death_schemes[scheme]);
 }
 
-/* Our end, not listening, and a process that it has looked up. */
+/* Our endpoint, which does not listen, and a process that it looked up. */
 struct death_pair {
     struct conform_end end;
     struct hg_test_peer *process;
@@ -45,7 +45,7 @@ static void death_open_end(
     endpoint_open(end, string, death_ms);
 }
 
-/* Start a server at `string`; its name. */
+/* Start a server at `string`; returns its name. */
 static struct hg_test_peer *death_spawn(
     const char *string, const char *death_ms, char name[NA_MAX_ADDR_LEN])
 {
@@ -81,7 +81,7 @@ static void death_kill(struct death_pair *pair)
     HG_CHECK(WIFSIGNALED(hg_test_wait(pair->process)));
 }
 
-/* ---- Never there ---- */
+/* ---- No listener ---- */
 
 HG_TEST(address_without_a_listener_is_unreachable)
 {
@@ -107,7 +107,7 @@ HG_TEST(address_without_a_listener_is_unreachable)
     HG_CHECK(addr == NA_ADDR_NULL);
 }
 
-/* An address that could not be reached is asked anew by its next use. */
+/* An address that was unreachable is looked up again by its next use. */
 HG_TEST(server_that_starts_later_is_reached)
 {
     struct conform_end end;
@@ -116,7 +116,7 @@ HG_TEST(server_that_starts_later_is_reached)
     char name[NA_MAX_ADDR_LEN], again[NA_MAX_ADDR_LEN], got[8];
 
     hg_test_expect_log("cannot be reached");
-    /* A port that was somebody's. */
+    /* A port that was in use before. */
     process = death_spawn("ofi+tcp://127.0.0.1:0", "1000", name);
     hg_test_stop(process);
     endpoint_open_with(&end, "ofi+tcp://", DEATH_MS, 300);
@@ -174,7 +174,7 @@ HG_TEST(killed_process_is_dead_on_shm)
     death_idle(2);
 }
 
-/* Messages and their answers are under way. */
+/* Messages and their responses are in flight. */
 static void death_in_calls(unsigned scheme)
 {
     enum { CALLS = 64 };
@@ -234,7 +234,7 @@ static void death_in_transfer(unsigned scheme, bool put)
     local = endpoint_register(&pair.end, memory, ENDPOINT_MEMORY);
     remote = endpoint_remote(&pair.end, pair.addr);
     memset(&call, 0, sizeof(call));
-    hg_test_signal(pair.process, SIGSTOP); /* so that it cannot be done */
+    hg_test_signal(pair.process, SIGSTOP); /* so that it cannot complete */
     HG_CHECK_OK((put ? NA_Put : NA_Get)(pair.end.na_class, pair.end.context,
         conform_ended, &call, local, 0, remote, 0, ENDPOINT_MEMORY, pair.addr,
         &call.id));
@@ -261,7 +261,8 @@ HG_TEST(put_to_a_killed_process_ends)
     death_in_transfer(1, true);
 }
 
-/* Sends its largest messages to who writes to it, until it is killed. */
+/* Sends its largest messages to the peer that writes to it, until it is
+ * killed. */
 HG_TEST_ROLE(flood)
 {
     static char bytes[65536];
@@ -283,7 +284,7 @@ HG_TEST_ROLE(flood)
         (void) endpoint_send(&end, recv.addr, true, bytes, size, 9);
 }
 
-/* A message breaks off: what receives it, receives those of others. */
+/* A message breaks off: the receive buffers stay usable for other peers. */
 static void death_in_message(unsigned scheme)
 {
     struct death_pair pair;
@@ -339,7 +340,7 @@ HG_TEST(process_killed_while_it_sends_affects_no_other_on_shm)
     death_in_message(2);
 }
 
-/* ---- Started anew at the same address ---- */
+/* ---- Restarted at the same address ---- */
 
 static void death_restart(unsigned scheme, bool at_once)
 {
@@ -358,7 +359,7 @@ static void death_restart(unsigned scheme, bool at_once)
         HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
     pair.process = death_spawn(pair.name, "1000", name);
     HG_CHECK_EQ_STR(name, pair.name);
-    /* The answer would come from the new one. */
+    /* A response would come from the new process. */
     (void) NA_Msg_send_unexpected(pair.end.na_class, pair.end.context, NULL,
         NULL, "?", 2, pair.addr, 1000, NA_OP_ID_IGNORE);
     HG_CHECK_RET(conform_wait(&pair.end, &dead), NA_DISCONNECT);
@@ -394,7 +395,7 @@ HG_TEST(server_restarted_at_once_is_another_peer_on_shm)
     death_restart(2, true);
 }
 
-/* ---- One of two ---- */
+/* ---- One of two peers ---- */
 
 static void death_of_another(unsigned scheme)
 {
@@ -451,7 +452,8 @@ HG_TEST(death_of_one_peer_does_not_affect_another)
 
 /* ---- Stopped ---- */
 
-/* The peer is dead after death_ms. Going on, it may be looked up anew. */
+/* The peer is dead after death_ms. Once continued, it may be looked up
+ * again. */
 static void death_stopped(unsigned scheme, bool put)
 {
     struct death_pair pair;
@@ -469,14 +471,14 @@ static void death_stopped(unsigned scheme, bool put)
     HG_CHECK_OK(
         endpoint_post(&pair.end, &recv, late, sizeof(late), pair.addr, 1));
     memset(&move, 0, sizeof(move));
-    if (put) { /* the connection for puts: what follows will be in flight */
+    if (put) { /* the connection for puts: the next ones will be in flight */
         HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
             &move, local, 0, remote, 0, 1, pair.addr, &move.id));
         HG_CHECK_OK(conform_wait(&pair.end, &move));
     }
     hg_test_signal(pair.process, SIGSTOP);
     start = endpoint_ms();
-    /* It will answer this when it goes on; the answer must not arrive. */
+    /* The peer answers this when it continues; the answer must not arrive. */
     HG_CHECK_OK(endpoint_send(&pair.end, pair.addr, false, "?", 2, 1));
     memset(&move, 0, sizeof(move));
     if (put)
@@ -518,7 +520,7 @@ HG_TEST(stopped_process_is_dead_on_shm)
     death_stopped(2, false);
 }
 
-/* Start a get of all of its memory, and stop the process in the middle. */
+/* Start a get of all its memory, and stop the process halfway. */
 static void death_stop_sending(struct death_pair *pair,
     struct conform_call *get, na_mem_handle_t local, na_mem_handle_t remote,
     volatile unsigned char *memory)
@@ -534,8 +536,7 @@ static void death_stop_sending(struct death_pair *pair,
     hg_test_signal(pair->process, SIGSTOP);
 }
 
-/* A get that was half answered ends with its peer, and leaves nothing behind
- * that hurts later ones. */
+/* A partly answered get ends with its peer, and later gets work. */
 static void death_half_answered(unsigned scheme)
 {
     enum { ROUNDS = 3, GETS = 8 };
@@ -589,8 +590,8 @@ HG_TEST(partly_answered_get_ends_on_rxm)
     death_half_answered(1);
 }
 
-/* A context ends although a get of its own does not: without the peer, and
- * without silence towards others. */
+/* A context can be destroyed although a get of its own does not complete. Other
+ * peers notice nothing. */
 static void death_given_up(unsigned scheme)
 {
     enum { GIVE_UP_MS = 4000, LONG_MS = 60000 };
@@ -625,7 +626,7 @@ static void death_given_up(unsigned scheme)
     pair.end.context = other.context;
     HG_CHECK_RET(conform_wait(&other, &recv), NA_DISCONNECT);
     HG_CHECK(
-        endpoint_ms() - start < LONG_MS / 2); /* its silence is no reason */
+        endpoint_ms() - start < LONG_MS / 2); /* not because it was silent */
     HG_CHECK_OK(endpoint_ask(&other, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     endpoint_unmap(memory, ENDPOINT_MEMORY);
@@ -647,8 +648,8 @@ HG_TEST(peer_that_blocks_a_context_is_dropped_on_rxm)
     death_given_up(1);
 }
 
-/* For each line "lookup" looks the address up, for "ask" asks it; reports the
- * result. */
+/* For each line "lookup" it looks the address up, for "ask" it asks; it reports
+ * the result. */
 HG_TEST_ROLE(asker)
 {
     struct conform_end end;
@@ -679,7 +680,7 @@ HG_TEST_ROLE(asker)
     conform_close(&end);
 }
 
-/* Tell the asker what to do, and answer it. */
+/* Give the asker a command, and answer it. */
 static void death_tell(struct hg_test_peer *asker, struct conform_end *end,
     const char *line, const char *want)
 {
@@ -703,8 +704,8 @@ static void death_tell(struct hg_test_peer *asker, struct conform_end *end,
         (void) conform_turn(end->na_class, end->context, 1);
 }
 
-/* A client is stopped until it counts as dead. When it goes on, it does not
- * keep an address that nobody answers by. */
+/* A client is stopped until it counts as dead. When it continues, it drops the
+ * address at which it gets no answer. */
 static void death_of_a_client(unsigned scheme)
 {
     struct conform_end end;
@@ -719,7 +720,7 @@ static void death_of_a_client(unsigned scheme)
     endpoint_name(&end, end.self, name);
     asker = hg_test_spawn("asker", name, (char *) NULL);
     hg_test_write_peer(asker, "lookup");
-    line = hg_test_read_peer(asker); /* the clock answers HELLO */
+    line = hg_test_read_peer(asker); /* the clock thread answers HELLO */
     HG_CHECK_EQ_STR(line, "good");
     free(line);
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
@@ -756,10 +757,10 @@ HG_TEST(stopped_client_finds_itself_disconnected_on_shm)
     death_of_a_client(2);
 }
 
-/* ---- Alive, only busy ---- */
+/* ---- Alive but busy ---- */
 
-/* A server that computes answers keep-alives and lookups, and serves its
- * memory, and then the calls. A client that computes does the same. */
+/* A busy server still answers keep-alives and lookups and serves its memory; it
+ * answers calls afterwards. A busy client does the same. */
 static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
 {
     struct death_pair pair;
@@ -793,10 +794,10 @@ static void death_busy(unsigned scheme, unsigned death_ms, const char *theirs)
     HG_CHECK_OK(conform_wait(&pair.end, &move));
     conform_fill(want, ENDPOINT_MEMORY, 7);
     HG_CHECK_EQ_MEM(memory, want, ENDPOINT_MEMORY);
-    HG_CHECK_EQ_INT(recv.ends, 0); /* it still computes */
+    HG_CHECK_EQ_INT(recv.ends, 0); /* it is still busy */
     HG_CHECK_OK(conform_wait(&pair.end, &recv));
     HG_CHECK(endpoint_ms() - start > 3 * death_ms);
-    endpoint_sleep(3 * death_ms); /* it is our turn */
+    endpoint_sleep(3 * death_ms); /* now we are busy */
     HG_CHECK_OK(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
@@ -821,8 +822,8 @@ HG_TEST(busy_process_stays_alive_on_shm)
     death_busy(2, 500, "500");
 }
 
-/* A class with a long death_ms seldom looks at an endpoint that is not polled.
- * Its peer waits for as long. */
+/* A class with a long death_ms seldom polls an idle endpoint. Its peer waits as
+ * long as that. */
 HG_TEST(busy_process_stays_alive_for_a_peer_with_a_short_timeout)
 {
     death_busy(DEATH_TCP, 100, "8000");
@@ -830,7 +831,7 @@ HG_TEST(busy_process_stays_alive_for_a_peer_with_a_short_timeout)
 
 /* ---- Closed ---- */
 
-/* A class that closes says so: no peer waits for death_ms. Its messages sent
+/* A class that closes sends BYE: no peer waits for death_ms. Messages sent
  * before are received. */
 static void death_closed(unsigned scheme)
 {
@@ -841,7 +842,8 @@ static void death_closed(unsigned scheme)
     na_addr_t addr;
     unsigned i;
 
-    hg_test_allow_log("the source is gone"); /* it may be known by then */
+    hg_test_allow_log("the source is gone"); /* the BYE may have arrived by
+                                              * then */
     death_string(scheme, string, sizeof(string));
     endpoint_open(&server, string, LONG_MS);
     death_open_end(&client, scheme, LONG_MS);
@@ -868,7 +870,7 @@ static void death_closed(unsigned scheme)
         NA_SUCCESS)
         HG_CHECK_RET(conform_wait(&server, &dead), NA_DISCONNECT);
     conform_free_addr(&server, &recv);
-    /* The same, with the server closing. */
+    /* As above, with the server closing. */
     death_open_end(&client, scheme, LONG_MS);
     addr = endpoint_lookup_both(&client, &server, name);
     HG_CHECK_OK(endpoint_post(&client, &dead, got, sizeof(got), addr, 1));

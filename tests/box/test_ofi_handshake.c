@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libfabric transport and messages that are wrong in one place: each is
- * refused, counted and logged, and a good client is served. Then answers to a
- * lookup that are wrong.
+ * The libfabric transport with messages that are wrong in one place: each is
+ * refused, counted and logged, and a good client is served. Then wrong answers
+ * to a lookup.
  */
 #include "ofi_raw_peer.h"
 
-#define SHAKE_UNEXPECTED 2048u /* bytes of the largest message */
+#define SHAKE_UNEXPECTED 2048u /* size of the largest message */
 #define SHAKE_EXPECTED 6144u
-#define SHAKE_SIZE (HEADER + INTRO + 1 + RAW) /* of a HELLO */
+#define SHAKE_SIZE (HEADER + INTRO + 1 + RAW) /* size of a HELLO */
 
 static void shake_open(struct attacked *server, struct raw_peer *stranger)
 {
@@ -77,7 +77,7 @@ HG_TEST(message_without_a_header_is_refused)
             raw_peer_send_refused(
                 &stranger, &server, bytes, SHAKE_SIZE, "an unknown kind");
     }
-    /* All of them for their headers, not for what the rest seems to be. */
+    /* All are refused for their headers, whatever their bodies. */
     HG_CHECK_EQ_U64(hg_test_log_count("it is no message of this transport"),
         raw_peer_refused(&server));
     shake_close(&server, &stranger);
@@ -94,7 +94,7 @@ HG_TEST(message_of_an_unknown_peer_is_refused)
     shake_open(&server, &stranger);
     for (i = 0; i < 64; i++) {
         stranger.token = i == 0 ? 0 : raw_peer_random(&stranger);
-        if (i >= 32) /* the low bits are a place in a table */
+        if (i >= 32) /* the low bits are an index of a table */
             stranger.token = (stranger.token << 24) | (i - 32);
         (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
         raw_peer_send_refused(
@@ -145,8 +145,8 @@ HG_TEST(message_of_a_wrong_plane_or_size_is_refused)
     shake_close(&server, &stranger);
 }
 
-/* The provider cuts it, and may end the connection. That takes no receive
- * buffer away. */
+/* The provider truncates it, and may close the connection. No receive buffer is
+ * lost. */
 HG_TEST(message_past_the_largest_limit_is_refused)
 {
     static unsigned char bytes[RAW_PEER_LARGE];
@@ -170,7 +170,7 @@ HG_TEST(message_past_the_largest_limit_is_refused)
 
 /* ---- Introductions ---- */
 
-/* A HELLO with one thing wrong is refused. Then it is right. */
+/* A HELLO with one mistake is refused; the corrected one is accepted. */
 static void shake_wrong(struct attacked *server, struct raw_peer *stranger,
     unsigned at, unsigned size, uint64_t value, const char *what)
 {
@@ -211,7 +211,7 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     shake_wrong(&server, &stranger, 29, 4, 0, "address 0.0.0.0");
     shake_wrong(&server, &stranger, 29, 1, 224, "a multicast address");
     shake_wrong(&server, &stranger, 29, 4, UINT32_MAX, "a broadcast address");
-    /* Sizes that do not fit what is written: shorter, longer. */
+    /* Sizes that do not match the bytes: shorter, longer. */
     for (i = HEADER; i < SHAKE_SIZE; i++) {
         (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
         raw_peer_send_refused(
@@ -221,7 +221,7 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     for (i = SHAKE_SIZE + 1; i < SHAKE_SIZE + 40; i++)
         raw_peer_send_refused(
             &stranger, &server, bytes, i, "an introduction and more");
-    /* No endpoint, and nothing behind. */
+    /* No endpoint, and no further bytes. */
     raw_peer_put(bytes + HEADER + 22, 2, 0);
     raw_peer_send_refused(
         &stranger, &server, bytes, HEADER + INTRO, "an empty introduction");
@@ -229,7 +229,7 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     shake_close(&server, &stranger);
 }
 
-/* Further endpoints, as many as there can be, are read, and one more is not. */
+/* The largest number of further endpoints is accepted, one more is refused. */
 HG_TEST(introduction_with_too_many_endpoints_is_refused)
 {
     static unsigned char bytes[HEADER + INTRO + 257 * (1 + RAW)];
@@ -259,8 +259,8 @@ HG_TEST(introduction_with_too_many_endpoints_is_refused)
     shake_close(&server, &stranger);
 }
 
-/* An endpoint for each context, as far as they fit the largest message. */
-#define SHAKE_FEW 512u /* bytes of that message */
+/* An endpoint for each context, as many as fit into the largest message. */
+#define SHAKE_FEW 512u /* size of that message */
 #define SHAKE_FIT ((SHAKE_FEW - INTRO) / (1 + RAW))
 
 HG_TEST(introduction_fits_the_largest_message)
@@ -294,7 +294,7 @@ HG_TEST(introduction_fits_the_largest_message)
     shake_close(&server, &stranger);
 }
 
-/* Send a byte from this context: it comes without an introduction. */
+/* Send a byte from this context: it arrives without an introduction. */
 static void shake_send(struct attacked *server, struct raw_peer *stranger,
     na_context_t *context, na_addr_t to)
 {
@@ -339,10 +339,10 @@ HG_TEST(peer_learns_once_about_a_context_created_later)
     shake_close(&server, &stranger);
 }
 
-/* ---- HELLO again, BYE, WELCOME ---- */
+/* ---- Repeated HELLO, BYE, WELCOME ---- */
 
-/* The first endpoint that a HELLO names gets the answer. The one that the HELLO
- * says it came from may be somebody else's. */
+/* The answer goes to the first endpoint that the HELLO names. The endpoint that
+ * the HELLO claims to come from may belong to another peer. */
 HG_TEST(first_endpoint_of_a_hello_is_answered)
 {
     unsigned char bytes[RAW_PEER_ROOM];
@@ -354,7 +354,7 @@ HG_TEST(first_endpoint_of_a_hello_is_answered)
     shake_open(&server, &stranger);
     raw_peer_init(&victim, attacked_turn, &server);
     size = raw_peer_introduce(&stranger, bytes, KIND_HELLO, stranger.raw);
-    bytes[6] = 1; /* it came from that one */
+    bytes[6] = 1; /* the claimed source */
     raw_peer_put(bytes + HEADER + 22, 2, 2);
     bytes[size] = 1;
     memcpy(bytes + size + 1, victim.raw, RAW);
@@ -368,8 +368,8 @@ HG_TEST(first_endpoint_of_a_hello_is_answered)
     shake_close(&server, &stranger);
 }
 
-/* Whether it is answered late, or was sent twice: the answer is the same, and
- * the peer remains one. */
+/* Whether the HELLO is answered late or was sent twice, the answer is the same,
+ * and it remains one peer. */
 HG_TEST(repeated_hello_gets_the_same_welcome)
 {
     struct attacked server;
@@ -391,7 +391,7 @@ HG_TEST(repeated_hello_gets_the_same_welcome)
     raw_peer_word(&stranger);
     while (recvs[0].ends == 0)
         raw_peer_turn(&stranger);
-    stranger.token = 0; /* one that was overtaken by the message */
+    stranger.token = 0; /* a HELLO that the message overtook */
     raw_peer_greet(&stranger);
     HG_CHECK_EQ_U64(stranger.token, token);
     raw_peer_greet(&stranger); /* a keep-alive */
@@ -424,7 +424,7 @@ HG_TEST(bye_with_a_body_is_refused_and_bye_of_an_unknown_peer_is_ignored)
     (void) raw_peer_header(bytes, KIND_BYE, stranger.token);
     raw_peer_send_refused(
         &stranger, &server, bytes, HEADER + 1, "a BYE with a body");
-    /* Its sender is still a peer. Then it says a good one. */
+    /* The sender is still a peer: then it sends a correct one. */
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     raw_peer_word(&stranger);
     while (recv.ends == 0)
@@ -490,7 +490,7 @@ HG_TEST(message_of_another_version_is_refused)
     (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, bytes);
     HG_CHECK_EQ_INT(bytes[2], 1);
     HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger.ours);
-    /* A HELLO that cannot be read is not answered. */
+    /* A malformed HELLO gets no answer. */
     (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
     raw_peer_send_refused(&stranger, &server, bytes, SHAKE_SIZE - 1,
@@ -511,7 +511,7 @@ HG_TEST(message_of_another_version_is_refused)
     shake_close(&server, &stranger);
 }
 
-/* ---- Who is looked up, and answers wrongly ---- */
+/* ---- Wrong answers to a lookup ---- */
 
 enum { ASK_DEATH_MS = 400, ASK_LOOKUP_MS = 600 };
 
@@ -522,7 +522,7 @@ struct asked {
     unsigned char hello[RAW_PEER_ROOM];
 };
 
-/* A class looks a stranger up, and its HELLO has come. */
+/* A class looks the raw peer up, and its HELLO has arrived. */
 static void asked_open(struct asked *asked)
 {
     struct raw_peer *stranger = &asked->stranger;
@@ -561,7 +561,7 @@ static na_return_t asked_wait(struct asked *asked, struct conform_call *call)
     return call->ret;
 }
 
-/* It would have to come in answer to a HELLO of ours. */
+/* It is accepted only as the answer to our HELLO. */
 HG_TEST(welcome_of_another_version_does_not_end_a_peer)
 {
     struct attacked server;
@@ -612,8 +612,8 @@ HG_TEST(answer_of_another_version_is_a_protocol_error)
     asked_close(&asked);
 }
 
-/* Two that look each other up at a time: that the peer has proved to be there
- * does not end the lookup, which waits for its own answer. */
+/* Two peers look each other up at once. That the peer has proved itself does
+ * not end our lookup, which waits for its own answer. */
 HG_TEST(peer_that_looks_us_up_does_not_end_our_lookup_of_it)
 {
     struct asked asked;
@@ -641,7 +641,7 @@ HG_TEST(peer_that_looks_us_up_does_not_end_our_lookup_of_it)
     asked_close(&asked);
 }
 
-/* An answer that is none leaves the lookup waiting for another. */
+/* After a wrong answer the lookup waits for another one. */
 HG_TEST(wrong_answer_to_a_lookup_is_refused)
 {
     struct asked asked;
@@ -671,7 +671,7 @@ HG_TEST(wrong_answer_to_a_lookup_is_refused)
     asked_close(&asked);
 }
 
-/* Nothing but wrong answers. HELLO is said again. */
+/* Only wrong answers arrive. HELLO is repeated. */
 HG_TEST(peer_that_never_answers_correctly_is_unreachable)
 {
     struct asked asked;
@@ -693,7 +693,7 @@ HG_TEST(peer_that_never_answers_correctly_is_unreachable)
     asked_close(&asked);
 }
 
-/* The peer is ready, and we wait for a message of it. */
+/* The peer is ready, and we wait for a message from it. */
 static void asked_ready(
     struct asked *asked, struct conform_call *recv, char got[8])
 {
@@ -704,8 +704,8 @@ static void asked_ready(
         endpoint_post(&asked->server.end, recv, got, 8, asked->lookup.addr, 5));
 }
 
-/* Answer the next keep-alive, with another incarnation or another token: it is
- * not the process that was looked up, or has forgotten us. */
+/* Answer the next keep-alive with another incarnation or another token: it is
+ * not the process that was looked up, or it has forgotten us. */
 static void asked_restart(bool incarnation)
 {
     uint64_t end = endpoint_ms() + 2 * CONFORM_TIMEOUT;
@@ -751,7 +751,7 @@ HG_TEST(keep_alive_answered_with_another_token_is_a_death)
     asked_restart(false);
 }
 
-/* The provider acknowledges its bytes, and it says nothing. */
+/* The provider acknowledges its bytes, but the peer sends nothing. */
 HG_TEST(peer_that_leaves_keep_alives_unanswered_is_dead)
 {
     struct asked asked;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libfabric transport under attack: noise, messages that are wrong by
- * chance, floods, forged addresses and forged descriptions of memory. A good
- * client is served all along.
+ * The libfabric transport under attack: noise, random mistakes in messages,
+ * floods, forged addresses and forged descriptions of memory. A good client is
+ * served all the time.
  */
 #include "ofi_raw_peer.h"
 
@@ -22,10 +22,10 @@ static void hostile_close(struct attacked *server, struct raw_peer *hostile)
     attacked_close(server);
 }
 
-/* ---- By chance ---- */
+/* ---- Random mistakes ---- */
 
-/* A message with something wrong: a bit, the length, all of it; or a correct
- * one that is out of place. */
+/* A message with a mistake: a flipped bit, a wrong length, random bytes; or a
+ * correct message at a wrong time. */
 static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
 {
     unsigned char bytes[256];
@@ -45,7 +45,7 @@ static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
         size = 1 + how / 8 % 128;
         raw_peer_noise(hostile, bytes, size);
         break;
-    case 4: /* behind a correct header */
+    case 4: /* after a correct header */
         size = 1 + how / 8 % 128;
         raw_peer_noise(hostile, bytes, size);
         (void) raw_peer_header(bytes, kind, hostile->token);
@@ -53,7 +53,7 @@ static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
         break;
     default: break;
     }
-    /* A forged address must not be one of somebody else's. */
+    /* A forged address must not belong to another peer. */
     if (size >= HEADER + INTRO + 1 + RAW &&
         (bytes[3] == KIND_HELLO || bytes[3] == KIND_WELCOME))
         memcpy(bytes + HEADER + INTRO + 1, hostile->raw, RAW);
@@ -80,14 +80,14 @@ HG_TEST(good_client_is_served_beside_random_messages)
         attacked_serve(&server);
     }
     HG_CHECK(raw_peer_refused(&server) > 300);
-    /* The bytes sent leave no state behind: the stranger may become a good
+    /* The bytes sent leave no state behind: the raw peer can become a good
      * peer. */
     raw_peer_start_anew(&hostile);
     raw_peer_greet(&hostile);
     hostile_close(&server, &hostile);
 }
 
-/* The provider's own bytes, on a bare connection. */
+/* Bytes of the provider's protocol, on a raw connection. */
 HG_TEST(bytes_on_a_raw_connection_are_harmless)
 {
     struct attacked server;
@@ -119,7 +119,7 @@ HG_TEST(bytes_on_a_raw_connection_are_harmless)
 
 /* ---- Forged addresses ---- */
 
-/* The client asks and has an answer: both find each other as before. */
+/* The client asks and gets an answer: both still reach each other. */
 static void hostile_both_ways(struct attacked *server)
 {
     struct conform_call ask, answer;
@@ -137,8 +137,9 @@ static void hostile_both_ways(struct attacked *server)
     conform_free_addr(&server->end, &ask);
 }
 
-/* A HELLO names the endpoint of a good client: it has a WELCOME that it did not
- * ask for, and nothing else changes, also when the forged peer is given up. */
+/* A HELLO names the endpoint of a good client. That client gets an unsolicited
+ * WELCOME, and nothing else changes, not even when the forged peer is
+ * dropped. */
 HG_TEST(forged_address_does_not_affect_its_owner)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -178,7 +179,8 @@ HG_TEST(forged_address_does_not_affect_its_owner)
     hostile_close(&server, &hostile);
 }
 
-/* A HELLO names the class itself: it tells itself WELCOME, and no more. */
+/* A HELLO names the class itself: the class sends itself a WELCOME, and nothing
+ * else happens. */
 HG_TEST(forged_address_that_is_the_class_is_harmless)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -213,8 +215,8 @@ HG_TEST(forged_address_that_is_the_class_is_harmless)
     hostile_close(&server, &hostile);
 }
 
-/* One process that looks a class up again and again makes it keep only so many
- * addresses. */
+/* A process that looks a class up again and again makes it keep a limited
+ * number of addresses. */
 HG_TEST(lookups_from_one_address_are_limited)
 {
     enum { ALIKE = 32 };
@@ -246,8 +248,8 @@ HG_TEST(lookups_from_one_address_are_limited)
     hostile_close(&server, &hostile);
 }
 
-/* HELLOs of peers that are not there: their number is limited. The good client
- * is served meanwhile, and a new one once their time is up. */
+/* HELLOs of peers that do not exist are limited in number. The good client is
+ * served meanwhile, and a new one after their timeout. */
 HG_TEST(flood_of_hellos_is_limited)
 {
     enum { LOOKUP_MS = 4000 };
@@ -268,7 +270,7 @@ HG_TEST(flood_of_hellos_is_limited)
     for (i = 0; raw_peer_refused(&server) < 10; i++) {
         HG_CHECK(i < 20000);
         raw_peer_start_anew(&hostile);
-        raw_peer_raw(raw, 2 + i % 8); /* nobody listens on these */
+        raw_peer_raw(raw, 2 + i % 8); /* no process listens on these */
         raw_peer_send(&hostile, bytes,
             raw_peer_introduce(&hostile, bytes, KIND_HELLO, raw));
         if (i % 64 == 0)
@@ -283,8 +285,8 @@ HG_TEST(flood_of_hellos_is_limited)
     hostile_close(&server, &hostile);
 }
 
-/* Peers that prove themselves and never speak again: each is dead after the
- * silence that it has announced, and is not counted any more. */
+/* Peers that prove themselves and then stay silent: each is dead after the
+ * timeout that it announced, and is no longer counted. */
 HG_TEST(silent_peers_are_dropped)
 {
     enum { PEERS = 200 };
@@ -373,7 +375,7 @@ HG_TEST(description_with_a_wrong_field_is_refused)
     hostile_no_field(&end, bytes, 24, 8, 0, "an empty segment");
     hostile_no_field(&end, bytes, 16, 8, UINT64_MAX - MEMORY + 2,
         "a segment past the last address");
-    /* Two segments, whose sizes together are too large. */
+    /* Two segments whose total size is too large. */
     memcpy(bytes + DESCRIPTION, bytes + 16, 24);
     raw_peer_put(bytes + 8, 4, 2);
     raw_peer_put(bytes + 24, 8, UINT64_MAX - MEMORY + 1);

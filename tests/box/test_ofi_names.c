@@ -11,8 +11,8 @@
 
 /* ---- Listening ---- */
 
-/* A listener with these options has a name that begins like this, and a client
- * finds it by that name, and without the transport's. */
+/* A listener with these options has a name that begins with this prefix. A
+ * client finds it by that name, with and without the transport's prefix. */
 static void names_check(
     const char *string, const struct na_init_info *info, const char *begin)
 {
@@ -127,7 +127,7 @@ HG_TEST(ip_subnet_chooses_the_interface)
     names_check("ofi+tcp://", &info, "ofi+tcp://");
 }
 
-/* Move memory of a server's in the same process, both ways. */
+/* Move memory to and from a server in the same process. */
 static void names_move(
     struct conform_end *client, struct conform_end *server, na_addr_t addr)
 {
@@ -161,7 +161,7 @@ static void names_move(
     HG_CHECK_OK(NA_Mem_handle_free(server->na_class, mem));
 }
 
-/* In any order of closing. */
+/* They can be closed in any order. */
 HG_TEST(classes_of_one_process_are_peers)
 {
     static const char *const strings[] = {"ofi+shm://", "ofi+tcp://lo",
@@ -183,7 +183,7 @@ HG_TEST(classes_of_one_process_are_peers)
     }
 }
 
-/* A byte from another context of the client's, which is made for it. */
+/* Send a byte from another context of the client, created for this. */
 static void names_send(
     struct conform_end *client, struct conform_end *server, na_addr_t addr)
 {
@@ -204,7 +204,7 @@ static void names_send(
     HG_CHECK_OK(NA_Context_destroy(client->na_class, other.context));
 }
 
-/* Also with the longest name, whose contexts have longer ones. */
+/* With the longest name too, whose contexts have longer ones. */
 HG_TEST(contexts_of_two_classes_of_one_process_communicate)
 {
     struct conform_end server, client;
@@ -231,7 +231,7 @@ HG_TEST(contexts_of_two_classes_of_one_process_communicate)
     conform_close(&server);
 }
 
-/* Where the native provider is missing, the layered one serves. */
+/* If the native provider is missing, the layered one is used. */
 HG_TEST(tcp_without_its_native_provider_uses_rxm)
 {
     HG_CHECK(setenv("FI_PROVIDER", "^net", 1) == 0);
@@ -242,8 +242,8 @@ HG_TEST(tcp_without_its_native_provider_uses_rxm)
 
 /* ---- What cannot be listened on ---- */
 
-/* No class is opened with these options, and the one line that says why has
- * that part, a string constant. */
+/* Opening a class with these options fails, and its one log line contains
+ * `part`, a string literal. */
 static void names_refused(
     const char *string, const struct na_init_info *info, const char *part)
 {
@@ -282,7 +282,7 @@ HG_TEST(missing_provider_is_reported_with_those_available)
     names_refused("ofi+tcp://", &info, "ip_subnet \"somewhere\": not of");
 }
 
-/* Each is served by a provider of its own. */
+/* Each is served by its own provider. */
 HG_TEST(providers_layered_differently_are_listed_separately)
 {
     struct conform_end server, client;
@@ -344,7 +344,7 @@ HG_TEST(auth_key_is_not_ignored)
         names_refused(strings[i], &info, "cannot honour auth_key");
 }
 
-/* The first class goes on. */
+/* The first class keeps working. */
 HG_TEST(port_in_use_is_refused)
 {
     static const char *const strings[] = {"ofi+tcp://lo",
@@ -373,7 +373,7 @@ HG_TEST(port_in_use_is_refused)
     }
 }
 
-/* A port is free again when its class is closed; a name of shared memory is
+/* A port is free again when its class is closed; a shared-memory name is then
  * free for other processes. */
 HG_TEST(class_that_does_not_listen_takes_no_port)
 {
@@ -435,7 +435,8 @@ HG_TEST(shm_name_is_for_one_process)
     conform_close(&end);
     hg_test_signal(peer, SIGKILL);
     (void) hg_test_wait(peer);
-    /* The memory of the dead process is there, its name is free, once. */
+    /* The memory of the dead process still exists; its name can be taken
+     * once. */
     endpoint_open(&end, string, 1000);
     conform_close(&end);
     HG_CHECK(NA_Initialize(string, NA_TRUE) == NULL);
@@ -499,7 +500,8 @@ HG_TEST(unknown_host_is_reported_by_the_callback)
     conform_close(&end);
 }
 
-/* Each use of the address says so at once, in one error line; it tries anew. */
+/* Each use of the address fails at once, with one error line, and tries
+ * again. */
 HG_TEST(shm_name_that_nobody_has_is_unreachable)
 {
     struct conform_end end;
@@ -530,7 +532,7 @@ HG_TEST(shm_name_that_nobody_has_is_unreachable)
     conform_close(&end);
 }
 
-/* libfabric's shm makes the process of another user crash, or hangs. */
+/* libfabric's shm crashes the process of another user, or hangs. */
 HG_TEST(shm_name_of_another_user_is_refused)
 {
     struct conform_end end;
@@ -585,7 +587,7 @@ HG_TEST(provider_aliases_are_understood)
     }
 }
 
-/* ---- What is here ---- */
+/* ---- Devices of this host ---- */
 
 static bool names_lists(const struct na_protocol_info *list, const char *device)
 {
@@ -622,7 +624,7 @@ HG_TEST(devices_are_listed_and_can_be_opened)
     HG_CHECK(list == NULL);
 }
 
-/* Each context has an endpoint of its own, which goes with it. */
+/* Each context has its own endpoint, closed with the context. */
 HG_TEST(contexts_can_be_created_and_destroyed_repeatedly)
 {
     static const char *const strings[] = {

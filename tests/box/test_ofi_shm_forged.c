@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libfabric transport over shared memory and introductions with names that
- * no endpoint has: none is given to libfabric, which opens files of them.
+ * The libfabric transport over shared memory, with introductions that carry
+ * names no endpoint has. None is passed to libfabric, which would open files
+ * with that name.
  */
 #include "ofi_raw_peer.h"
 
-#define SHM_RAW 113u /* bytes of a name, with zeros behind it */
+#define SHM_RAW 113u /* bytes of a name, padded with zeros */
 #define SHM_PREFIX "fi_ns://"
 
 /* A bare endpoint of libfabric's shm that sends to a class. */
@@ -73,7 +74,7 @@ static void forger_turn(struct forger *forger, uint64_t end, const char *what)
     (void) conform_turn(forger->server.na_class, forger->server.context, 1);
 }
 
-/* A HELLO of an endpoint with these bytes as its address is refused. */
+/* A HELLO from an endpoint with these bytes as its address is refused. */
 static void forger_refused(struct forger *forger, const unsigned char *raw,
     size_t size, const char *what)
 {
@@ -123,7 +124,7 @@ HG_TEST(forged_shm_names_are_refused)
     memset(raw + 14, 'x', SHM_RAW - 14);
     forger_refused(&forger, raw, SHM_RAW, "a name without an end");
     raw[SHM_RAW - 1] = '\0';
-    raw[8] = '/'; /* the longest there is, but for this */
+    raw[8] = '/'; /* otherwise the longest valid name */
     forger_refused(&forger, raw, SHM_RAW, "a long name with a slash");
     HG_CHECK_EQ_U64(hg_test_log_count("its introduction is malformed"),
         NA_Get_counter(forger.server.na_class, "ofi_malformed"));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of the design report before Mercury's, with which the function
- * shipper and the bulk data shipper began: each of its 43 functions exists with
- * its prototype and works, and a client and a server that follow its figures
- * run. hg.h declares the names with HG_SEED_NAMES. tests/lint compiles this
- * file as C99 and as C++11 to C++20, too.
+ * The names of the design report that precedes Mercury's, with which the
+ * function shipper and the bulk data shipper began. Each of its 43 functions
+ * exists with its prototype and works, and a client and a server that follow
+ * its figures run. hg.h declares the names with HG_SEED_NAMES. tests/lint also
+ * compiles this file as C99 and as C++11 to C++20.
  */
 #define _POSIX_C_SOURCE 200809L
 #define HG_SEED_NAMES 1
@@ -17,7 +17,7 @@
 
 /* ---- Prototypes ---- */
 
-/* A name has the type of a pointer to a function that the report prints. */
+/* A name has the type of a pointer to the function that the report prints. */
 #define REPORT_HAS(result, name, arguments) \
     do { \
         result(*function) arguments = name; \
@@ -212,7 +212,7 @@ static char report_file[REPORT_FILE_MAX]; /* the server's only file */
 static size_t report_file_size;
 static bool report_over;
 
-/* A negative mode is the last call. */
+/* A negative mode marks the last call. */
 static int report_open(fs_handle_t handle)
 {
     report_open_in_t in;
@@ -251,7 +251,7 @@ static int report_write(fs_handle_t handle)
     return S_SUCCESS;
 }
 
-/* It frees the handle of its input, which it need not. */
+/* It frees the handle of its input, which is optional. */
 static int report_read(fs_handle_t handle)
 {
     report_data_in_t in;
@@ -417,7 +417,8 @@ HG_TEST(programs_of_the_design_report_run_over_zmq)
     report_run("zmq+tcp://127.0.0.1");
 }
 
-/* One process is both: each layer begins twice, and both end with the last. */
+/* One process is client and server: each layer is initialized twice, and ends
+ * with the last finalize. */
 HG_TEST(client_and_server_share_a_process)
 {
     na_network_class_t *network_class;
@@ -444,7 +445,8 @@ HG_TEST(client_and_server_share_a_process)
     HG_CHECK_OK(na_finalize(other));
 }
 
-/* Bulk may begin before, on a class of its own, and ends after all. */
+/* The bulk layer may be initialized first, on its own class, and finalized
+ * last. */
 HG_TEST(bulk_data_uses_a_separate_class)
 {
     na_network_class_t *network_class = NA_Initialize("self://", NA_TRUE);
@@ -555,7 +557,7 @@ HG_TEST(network_layer_waits_for_requests)
     HG_CHECK_OK(na_finalize(network_class));
 }
 
-/* ---- The misprint of the paper ---- */
+/* ---- The paper's misspelled name ---- */
 
 HG_TEST(misspelled_name_of_the_paper_exists)
 {

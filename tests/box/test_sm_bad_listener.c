@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm and a listener that does not answer a HELLO as it should.
- * The lookup ends with an error, nothing of the connection stays open, and the
- * next lookup of another listener succeeds.
+ * The transport sm with a listener that answers a HELLO wrongly. The lookup
+ * ends with an error, the connection is closed completely, and the next lookup
+ * of another listener succeeds.
  */
 #include "sm_packets.h"
 
@@ -32,7 +32,7 @@ static int listeners_open(char name[64])
     return fd;
 }
 
-/* Accept the caller, which progresses meanwhile, and read its HELLO. */
+/* Accept the caller, which makes progress meanwhile, and read its HELLO. */
 static int listeners_accept(int listener, struct conform_end *caller,
     unsigned char hello[SM_PACKET_MAX])
 {
@@ -54,10 +54,11 @@ static int listeners_accept(int listener, struct conform_end *caller,
     return fd;
 }
 
-/* How many descriptors the caller may open for an answer; -1: any number. */
+/* How many descriptors the caller may open for the answer; -1: any number. */
 static int listeners_spare = -1;
 
-/* The result of a lookup, while the process may open so many descriptors. */
+/* The result of a lookup, while the process may open only so many
+ * descriptors. */
 static void listeners_wait(
     struct conform_end *caller, struct conform_call *call)
 {
@@ -74,8 +75,8 @@ static void listeners_wait(
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* Result of a lookup that is answered by `answer`, of that kind; NULL: the
- * listener closes the connection. */
+/* The result of a lookup that is answered with `answer`, of that kind. NULL:
+ * the listener closes the connection. */
 static na_return_t listeners_answer(struct conform_end *caller,
     const struct sm_packet *answer, unsigned char kind, uint32_t reason)
 {
@@ -120,11 +121,11 @@ HG_TEST(malformed_welcome_is_refused)
     static const struct sm_packet bad[] = {
         {.at = 1, .value = 'X'}, /* magic */
         {.at = 4, .value = 1},   /* version */
-        {.at = 6, .value = 0},   /* no such answer */
+        {.at = 6, .value = 0},   /* no such kind */
         {.at = 6, .value = SM_HELLO},
         {.at = 6, .value = 77},
-        {.at = 7, .value = 255}, /* descriptors that are not there */
-        {.at = 7, .value = SM_FDS_BELL | 1}, /* as many, but others */
+        {.at = 7, .value = 255},             /* descriptors that do not exist */
+        {.at = 7, .value = SM_FDS_BELL | 1}, /* the right number, but others */
         {.at = 8, .value = 0},               /* an incarnation of 0 */
         {.at = 18, .value = 1},              /* a slot past the page */
         {.name = "\x1f"},
@@ -134,7 +135,7 @@ HG_TEST(malformed_welcome_is_refused)
         {.longer = 6},
         {.more = -2}, /* no memory */
         {.more = -1},
-        {.more = 1}, /* a third that is no bell */
+        {.more = 1}, /* the third is no wakeup descriptor */
         {.more = 6},
         {.missing = SM_SEALED},
         {.missing = F_SEAL_GROW, .only = 1},
@@ -151,7 +152,7 @@ HG_TEST(malformed_welcome_is_refused)
         {.bell = SM_BELL_FILE},
         {.more = -1, .bell = SM_BELL_GOOD},
         {.bell = SM_BELL_GOOD, .after = 1},
-        /* the last, left out where the system has none */
+        /* last; left out where the system has no huge pages */
         {.huge = true, .only = 1},
     };
     static const struct sm_packet empty = {.longer = -SM_PACKET_SIZE};
@@ -171,13 +172,13 @@ HG_TEST(malformed_welcome_is_refused)
         sm_settle(&caller, fds, maps);
     }
     HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 0);
-    /* A packet of no bytes looks like the end, and has descriptors. */
+    /* An empty packet looks like the end of the stream, but has descriptors. */
     HG_CHECK_RET(
         listeners_answer(&caller, &empty, SM_WELCOME, 0), NA_HOSTUNREACH);
     sm_settle(&caller, fds, maps);
     HG_CHECK_RET(listeners_answer(&caller, NULL, 0, 0), NA_HOSTUNREACH);
     sm_settle(&caller, fds, maps);
-    /* Without a mistake it is a connection. */
+    /* Without a mistake the connection is established. */
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
         sm_settle(&caller, fds, maps);
@@ -200,7 +201,7 @@ HG_TEST(welcome_of_another_version_is_named)
     conform_close(&caller);
 }
 
-/* An answer whose memory the caller has no descriptors for. */
+/* The caller has no descriptors for the memory in the answer. */
 HG_TEST(caller_without_descriptors_fails_with_again)
 {
     struct sm_packet good = {.at = 0};
@@ -227,7 +228,7 @@ HG_TEST(caller_without_descriptors_fails_with_again)
     conform_close(&caller);
 }
 
-/* A refusal is an error, whatever number it gives as its reason. */
+/* A refusal is an error, whatever its reason code. */
 HG_TEST(refusal_fails_the_lookup)
 {
     static const struct {
@@ -281,7 +282,7 @@ HG_TEST_ROLE(impostor)
     free(hg_test_read_parent());
 }
 
-/* Another process is not taken for oneself, whatever it says. */
+/* Another process is never taken for the process itself, whatever it sends. */
 HG_TEST(listener_cannot_pretend_to_be_the_caller)
 {
     struct hg_test_peer *peer = hg_test_spawn("impostor", NULL);
@@ -297,7 +298,7 @@ HG_TEST(listener_cannot_pretend_to_be_the_caller)
     free(name);
 }
 
-/* A listener that accepts and then says nothing is given up after lookup_ms. */
+/* A listener that accepts and then stays silent is dropped after lookup_ms. */
 HG_TEST(silent_listener_is_dropped)
 {
     unsigned char hello[SM_PACKET_MAX];

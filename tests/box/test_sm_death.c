@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm and peers that die, say goodbye, or fork.
+ * The transport sm with peers that die, say BYE, or fork.
  */
 #include "sm_sockets.h"
 
@@ -12,7 +12,7 @@ HG_TEST_ROLE(peer)
     endpoint_serve(argv[0], 1000);
 }
 
-/* Start a process that echoes; its name, which the caller frees. */
+/* Start a process that echoes; returns its name, which the caller frees. */
 static struct hg_test_peer *death_start(const char *string, char **name_p)
 {
     struct hg_test_peer *process = hg_test_spawn("peer", string, NULL);
@@ -39,7 +39,7 @@ static void death_kill(struct hg_test_peer *process)
 
 enum { DEATH_CALLS = 6 };
 
-/* What is under way with a peer that is going to be killed. */
+/* The operations in flight with a peer that will be killed. */
 struct death_scene {
     struct conform_end *end;
     na_mem_handle_t local;
@@ -60,7 +60,7 @@ static void death_start_call(struct death_scene *scene, na_return_t ret)
         HG_CHECK_RET(ret, NA_DISCONNECT);
 }
 
-/* Go one step further, as far as the peer lets us. */
+/* Advance one step, as far as the peer allows. */
 static void death_go_on(struct death_scene *scene)
 {
     struct conform_end *end = scene->end;
@@ -74,7 +74,7 @@ static void death_go_on(struct death_scene *scene)
     case 0:
         death_start_call(scene,
             endpoint_post(end, call, scene->got, sizeof(scene->got), addr, 77));
-        if (scene->started == 1) /* nobody will ever answer this one */
+        if (scene->started == 1) /* this one is never answered */
             (void) endpoint_post(end, &scene->answer, scene->bytes,
                 sizeof(scene->bytes), addr, 2);
         break;
@@ -103,7 +103,8 @@ static void death_go_on(struct death_scene *scene)
     }
 }
 
-/* Everything ends, once: what nobody answers with NA_DISCONNECT. */
+/* Everything completes once; unanswered operations complete with
+ * NA_DISCONNECT. */
 static void death_settle(struct death_scene *scene)
 {
     unsigned i;
@@ -147,7 +148,7 @@ static void death_round(
     process = death_start(string, &name);
     HG_CHECK_OK(NA_Addr_lookup(end->na_class, end->context, conform_ended,
         &scene.lookup, name, &scene.lookup.id));
-    /* Mostly soon, seldom late: the moments that matter are short. */
+    /* Mostly early, seldom late: the interesting moments are short. */
     until = pick >> 8;
     for (until %= pick % 4 == 0 ? 4000 : 40; until > 0; until--) {
         (void) conform_turn(end->na_class, end->context, 0);
@@ -169,7 +170,7 @@ HG_TEST_SECONDS(process_killed_at_any_moment_leaves_nothing, 200)
     na_mem_handle_t local;
     unsigned fds, maps, i;
 
-    hg_test_allow_log(""); /* of what failed */
+    hg_test_allow_log(""); /* errors of failed operations */
     endpoint_open(&end, "sm://", 1000);
     local = endpoint_register(&end, memory, ENDPOINT_MEMORY);
     death_round(&end, local, &random);
@@ -238,7 +239,7 @@ HG_TEST(restarted_server_is_another_peer)
     conform_close(&end);
 }
 
-/* What a peer sent before its end is delivered. */
+/* Messages that a peer sent before its end are delivered. */
 HG_TEST(messages_sent_before_exit_arrive)
 {
     struct conform_end one, two;
@@ -269,7 +270,7 @@ HG_TEST(messages_sent_before_exit_arrive)
     conform_close(&one);
 }
 
-/* ... as far as there is room: the rest is counted. */
+/* Messages past the limit are dropped and counted. */
 HG_TEST(messages_before_exit_past_the_limit_are_counted)
 {
     enum { WORDS = 20 };
@@ -304,7 +305,7 @@ HG_TEST(messages_before_exit_past_the_limit_are_counted)
     conform_close(&one);
 }
 
-/* ---- Goodbye ---- */
+/* ---- BYE ---- */
 
 HG_TEST(terminated_peer_can_be_called_again)
 {
@@ -337,7 +338,7 @@ HG_TEST(terminated_peer_can_be_called_again)
     conform_close(&end);
 }
 
-/* What is sent while it ends goes by the next connection. */
+/* Messages sent while the connection ends use the next connection. */
 HG_TEST(peer_being_terminated_can_be_called)
 {
     struct conform_end end;
@@ -365,7 +366,8 @@ HG_TEST(peer_being_terminated_can_be_called)
     conform_close(&end);
 }
 
-/* A peer that is stopped, whose memory nobody copies: nobody waits for it. */
+/* A peer that is stopped, and whose memory is not being copied: no thread waits
+ * for it. */
 HG_TEST(bye_need_not_be_answered)
 {
     struct conform_end end;
@@ -416,8 +418,8 @@ static na_addr_t death_source(
     return recv.addr;
 }
 
-/* A peer that says goodbye and then is busy: whoever looks it up, or sends,
- * waits for the end of the connection, and no longer than for its death. */
+/* A peer that says BYE and then is busy: a lookup or a send waits for the end
+ * of the connection, but not longer than for its death. */
 HG_TEST(unfinished_bye_completes)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -440,7 +442,7 @@ HG_TEST(unfinished_bye_completes)
         memset(&term, 0, sizeof(term));
         HG_CHECK_OK(NA_Addr_terminate(server.na_class, server.context,
             conform_ended, &term, source, NA_OP_ID_IGNORE));
-        conform_idle(&end); /* it hears that, and agrees */
+        conform_idle(&end); /* it receives the BYE, and agrees */
         memset(&wait, 0, sizeof(wait));
         if (round == 0)
             HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended,
@@ -458,7 +460,8 @@ HG_TEST(unfinished_bye_completes)
     }
 }
 
-/* While a call is under way that a send began; what was sent arrives first. */
+/* A connection that a send has started is being established. The message
+ * arrives first. */
 HG_TEST(bye_may_arrive_before_the_connection)
 {
     struct conform_end server, end;
@@ -497,7 +500,7 @@ HG_TEST(bye_may_arrive_before_the_connection)
 
 /* ---- Fork ---- */
 
-/* The part of the child: 0 if all is as it should be. */
+/* Runs in the child: 0 if all checks hold. */
 static int death_in_child(struct conform_end *end, na_addr_t addr)
 {
     struct conform_call call;
@@ -554,7 +557,7 @@ HG_TEST(child_of_fork_finds_its_classes_disconnected)
     conform_close(&end);
 }
 
-/* Forks a child that stays until it is killed, and says its process id. */
+/* Forks a child that stays until it is killed, and reports its process id. */
 HG_TEST_ROLE(parent)
 {
     struct conform_end end;
@@ -587,7 +590,7 @@ HG_TEST(child_of_fork_does_not_hide_its_parents_death)
     pid_t child;
     int status;
 
-    /* The child of the dead becomes ours. */
+    /* The child of the dead process becomes ours. */
     HG_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     death_listen_string(string);
     process = hg_test_spawn("parent", string, NULL);
@@ -607,7 +610,7 @@ HG_TEST(child_of_fork_does_not_hide_its_parents_death)
     conform_close(&end);
 }
 
-/* Nor its end from who has only just connected. */
+/* A caller that has only just connected also learns of the parent's death. */
 HG_TEST(child_of_fork_does_not_keep_connections_open)
 {
     struct conform_end end;
@@ -621,7 +624,7 @@ HG_TEST(child_of_fork_does_not_keep_connections_open)
     endpoint_open(&end, string, 1000);
     caller.fd = sm_connect(string);
     fds = hg_test_fd_count();
-    while (hg_test_fd_count() == fds) /* it is taken in */
+    while (hg_test_fd_count() == fds) /* it is accepted */
         (void) conform_turn(end.na_class, end.context, 1);
     child = fork();
     HG_CHECK(child >= 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk memory that the library allocated, between two processes of one node,
- * as an application has it: peers map it and copy it themselves. That all of it
- * goes so, in both directions and in every shape; also where the kernel copies
- * nothing; that memory given back is not written any more; and that nothing is
- * left of who dies in the middle.
+ * Bulk memory allocated by the library, moved between two processes of one
+ * node: peers map it and copy it themselves. Checked: every transfer uses the
+ * mapping, in both directions and for every segment layout, also where the
+ * kernel refuses to copy; returned memory is no longer written; a process that
+ * dies halfway leaves nothing behind.
  *
- * A transfer has an owner, whose memory was described, and an initiator, who
- * copies. The case is one of them, and a process that it starts the other.
+ * A transfer has an owner, whose memory is described, and an initiator, which
+ * copies. The case is one of them, and a process that it starts is the other.
  */
 #include "sm_sockets.h"
 
@@ -23,12 +23,12 @@
 #define MAPPED_PIECES 64
 #define MAPPED_OFFSET 3 /* in the initiator's memory */
 
-/* What is to be moved: `size` bytes at `offset` of the owner's `total`. */
+/* The transfer: `size` bytes at `offset` of the owner's `total`. */
 MERCURY_GEN_PROC(mapped_order_t,
     ((hg_bulk_t) (bulk))((uint8_t) (push))((uint8_t) (flags))(
         (uint8_t) (plain))((uint32_t) (pieces))((uint64_t) (offset))(
         (uint64_t) (total))((uint64_t) (size))((uint64_t) (seed)))
-/* How that went, and the counters of who did it. */
+/* The result, and the counters of the initiator. */
 MERCURY_GEN_PROC(mapped_result_t,
     ((int32_t) (ret))((uint8_t) (same))((uint64_t) (mapped))((uint64_t) (vm))(
         (uint64_t) (copied)))
@@ -41,11 +41,11 @@ static na_class_t *mapped_class;
 
 struct mapped_memory {
     hg_bulk_t bulk;
-    unsigned char *bytes; /* NULL: it is the library's */
+    unsigned char *bytes; /* NULL: allocated by the library */
 };
 
-/* Describe memory in pieces: of the library's, or our own, which lie in no
- * order. */
+/* Describe memory in pieces: allocated by the library, or our own with pieces
+ * in no order. */
 static void mapped_make(struct mapped_memory *memory, size_t size,
     uint32_t pieces, unsigned long flags, bool own)
 {
@@ -75,7 +75,7 @@ static void mapped_free(struct mapped_memory *memory)
 
 enum mapped_deed { MAPPED_FILL, MAPPED_SAME, MAPPED_ZERO };
 
-/* Whether bytes are the pattern of a seed, or zero. */
+/* Whether bytes have the pattern of a seed, or are zero. */
 static bool mapped_is(enum mapped_deed deed, const unsigned char *bytes,
     size_t size, uint64_t seed)
 {
@@ -92,7 +92,8 @@ static bool mapped_is(enum mapped_deed deed, const unsigned char *bytes,
     return true;
 }
 
-/* Fill a range with a pattern, or see whether it has that, or is zero. */
+/* Fill a range with a pattern, or check that it has the pattern, or that it is
+ * zero. */
 static bool mapped_do(enum mapped_deed deed, const struct mapped_memory *memory,
     size_t offset, size_t size, uint64_t seed)
 {
@@ -140,7 +141,7 @@ static void mapped_offer(
             MAPPED_FILL, memory, 0, (size_t) order->total, order->seed);
 }
 
-/* Whether what was pushed is there, and nothing beside it; then the memory is
+/* Whether the pushed bytes are there, and no others changed; then the memory is
  * freed. */
 static bool mapped_judge(
     struct mapped_memory *memory, const mapped_order_t *order)
@@ -166,7 +167,7 @@ static void mapped_count(mapped_result_t *result)
     result->copied = NA_Get_counter(mapped_class, "sm_rma_copied");
 }
 
-/* Of what is pulled, `same` tells whether it is what the owner had. */
+/* For a pull, `same` says whether the bytes match the owner's. */
 static void mapped_move(
     na_addr_t owner, const mapped_order_t *order, mapped_result_t *result)
 {
@@ -190,11 +191,11 @@ static void mapped_move(
     mapped_count(result);
 }
 
-/* ---- The process at the other side ---- */
+/* ---- The other process ---- */
 
 static struct mapped_memory mapped_given;
 
-/* Be the initiator. */
+/* Act as initiator. */
 static hg_return_t mapped_on_move(hg_handle_t handle)
 {
     mapped_order_t order;
@@ -207,7 +208,7 @@ static hg_return_t mapped_on_move(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Be the owner: of one memory at a time. */
+/* Act as owner, of one memory at a time. */
 static hg_return_t mapped_on_give(hg_handle_t handle)
 {
     mapped_order_t order;
@@ -234,8 +235,8 @@ static hg_return_t mapped_on_look(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* A call that is never answered; of memory given it moves the same for
- * ever. */
+/* A call that is never answered: it repeats the same transfer on the given
+ * memory for ever. */
 static hg_return_t mapped_on_keep(hg_handle_t handle)
 {
     struct mapped_memory local;
@@ -268,7 +269,7 @@ static void rpc_register(void)
         MERCURY_REGISTER("mapped keep", mapped_order_t, void, mapped_on_keep);
 }
 
-/* Nobody, of whose memory the kernel lets nobody read. */
+/* Run as user nobody, and let no process read our memory. */
 static void mapped_shut(void)
 {
     if (geteuid() == 0) {
@@ -285,7 +286,7 @@ HG_TEST_ROLE(peer)
     struct rpc_end end;
 
     HG_CHECK_EQ_INT(argc, 1);
-    hg_test_allow_log(""); /* the case judges by what it is told */
+    hg_test_allow_log(""); /* the case checks the results it gets */
     if (strcmp(argv[0], "shut") == 0)
         mapped_shut();
     rpc_start(&end, NULL, false);
@@ -296,7 +297,7 @@ HG_TEST_ROLE(peer)
 
 /* ---- Our side ---- */
 
-/* Before the first process is started. */
+/* Called before the first process is started. */
 static void mapped_choose(const char *way)
 {
     HG_CHECK(setenv("HG_TEST_TRANSPORT", "sm", 1) == 0);
@@ -315,7 +316,7 @@ static void mapped_open(struct rpc_end *end, const char *rights)
     rpc_find_peer(end);
 }
 
-/* One transfer, of which we are the owner or the initiator. */
+/* One transfer, in which we are the owner or the initiator. */
 static void mapped_run(const struct rpc_end *end, const mapped_order_t *shape,
     bool ours, mapped_result_t *result)
 {
@@ -359,7 +360,7 @@ static void mapped_shape(mapped_order_t *order, uint64_t *random, size_t size)
     order->seed = hg_test_random(random);
 }
 
-/* ---- All of it ---- */
+/* ---- All transfers ---- */
 
 static void mapped_move_all(struct rpc_end *end)
 {
@@ -399,7 +400,7 @@ HG_TEST_SECONDS(library_memory_is_copied_through_a_mapping, 60)
     rpc_close(&end);
 }
 
-/* What the kernel says to a bare call; 0: it would copy, were there something
+/* The result of a bare system call; 0: the kernel would copy if memory existed
  * at that address. */
 static int mapped_bare(pid_t pid)
 {
@@ -423,12 +424,12 @@ HG_TEST_SECONDS(library_memory_is_mapped_where_the_kernel_refuses_to_copy, 60)
     HG_CHECK(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0); /* for leak checkers */
 }
 
-/* ---- Memory that is given back ---- */
+/* ---- Memory that is returned ---- */
 
 #define MAPPED_LARGE ((size_t) 8 << 20)
 
-/* Free memory that a peer writes, or reads, when it has come to some place;
- * what is there afterwards belongs to somebody else, and nobody touches it. */
+/* Free memory while a peer writes or reads it at some place. The memory that is
+ * there afterwards belongs to others and must stay untouched. */
 static hg_return_t mapped_withdraw(
     const struct rpc_end *end, bool push, uint64_t *random)
 {
@@ -470,7 +471,7 @@ static hg_return_t mapped_withdraw(
     return result.ret;
 }
 
-/* Until some were refused, and the rest went well. */
+/* Repeat until some transfers were refused and the others succeeded. */
 static void mapped_withdraw_often(bool push)
 {
     const unsigned rounds = hg_test_is_plain() ? 10 : 6;
@@ -503,9 +504,9 @@ HG_TEST_SECONDS(returned_memory_is_not_read, 120)
 /* ---- Death ---- */
 
 #define MAPPED_MOVES 3
-#define MAPPED_BUFFERS 32 /* what handles keep that were used once */
+#define MAPPED_BUFFERS 32 /* kept for reuse by handles */
 
-/* A peer that is going to be killed, and what it is about. */
+/* A peer that will be killed, and its operation. */
 struct mapped_scene {
     struct rpc_end *end;
     uint64_t *random;
@@ -513,7 +514,8 @@ struct mapped_scene {
     hg_request_t kept; /* ends when it dies */
 };
 
-/* Turns until then: few, in which the peer can hardly answer, or many. */
+/* Rounds of progress before the kill: few, so that the peer can hardly answer,
+ * or many. */
 static uint64_t mapped_turns(uint64_t *random)
 {
     uint64_t pick = hg_test_random(random);
@@ -533,8 +535,8 @@ static void mapped_kill(struct mapped_scene *scene)
     HG_CHECK(WIFSIGNALED(hg_test_wait(scene->end->peer)));
 }
 
-/* We have the memory, which is free at once, whatever the dead was doing: that
- * is found out before anybody has heard of the death, or later. */
+/* We have the memory. It can be freed at once, whatever the dead peer was
+ * doing: its death is found out before any notification of it, or after. */
 static void mapped_kill_initiator(struct mapped_scene *scene)
 {
     uint64_t turns = mapped_turns(scene->random);
@@ -563,7 +565,8 @@ static void mapped_kill_initiator(struct mapped_scene *scene)
     HG_CHECK_OK(HG_Request_free(scene->kept));
 }
 
-/* Look at a transfer, unless it has ended: that may be well, or by death. */
+/* Wait for a transfer unless it has ended. It may succeed, or fail by the
+ * death. */
 static void mapped_wait(hg_bulk_request_t *request, unsigned ms)
 {
     hg_status_t status = HG_FALSE;
@@ -580,7 +583,7 @@ static void mapped_wait(hg_bulk_request_t *request, unsigned ms)
     }
 }
 
-/* The other one has it. */
+/* The other process has the memory. */
 static void mapped_kill_owner(struct mapped_scene *scene)
 {
     const mapped_order_t *order = &scene->order;
@@ -655,12 +658,12 @@ HG_TEST_SECONDS(killed_process_leaves_nothing, 400)
     struct rpc_end end;
     unsigned i;
 
-    hg_test_allow_log(""); /* of what failed */
+    hg_test_allow_log(""); /* errors of failed operations */
     hg_test_alloc_install();
     mapped_choose("map");
     rpc_start(&end, NULL, false);
     mapped_class = end.na_class;
-    /* Arenas stay: those that will be wanted. */
+    /* Arenas stay mapped: they are used again. */
     for (i = 0; i < 2; i++)
         mapped_make(&memory[i], 80 << 20, 1,
             i == 0 ? HG_BULK_READWRITE : HG_BULK_READ_ONLY, false);
@@ -681,9 +684,9 @@ HG_TEST_SECONDS(killed_process_leaves_nothing, 400)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-/* ---- What an application does with memory ---- */
+/* ---- Memory as an application uses it ---- */
 
-/* Each is zeroed, and lies in an arena. */
+/* Each buffer is zeroed, and lies in an arena. */
 HG_TEST(many_buffers_can_be_allocated)
 {
     enum { BUFFERS = 10000, LIVE = 64 };
@@ -736,7 +739,7 @@ HG_TEST(child_of_fork_frees_nothing_of_its_parent)
     mapped_open(&end, "open");
     mapped_shape(&order, &random, 3 << 20);
     order.push = 0;
-    order.flags = HG_BULK_READWRITE; /* of which blocks leave holes */
+    order.flags = HG_BULK_READWRITE; /* blocks that leave gaps */
     mapped_offer(&memory, &order);
     order.bulk = memory.bulk;
     for (i = 1; i <= 2; i++) {
@@ -749,7 +752,7 @@ HG_TEST(child_of_fork_frees_nothing_of_its_parent)
         if (child == 0) {
             if (HG_Bulk_handle_free(memory.bulk) != HG_FAULT)
                 _exit(1);
-            (void) raise(SIGKILL); /* what it has besides is no leak */
+            (void) raise(SIGKILL); /* its other memory is no leak */
         }
         HG_CHECK(waitpid(child, &status, 0) == child);
         HG_CHECK(WIFSIGNALED(status));
@@ -762,10 +765,10 @@ HG_TEST(child_of_fork_frees_nothing_of_its_parent)
 
 /* ---- A full arena ---- */
 
-#define MAPPED_HUGE ((size_t) 600 << 20) /* six fill an arena, but for a rest */
+#define MAPPED_HUGE ((size_t) 600 << 20) /* six nearly fill an arena */
 #define MAPPED_FIT 6
 
-/* The peer pulls a little of the middle; by what counter. */
+/* The peer pulls a few bytes from the middle; returns the counter that grew. */
 static void mapped_peek(const struct rpc_end *end, struct mapped_memory *memory,
     size_t total, mapped_result_t *result)
 {
@@ -807,7 +810,7 @@ HG_TEST_WHERE(memory_past_the_arena_is_ordinary, hg_test_is_plain)
     mapped_free(&plain);
     for (i = 0; i < MAPPED_FIT; i++)
         mapped_free(&memory[i]);
-    /* It is used again. */
+    /* The arena is used again. */
     mapped_make(&plain, MAPPED_HUGE, 1, HG_BULK_READWRITE, false);
     mapped_peek(&end, &plain, MAPPED_HUGE, &result);
     HG_CHECK_EQ_U64(result.mapped, 8192 * (MAPPED_FIT + 1));

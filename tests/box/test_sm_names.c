@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of the transport sm: chosen, given, taken, left behind; and who
- * stands behind them.
+ * The names of the transport sm: chosen, given, in use, left behind; and which
+ * peers they stand for.
  */
 #include "sm_sockets.h"
 
@@ -70,7 +70,7 @@ HG_TEST(mercury_address_names_are_understood)
     HG_CHECK(NA_Initialize("na+self", NA_FALSE) == NULL);
 }
 
-/* Programs for Mercury make one string of transport, host and port. */
+/* Mercury programs build one string from transport, host and port. */
 HG_TEST(name_may_have_a_port)
 {
     char name[64];
@@ -161,7 +161,7 @@ HG_TEST(stale_path_is_reused)
     (void) snprintf(
         where.sun_path, sizeof(where.sun_path), "%s/stale", hg_test_dir());
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
-    (void) close(fd); /* nobody listens any more; the path stays */
+    (void) close(fd); /* no listener any more; the path stays */
     (void) snprintf(name, sizeof(name), "sm://%s", where.sun_path);
     endpoint_open(&server, name, 1000);
     endpoint_open(&client, "sm://", 1000);
@@ -171,8 +171,8 @@ HG_TEST(stale_path_is_reused)
     conform_close(&server);
 }
 
-/* Whoever ends removes its own socket's file, not that of another who took the
- * path meanwhile. */
+/* A class removes the file of its own socket, not that of another listener that
+ * took the path meanwhile. */
 HG_TEST(path_of_another_listener_is_kept)
 {
     struct conform_end one, two;
@@ -227,7 +227,7 @@ HG_TEST(address_without_a_listener_is_unreachable)
 
 #define NAMES_AT_ONCE 100u
 
-/* Look many names up, which are links to one socket, and end the connections
+/* Look up many names that are links to one socket, and end the connections
  * again. */
 static void names_visit(
     struct conform_end *client, struct conform_end *server, const char *name)
@@ -257,8 +257,8 @@ static void names_visit(
     }
 }
 
-/* Nobody refers to who was found once, and is not connected any more: nothing
- * of it stays. */
+/* A peer that was found once and is no longer connected or referenced takes no
+ * memory. */
 HG_TEST(disconnected_names_take_no_memory)
 {
     unsigned rounds = hg_test_is_plain() ? 100 : 5;
@@ -284,8 +284,8 @@ HG_TEST(disconnected_names_take_no_memory)
     conform_close(&server);
 }
 
-/* Who holds the address of one that went uses it again, and finds the peer,
- * which another has looked up meanwhile, as well. */
+/* An address of a disconnected peer is used again. It finds the peer, which was
+ * meanwhile looked up by another address as well. */
 HG_TEST(address_is_reused_beside_another_of_its_name)
 {
     struct conform_end server, client;
@@ -318,8 +318,8 @@ HG_TEST(address_is_reused_beside_another_of_its_name)
     conform_close(&server);
 }
 
-/* Who went, and is used again before anybody has looked it up, is the one that
- * is found by its name: there is one connection. */
+/* An address of a disconnected peer is used again before any lookup. A lookup
+ * of its name then finds this address: there is one connection. */
 HG_TEST(reused_address_has_its_name_again)
 {
     struct conform_end server, client;
@@ -349,7 +349,7 @@ HG_TEST(reused_address_has_its_name_again)
     conform_close(&server);
 }
 
-/* A path that is reached by two names is one listener. */
+/* A path that has two names is one listener. */
 HG_TEST(self_address_is_recognized_by_every_name)
 {
     struct conform_end end;
@@ -380,8 +380,8 @@ HG_TEST_ROLE(names_server)
     endpoint_serve(argv[0], 1000);
 }
 
-/* Leave the network namespace; who is not root needs a user namespace of its
- * own for that, in which it is who it was. */
+/* Leave the network namespace. Without root this needs a new user namespace, in
+ * which the user id stays the same. */
 static bool names_leave(void)
 {
     unsigned long uid = (unsigned long) geteuid();
@@ -391,7 +391,7 @@ static bool names_leave(void)
     if (unshare(CLONE_NEWNET) == 0)
         return true;
     if (uid == 65534 || unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
-        return false; /* or the number is that of whoever has none there */
+        return false; /* or the number stands for unmapped users */
     (void) snprintf(map, sizeof(map), "%lu %lu 1\n", uid, uid);
     fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
     if (fd < 0)
@@ -403,7 +403,7 @@ static bool names_leave(void)
     return close(fd) == 0;
 }
 
-/* Call a path and a name, "there", in another namespace, or "here". */
+/* Call a path and a name: "there", in another namespace, or "here". */
 HG_TEST_ROLE(names_client)
 {
     struct conform_end end;
@@ -430,7 +430,8 @@ HG_TEST_ROLE(names_client)
     conform_close(&end);
 }
 
-/* Whether a client there could be; what it heard of a path, and of a name. */
+/* Whether a client could run there; the answers it got for a path and a
+ * name. */
 static bool names_call(const char *where, const char *path, const char *name,
     na_return_t want_path, na_return_t want_name)
 {
@@ -470,9 +471,9 @@ HG_TEST(paths_cross_network_namespaces_but_names_do_not)
         hg_test_skip("no network namespace to be had");
 }
 
-/* ---- Who is who ---- */
+/* ---- Identity of peers ---- */
 
-/* Two that listen dial each other: either connection stands for the peer. */
+/* Two listeners dial each other: either connection belongs to the peer. */
 HG_TEST(two_listeners_exchange_messages)
 {
     struct conform_end one, two;
@@ -487,7 +488,8 @@ HG_TEST(two_listeners_exchange_messages)
     HG_CHECK_OK(sm_meet(&one, &two, name, &to_two));
     endpoint_name(&one, one.self, name);
     HG_CHECK_OK(sm_meet(&two, &one, name, &to_one));
-    /* An unexpected message tells where its sender listens. */
+    /* The source of an unexpected message is the address at which its sender
+     * listens. */
     HG_CHECK_OK(conform_recv(&two, &recv, false, got, sizeof(got), 0));
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_unexpected(one.na_class, one.context, conform_ended,
@@ -500,7 +502,7 @@ HG_TEST(two_listeners_exchange_messages)
     HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, to_one) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, two.self) == NA_FALSE);
     conform_free_addr(&two, &recv);
-    /* A receive from one address takes what came by the other. */
+    /* A receive from one address accepts messages of the other connection. */
     HG_CHECK_OK(endpoint_post(&one, &recv, got, sizeof(got), to_two, 5));
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_expected(two.na_class, two.context, conform_ended,
@@ -514,8 +516,8 @@ HG_TEST(two_listeners_exchange_messages)
     conform_close(&two);
 }
 
-/* A program that is executed has no descriptor of either side: it would keep
- * the connection of a dead one open. */
+/* An executed program inherits no descriptor of either side: it would keep the
+ * connection of a dead process open. */
 HG_TEST(exec_closes_connections)
 {
     enum { FDS = 1024 };
@@ -547,7 +549,7 @@ HG_TEST(exec_closes_connections)
     conform_close(&one);
 }
 
-/* A class that does not listen is found by its name where it is connected. */
+/* A class that does not listen is found by its name while it is connected. */
 HG_TEST(caller_is_found_by_its_name)
 {
     struct conform_end server, client;

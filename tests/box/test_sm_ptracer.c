@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm where Yama lets only ancestors copy to and from a process:
- * a process lets its peers in with HG_SM_RMA=vm alone, when it opens a class.
- * The system need not have Yama: this program intercepts prctl.
+ * The transport sm where Yama lets only ancestors copy to and from a process: a
+ * process admits its peers only with HG_SM_RMA=vm, when it opens a class. The
+ * system need not have Yama: this program intercepts prctl.
  */
 #include "sm_sockets.h"
 
@@ -13,7 +13,8 @@
 #define PTRACER_SIZE ((size_t) 8192)
 
 static _Atomic unsigned ptracer_calls;
-static _Atomic unsigned ptracer_wrong; /* of those, for others than all */
+static _Atomic unsigned ptracer_wrong; /* of those, for less than all
+                                        * processes */
 
 int prctl(int option, ...)
 {
@@ -33,7 +34,7 @@ int prctl(int option, ...)
     return 0;
 }
 
-/* `user` finds the owner and gets memory of its. */
+/* `user` looks the owner up and gets some of its memory. */
 static void ptracer_get(struct conform_end *user, struct conform_end *owner)
 {
     static unsigned char memory[PTRACER_SIZE], got[PTRACER_SIZE];
@@ -69,8 +70,8 @@ static void ptracer_get(struct conform_end *user, struct conform_end *owner)
     HG_CHECK_OK(NA_Addr_free(user->na_class, addr));
 }
 
-/* Two owners, whose bulk data goes that way, each with memory that two users
- * want. */
+/* Two owners that move bulk data with HG_SM_RMA=vm, each with memory that two
+ * users get. */
 static void ptracer_try(const char *way, unsigned calls)
 {
     struct conform_end owners[2], users[2];

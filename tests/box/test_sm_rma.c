@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Put and get of the transport sm between processes: by the kernel's copy, and
- * where the kernel denies it, through the rings. What user rights decide is
- * tried by unprivileged processes; each denial is shown first by a bare call.
+ * through the rings where the kernel denies it. Unprivileged processes try what
+ * depends on user rights; each denial is first confirmed by a bare system call.
  */
 #include "sm_sockets.h"
 
@@ -20,8 +20,7 @@
 #define RMA_SIZE ((size_t) 3 << 20) /* several pieces */
 #define RMA_RUNS 600u               /* segments of scattered memory */
 
-/* Somebody without rights, in the middle of whose memory others may read, or
- * may not. */
+/* Drop all rights; other processes may read our memory, or may not. */
 static void rma_drop(bool dumpable)
 {
     HG_CHECK(setgroups(0, NULL) == 0);
@@ -36,7 +35,7 @@ static void rma_need_root(void)
         hg_test_skip("only root can become somebody else");
 }
 
-/* The system has no process_vm_readv any more. */
+/* Simulate a system without process_vm_readv. */
 static void rma_forget_calls(void)
 {
     struct sock_filter lines[] = {
@@ -52,8 +51,8 @@ static void rma_forget_calls(void)
     HG_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-/* What the kernel says to a bare call; 0: it would copy, were there something
- * at that address, of which it says EFAULT only to whoever may know. */
+/* The result of a bare system call; 0: the kernel would copy if memory existed
+ * at that address. EFAULT is returned only to a process that has the right. */
 static int rma_bare(pid_t pid)
 {
     char got[8];
@@ -66,7 +65,7 @@ static int rma_bare(pid_t pid)
 
 /* ---- The owner ---- */
 
-/* Who is nobody, and whose memory can be read or not. */
+/* An unprivileged owner whose memory can be read or not. */
 HG_TEST_ROLE(rma_owner)
 {
     HG_CHECK(argc == 2);
@@ -101,8 +100,8 @@ static na_return_t rma_move(struct conform_end *end, bool put,
     return ret == NA_SUCCESS ? conform_wait(end, &call) : ret;
 }
 
-/* Get what the owner has, put it elsewhere, get it from there; small, and in
- * pieces. */
+/* Get what the owner has, put it to another place, get it from there; small,
+ * and in pieces. */
 static void rma_there_and_back(const char *name, const char *way)
 {
     const char *other =
@@ -143,7 +142,7 @@ static void rma_there_and_back(const char *name, const char *way)
     endpoint_unmap(model, ENDPOINT_MEMORY);
 }
 
-/* Arguments: the owner's name and process, what stands in the way. */
+/* Arguments: the owner's name and process id, and the obstacle. */
 HG_TEST_ROLE(rma_initiator)
 {
     pid_t owner;
@@ -161,7 +160,8 @@ HG_TEST_ROLE(rma_initiator)
         if (child > 0) {
             HG_CHECK(waitpid(child, &status, 0) == child);
             HG_CHECK_EQ_INT(status, 0);
-            /* Nor can this one begin another process, which one needs. */
+            /* This process cannot create another process, which the test
+             * needs. */
             (void) syscall(SYS_exit_group, 0);
         }
         error = ESRCH;
@@ -175,7 +175,7 @@ HG_TEST_ROLE(rma_initiator)
         error = EPERM;
     HG_CHECK_EQ_INT(rma_bare(owner), error);
     rma_there_and_back(argv[0], error == 0 ? "sm_rma_vm" : "sm_rma_copied");
-    /* No leak checker can look at a process that /proc does not show. */
+    /* No leak checker can inspect a process that /proc does not show. */
     if (strcmp(argv[2], "namespace") == 0)
         (void) syscall(SYS_exit_group, 0);
 }
@@ -216,10 +216,12 @@ HG_TEST(memory_in_another_namespace_is_copied)
     rma_between("open", "namespace");
 }
 
-/* ---- A number that is another's ---- */
+/* ---- A reused process id ---- */
 
 #define RMA_SMALL ((size_t) 100000)
-#define RMA_TOP 256 /* blocks of 64 KiB, to have memory where the owner had */
+#define RMA_TOP \
+    256 /* blocks of 64 KiB, to have memory at the owner's
+                     * addresses */
 
 static unsigned char rma_bytes[RMA_SMALL]; /* at one place in all of them */
 static char rma_name[64];
@@ -229,8 +231,8 @@ static void rma_tell(int fd, const void *data, size_t size)
     HG_CHECK_EQ_INT(write(fd, data, size), (ssize_t) size);
 }
 
-/* Who is to die, and perhaps leaves the socket to somebody who has nothing to
- * do with it: the system call knows nothing of what is done at forks. */
+/* A process that will die, and may leave its socket to an unrelated process.
+ * The bare system call skips the library's fork handlers. */
 static void rma_mortal(int fd, bool keeper)
 {
     unsigned char bytes[128], go = 0;
@@ -255,8 +257,8 @@ static void rma_mortal(int fd, bool keeper)
         (void) pause();
 }
 
-/* Another process of that number, whose memory is as `fill`; it ends when the
- * other end of `fd` is written to, well if its memory is as it was. */
+/* Another process with that id, whose memory is `fill`. It ends when the other
+ * end of `fd` is written to, successfully if its memory is unchanged. */
 static void rma_become(pid_t pid, int fd, unsigned char fill)
 {
     struct clone_args args;
@@ -283,8 +285,8 @@ static void rma_become(pid_t pid, int fd, unsigned char fill)
     (void) syscall(SYS_exit_group, 0);
 }
 
-/* The first process of a namespace of its own: uses somebody's memory, and
- * goes on when that is dead and its number another's. */
+/* The first process of its own namespace: uses the memory of a peer, and
+ * continues when the peer is dead and its id belongs to another process. */
 static void rma_survive(bool keeper)
 {
     static unsigned char got[RMA_SMALL];
@@ -304,7 +306,7 @@ static void rma_survive(bool keeper)
         rma_mortal(fds[1], keeper);
     size = read(fds[0], bytes, sizeof(bytes));
     HG_CHECK(size > 0);
-    for (i = 0; i < RMA_TOP; i++) /* kept; a page of each is there */
+    for (i = 0; i < RMA_TOP; i++) /* kept; has a page of each */
         HG_CHECK(calloc(1, 65536) != NULL);
     endpoint_open(&end, "sm://", 1000);
     HG_CHECK_OK(endpoint_lookup(&end, rma_name, &addr));
@@ -319,7 +321,8 @@ static void rma_survive(bool keeper)
     HG_CHECK_EQ_INT(read(fds[0], &go, 1), 1);
     HG_CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
     rma_become(pid, other[1], 9);
-    /* The peer's socket tells, unless somebody keeps it. */
+    /* The peer's socket reveals the death, unless another process keeps it
+     * open. */
     memset(got, 5, RMA_SMALL);
     if (!keeper)
         HG_CHECK_RET(rma_move(&end, true, local, remote, 0, RMA_SMALL, addr),
@@ -419,7 +422,7 @@ HG_TEST(copy_method_can_be_forced_and_a_wrong_one_is_reported)
     free(name);
 }
 
-/* An owner that dies in the middle: what is under way ends, and says why. */
+/* An owner dies halfway: operations in flight end with a reason. */
 HG_TEST(death_of_the_owner_ends_transfers)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");
@@ -443,7 +446,7 @@ HG_TEST(death_of_the_owner_ends_transfers)
             local, 0, remote, 0, ENDPOINT_MEMORY, addr, &calls[i].id));
     (void) conform_turn(end.na_class, end.context, 0);
     hg_test_signal(owner, SIGKILL);
-    (void) hg_test_wait(owner); /* what it held is closed */
+    (void) hg_test_wait(owner); /* its resources are closed */
     for (i = 0; i < 8; i++)
         HG_CHECK_RET(conform_wait(&end, &calls[i]), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
@@ -454,7 +457,7 @@ HG_TEST(death_of_the_owner_ends_transfers)
     free(name);
 }
 
-/* Cancel between two pieces: memory is not touched afterwards. */
+/* Cancel between two pieces: the memory is not touched afterwards. */
 HG_TEST(transfer_can_be_canceled_between_pieces)
 {
     struct hg_test_peer *owner = rma_spawn_owner("root");

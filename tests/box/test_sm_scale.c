@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many peers of one class: that all are answered, what each holds open and
- * keeps in memory, and what happens where there are more than descriptors.
+ * Many peers of one class: all are answered; how many descriptors and how much
+ * memory each takes; and what happens when descriptors run out.
  *
- * check has a few dozen processes and some hundred endpoints; with
- * HG_TEST_FULL these are 1,000 and 5,000.
+ * make check uses a few dozen processes and some hundred endpoints; with
+ * HG_TEST_FULL it is 1,000 and 5,000.
  */
 #include "sm_sockets.h"
 
@@ -24,7 +24,7 @@ static bool scale_full(void)
     return getenv("HG_TEST_FULL") != NULL && hg_test_is_plain();
 }
 
-/* As many descriptors as the system lets us have; whether these suffice. */
+/* Raise the limit as far as the system allows; returns whether it suffices. */
 static bool scale_raise(rlim_t wanted)
 {
     struct rlimit limit;
@@ -42,7 +42,7 @@ struct scale_order {
     unsigned processes;
     unsigned endpoints; /* of each process */
     unsigned calls;     /* of each endpoint */
-    size_t size;        /* of a message, there and back */
+    size_t size;        /* of a message, in both directions */
 };
 
 static void scale_call(
@@ -58,7 +58,7 @@ static void scale_call(
     HG_CHECK_EQ_MEM(got, scale_message, size);
 }
 
-/* One process: connect every endpoint, call, tell, and stay until the end. */
+/* One process: connect every endpoint, call, report, and stay until the end. */
 static void scale_be_client(
     const struct scale_order *order, int ready, const int leave[2])
 {
@@ -142,7 +142,7 @@ static struct hg_test_peer *scale_spawn(const struct scale_order *order)
 
 /* ---- The server ---- */
 
-/* Send back the message that came, and free who sent it. */
+/* Send back the message that arrived, and free its source. */
 static void scale_answer(struct conform_end *end, struct conform_call *recv)
 {
     HG_CHECK_OK(recv->ret);
@@ -183,7 +183,7 @@ static uint64_t scale_mapped(void)
     return total;
 }
 
-/* What the heap has given out; 0 where that is not told. */
+/* Bytes in use on the heap; 0 if unknown. */
 static uint64_t scale_heap(void)
 {
 #if defined(__GLIBC__)
@@ -195,7 +195,8 @@ static uint64_t scale_heap(void)
 #endif
 }
 
-/* All clients come, are answered, and are there at once; what that takes. */
+/* All clients connect, are answered, and are connected at the same time;
+ * returns the resources that takes. */
 static void scale_run(unsigned processes, unsigned endpoints, size_t size)
 {
     struct scale_order order = {NULL, processes, endpoints, 8, size};
@@ -241,7 +242,7 @@ HG_TEST_SECONDS(many_endpoints_are_served, 300)
     scale_run(scale_full() ? 20 : 2, scale_full() ? 250 : 150, 64);
 }
 
-/* Messages enough to go around both rings. */
+/* Enough messages to fill both rings once. */
 HG_TEST(peer_takes_little_memory)
 {
     scale_run(4, 8, 30000);
@@ -249,7 +250,7 @@ HG_TEST(peer_takes_little_memory)
 
 /* ---- Limits ---- */
 
-/* No descriptor more than there are. */
+/* Lower the limit to the number of descriptors in use. */
 static void scale_limit_low(void)
 {
     struct rlimit now;
@@ -278,7 +279,7 @@ static rlim_t scale_limit_now(void)
     return now.rlim_cur;
 }
 
-/* NAME: echoes; a line lowers its limit, the next raises it again. */
+/* NAME: echoes. A line lowers its limit, the next one raises it again. */
 HG_TEST_ROLE(limited)
 {
     struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
@@ -323,7 +324,8 @@ static void scale_toggle(struct hg_test_peer *process)
     free(hg_test_read_peer(process));
 }
 
-/* `early` is served whatever happens; `late` when there is room again. */
+/* `early` is served all the time; `late` is served when descriptors are free
+ * again. */
 HG_TEST(server_without_descriptors_continues_and_recovers)
 {
     struct hg_test_peer *process;

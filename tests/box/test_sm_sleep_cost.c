@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to sleep over the transport sm with nothing to do: of all
- * threads of a process that waits in NA_Progress, in HG_Wait, or in a loop over
- * the descriptor, with one silent peer and with a hundred, at most one clock
+ * The cost of sleeping over the transport sm while nothing happens. A process
+ * waits in NA_Progress, in HG_Wait, or in a loop over the descriptor, with one
+ * silent peer and with a hundred. All its threads together may use one clock
  * tick of processor time and 20 context switches in 10 s.
  *
- * check looks for 2 s and allows fewer switches; with HG_TEST_FULL it is
- * the 10 s. A busy machine interrupts whom it likes, so the best of three looks
- * counts.
+ * make check measures 2 s and allows fewer switches; with HG_TEST_FULL it is 10
+ * s. A busy machine adds switches, so the best of three measurements counts.
  */
 #include "endpoints.h"
 
@@ -17,7 +16,7 @@
 #define ASLEEP_LOOKS 3
 #define ASLEEP_TICKS 1u
 
-/* What a process used so far. */
+/* The resources a process has used so far. */
 struct asleep_use {
     uint64_t ticks;
     uint64_t switches;
@@ -28,14 +27,14 @@ static unsigned asleep_seconds(void)
     return getenv("HG_TEST_FULL") != NULL ? 10 : 2;
 }
 
-/* Switches that are allowed: a few at the beginning and the end, and the look
- * at all rings once a second, now and then in two parts. */
+/* Context switches allowed: a few at the beginning and the end, and for the
+ * check of all rings once a second, which may be interrupted. */
 static unsigned asleep_most(void)
 {
     return asleep_seconds() * 3 / 2 + 5;
 }
 
-/* ---- Use ---- */
+/* ---- Measuring ---- */
 
 static FILE *asleep_open_file(const char *thread, const char *name)
 {
@@ -57,7 +56,7 @@ static void asleep_add_thread(const char *thread, struct asleep_use *use)
 
     HG_CHECK(fgets(line, sizeof(line), file) != NULL);
     (void) fclose(file);
-    rest = strrchr(line, ')'); /* the name may hold anything */
+    rest = strrchr(line, ')'); /* the name may contain any character */
     HG_CHECK(rest != NULL);
     HG_CHECK_EQ_INT(
         sscanf(rest + 1,
@@ -74,7 +73,7 @@ static void asleep_add_thread(const char *thread, struct asleep_use *use)
     (void) fclose(file);
 }
 
-/* Of all threads. */
+/* Sum over all threads. */
 static struct asleep_use asleep_use_now(void)
 {
     struct asleep_use use = {0, 0};
@@ -94,7 +93,7 @@ static struct asleep_use asleep_use_now(void)
 
 static _Atomic(hg_handle_t) asleep_kept;
 
-/* A call that is not answered. */
+/* A call that is never answered. */
 static hg_return_t asleep_keep(hg_handle_t handle)
 {
     atomic_store(&asleep_kept, handle);
@@ -103,7 +102,7 @@ static hg_return_t asleep_keep(hg_handle_t handle)
 
 struct asleep_end {
     struct conform_end end;
-    hg_request_t request; /* of the way HG_Wait */
+    hg_request_t request; /* for HG_Wait */
 };
 
 static void asleep_in_progress(struct asleep_end *sleeper, unsigned ms)
@@ -145,7 +144,7 @@ static const struct asleep_way asleep_ways[] = {
 
 /* ---- Processes ---- */
 
-/* NAME COUNT: so many classes that look it up, and say nothing. */
+/* NAME COUNT: COUNT classes that look it up, and then stay silent. */
 HG_TEST_ROLE(silent)
 {
     na_class_t *classes[ASLEEP_CLASSES];
@@ -196,7 +195,7 @@ static void asleep_close(struct asleep_end *sleeper)
     conform_close(&sleeper->end);
 }
 
-/* WAY COUNT: with so many peers; says what the best look was. */
+/* WAY COUNT: with COUNT peers; reports the best measurement. */
 HG_TEST_ROLE(sleeper)
 {
     struct asleep_use best = {UINT64_MAX, UINT64_MAX};
@@ -233,7 +232,7 @@ HG_TEST_ROLE(sleeper)
     asleep_close(&sleeper);
 }
 
-/* All of them at a time. */
+/* All of them at once. */
 static void asleep_run(const char *peers)
 {
     struct hg_test_peer *sleepers[ASLEEP_WAYS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm and those it does not trust: other users, and whoever
- * connects to its socket and says something else than HELLO. Besides, what
- * happens when descriptors run out at either end.
+ * The transport sm with peers that it does not trust: other users, and
+ * processes that connect to its socket and do not send a correct HELLO. Also:
+ * what happens when either side runs out of descriptors.
  */
 #include "sm_packets.h"
 
@@ -45,7 +45,7 @@ static void untrusted_open(
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
 }
 
-/* Listen as a user, and echo one message for each that arrives. */
+/* Listen as a user, and echo one message for each client. */
 HG_TEST_ROLE(server)
 {
     struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
@@ -71,7 +71,7 @@ HG_TEST_ROLE(server)
     conform_close(&end);
 }
 
-/* Call as a user; what the lookup came to. */
+/* Call as a user; reports the result of the lookup. */
 HG_TEST_ROLE(client)
 {
     struct conform_end end;
@@ -94,7 +94,7 @@ HG_TEST_ROLE(client)
     conform_close(&end);
 }
 
-/* What a client of one user and policy hears from a server of another. */
+/* The result for a client of one user and policy with a server of another. */
 static void untrusted_meet(const char *server_policy, const char *client_uid,
     const char *client_policy, na_return_t want)
 {
@@ -123,7 +123,7 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
     untrusted_meet("", uid, "", NA_SUCCESS);
-    untrusted_meet("", other, "", NA_PERMISSION); /* the dialler refuses */
+    untrusted_meet("", other, "", NA_PERMISSION); /* the dialing side refuses */
     untrusted_meet("", other, "any-user", NA_PERMISSION);
     untrusted_meet("any-user", other, "", NA_PERMISSION);
     untrusted_meet("any-user", other, "any-user", NA_SUCCESS);
@@ -132,7 +132,7 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     untrusted_meet("1,2,3", other, uid, NA_PERMISSION);
 }
 
-/* Call as a user, and tell how many descriptors the peer took. */
+/* Call as a user, and report how many descriptors the peer took. */
 HG_TEST_ROLE(counter)
 {
     struct conform_end end;
@@ -154,8 +154,8 @@ HG_TEST_ROLE(counter)
     conform_close(&end);
 }
 
-/* One's own user is rung for by a bell; another could have it make who rings
- * wait, so it is neither given ours nor is its own taken. */
+/* Processes of one user exchange wakeup descriptors. Another user could make
+ * the ringing side block with one, so none is given to it or taken from it. */
 HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
 {
     struct hg_test_peer *server, *client;
@@ -171,7 +171,7 @@ HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
     free(hg_test_read_peer(server));
     client = hg_test_spawn("counter", uid, string, NULL);
     line = hg_test_read_peer(client);
-    HG_CHECK_EQ_STR(line, "2"); /* the socket and the bell */
+    HG_CHECK_EQ_STR(line, "2"); /* the socket and the wakeup descriptor */
     free(line);
     hg_test_stop(client);
     client = hg_test_spawn("counter", other, string, NULL);
@@ -182,7 +182,7 @@ HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
     hg_test_stop(server);
 }
 
-/* An address is that of one user, also where it can be dialled again. */
+/* An address belongs to one user, also when it is dialed again. */
 HG_TEST(address_stays_bound_to_one_user)
 {
     struct conform_end end;
@@ -218,10 +218,10 @@ HG_TEST(address_stays_bound_to_one_user)
     conform_close(&end);
 }
 
-#define UNTRUSTED_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
+#define UNTRUSTED_FLOOD 20u /* log lines: for the 1st, 2nd, 4th, 8th, 16th */
 #define UNTRUSTED_LINES 5u
 
-/* Knock, as another user, again and again. */
+/* Connect again and again, as another user. */
 HG_TEST_ROLE(flooder)
 {
     unsigned i;
@@ -232,7 +232,7 @@ HG_TEST_ROLE(flooder)
         (void) close(sm_connect(argv[1]));
 }
 
-/* A flood of strangers is none of lines in the log. */
+/* Many untrusted connections cause few lines in the log. */
 HG_TEST(untrusted_peers_cannot_fill_the_log)
 {
     struct conform_end server;
@@ -254,8 +254,8 @@ HG_TEST(untrusted_peers_cannot_fill_the_log)
     conform_close(&server);
 }
 
-/* In a namespace that knows no user, the one number of all others is that of
- * whoever calls, and our own. */
+/* In a user namespace without mappings, the overflow uid stands for the caller,
+ * for us and for all other users. */
 HG_TEST_ROLE(unmapped)
 {
     struct conform_end end;
@@ -295,7 +295,7 @@ HG_TEST(overflow_uid_is_refused)
     hg_test_stop(server);
 }
 
-/* What the system's rights refuse is told as such. */
+/* A refusal by file permissions is reported as such. */
 HG_TEST(inaccessible_directory_is_reported)
 {
     struct hg_test_peer *client;
@@ -335,9 +335,9 @@ HG_TEST(unreadable_policy_fails_the_open)
     }
 }
 
-/* ---- Who says something else ---- */
+/* ---- Wrong HELLOs ---- */
 
-/* A name as long as one can be. */
+/* The longest name there can be. */
 #define UNTRUSTED_TENS "0123456789"
 #define UNTRUSTED_HUNDRED \
     UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS UNTRUSTED_TENS \
@@ -371,7 +371,7 @@ static void untrusted_greet(struct conform_end *server, const char *name,
         (void) conform_turn(server->na_class, server->context, 1);
 }
 
-/* A client of ours is served, whatever went before. */
+/* A client of ours is served, whatever happened before. */
 static void untrusted_serve(struct conform_end *server, const char *name)
 {
     struct conform_end client;
@@ -402,7 +402,7 @@ static const struct sm_packet untrusted_wrong[] = {
     {.at = 18, .value = 1}, /* a slot past the page */
     {.name = "\x1f"},
     {.name = "ab\x7f"},
-    {.name = UNTRUSTED_LONG "a"}, /* by one byte too long */
+    {.name = UNTRUSTED_LONG "a"}, /* one byte too long */
     {.longer = -1},
     {.longer = -33},
     {.longer = 6},
@@ -425,13 +425,14 @@ static const struct sm_packet untrusted_wrong[] = {
     {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
     {.read_only = true, .only = 2},
     {.seal = F_SEAL_WRITE, .only = 3},
-    /* a bell that is none, or makes who rings it wait */
+    /* a descriptor that is no wakeup descriptor, or blocks the process that
+     * rings it */
     {.bell = SM_BELL_BLOCKING},
     {.bell = SM_BELL_SOCKET},
     {.bell = SM_BELL_FILE},
     {.more = -1, .bell = SM_BELL_GOOD},
     {.bell = SM_BELL_GOOD, .after = 1},
-    /* the last, left out where the system has none */
+    /* last; left out where the system has no huge pages */
     {.huge = true, .only = 1},
 };
 
@@ -461,7 +462,7 @@ HG_TEST(malformed_hello_is_refused)
         if (i == 0) /* without the magic number no version is read */
             HG_CHECK_EQ_INT(
                 hg_test_log_count("of another size, or unsealed"), 1);
-        /* REFUSE with a protocol error, and nothing of it stays. */
+        /* REFUSE with a protocol error; the connection leaves nothing. */
         HG_CHECK_EQ_INT(answer[20], NA_PROTOCOL_ERROR);
         HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), i + 1);
@@ -474,7 +475,7 @@ HG_TEST(malformed_hello_is_refused)
     HG_CHECK_EQ_INT(answer[20], NA_HOSTUNREACH);
     HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
     sm_settle(&server, fds, maps);
-    /* A packet of no bytes looks like the end, and has descriptors. */
+    /* An empty packet looks like the end of the stream, but has descriptors. */
     untrusted_greet(&server, string, &empty, answer, &got);
     HG_CHECK_EQ_INT(got, 0);
     sm_settle(&server, fds, maps);
@@ -494,8 +495,8 @@ HG_TEST(malformed_hello_is_refused)
     conform_close(&server);
 }
 
-/* Say HELLO with a bell, as another user, and tell what comes with the answer:
- * how many descriptors. */
+/* Send HELLO with a wakeup descriptor, as another user, and report how many
+ * descriptors the answer carries. */
 HG_TEST_ROLE(other_user)
 {
     unsigned char bytes[SM_PACKET_SIZE];
@@ -554,7 +555,7 @@ HG_TEST(wakeup_descriptor_of_another_user_is_refused)
         (void) conform_turn(server.na_class, server.context, 1);
     HG_CHECK_EQ_U64(hg_test_fd_count(), fds + 1); /* the socket */
     line = hg_test_read_peer(other_user);
-    HG_CHECK_EQ_STR(line, "4"); /* the two pages, and no bell */
+    HG_CHECK_EQ_STR(line, "4"); /* the two pages, and no wakeup descriptor */
     free(line);
     hg_test_stop(other_user);
     conform_close(&server);
@@ -625,7 +626,7 @@ HG_TEST(random_hellos_are_harmless)
     conform_close(&server);
 }
 
-/* More than may be there at a time, but one after the other. */
+/* More than may be connected at once, one after the other. */
 HG_TEST(callers_that_hang_up_release_their_slot)
 {
     struct conform_end server;
@@ -648,7 +649,7 @@ HG_TEST(callers_that_hang_up_release_their_slot)
 
 /* ---- No descriptors left ---- */
 
-/* Listen with so low a limit that the first caller is one too many. */
+/* Listen with such a low limit that the first caller is one too many. */
 HG_TEST_ROLE(few_descriptors)
 {
     struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
@@ -690,7 +691,7 @@ HG_TEST(missing_descriptors_are_reported)
 {
     hg_test_expect_log("it has no room, or no descriptors, left");
     untrusted_poor("0"); /* for the socket */
-    untrusted_poor("1"); /* for the memory that came */
+    untrusted_poor("1"); /* for the memory that arrived */
     untrusted_poor("3");
 }
 
@@ -720,8 +721,8 @@ HG_TEST(low_descriptor_limit_is_reported)
     conform_close(&end);
 }
 
-/* The same for the size of files, of which shared memory is one: to exceed it
- * would be a signal. */
+/* Shared memory counts against the file size limit; exceeding it would raise a
+ * signal. */
 HG_TEST(file_size_limit_kills_no_process)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

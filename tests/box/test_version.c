@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * version: what a program can ask before it has opened anything.
+ * version: what a program can ask before it opens a class.
  */
 #include "harness.h"
 #include "hg.h"

@@ -2,7 +2,7 @@
 /*
  * The checks of the ZeroMQ transport, one by one: a message that only this
  * check refuses, from a peer that dials and from a peer that listens. Also the
- * growth of the address tables under many peers.
+ * growth of the address tables with many peers.
  */
 #include "zmq_raw_peer.h"
 
@@ -48,7 +48,7 @@ static void checks_close(struct attacked *server, struct raw_peer *stranger)
     attacked_close(server);
 }
 
-/* The stranger's next message, of the unexpected plane. */
+/* The raw peer's next message, of the unexpected plane. */
 static void checks_receive(struct attacked *server, struct raw_peer *stranger,
     struct conform_call *recv)
 {
@@ -98,12 +98,12 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
     raw_peer_send(&stranger, bytes, 27, false);
     checks_until_refused(&server, KIND_HELLO, i + 1);
-    /* A HELLO without a mistake, but for a second part. */
+    /* A correct HELLO, except for a second part. */
     raw_peer_send(
         &stranger, bytes, raw_peer_make(&stranger, bytes, KIND_HELLO), true);
     raw_peer_send(&stranger, "", 0, false);
     checks_until_refused(&server, KIND_HELLO, i + 2);
-    /* The longest name that is allowed is the peer's. */
+    /* The peer has the longest name that is allowed. */
     checks_hello(&stranger, name, NA_MAX_ADDR_LEN - 1);
     HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
     memcpy(stranger.nonce, bytes + 28, 8);
@@ -116,8 +116,8 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     checks_close(&server, &stranger);
 }
 
-/* A peer may claim any name in its HELLO. Its messages are not those of an
- * address of that name that has no connection. */
+/* A peer may claim any name in its HELLO. Its messages are not delivered as
+ * those of an unconnected address with that name. */
 HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
 {
     struct attacked server;
@@ -142,9 +142,9 @@ HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
     bytes[4] = NA_MSG_EXPECTED;
     bytes[8] = 7; /* the tag */
     raw_peer_send(&stranger, bytes, size, false);
-    checks_receive(&server, &stranger, &recv); /* it comes after that */
+    checks_receive(&server, &stranger, &recv); /* it arrives after that */
     HG_CHECK_EQ_INT(falsely.ends, 0);
-    /* The application is told that the names are equal. */
+    /* The application sees that the names are equal. */
     endpoint_name(&server.end, recv.addr, text);
     HG_CHECK_EQ_STR(text, name);
     HG_CHECK(NA_Addr_cmp(server.end.na_class, recv.addr, addr));
@@ -179,7 +179,7 @@ HG_TEST(peers_with_long_routing_ids_are_refused)
         size = raw_peer_make(&stranger, bytes, KIND_HELLO);
         raw_peer_send(&stranger, bytes, size, false);
         checks_until_refused(&server, KIND_HELLO, 2 * i + 1);
-        bytes[2] = 77; /* a version that would be answered */
+        bytes[2] = 77; /* another version, which would be answered */
         raw_peer_send(&stranger, bytes, size, false);
         checks_until_refused(&server, KIND_HELLO, 2 * i + 2);
         HG_CHECK(zmq_recv(stranger.socket, bytes, 1, ZMQ_DONTWAIT) < 0);
@@ -189,8 +189,8 @@ HG_TEST(peers_with_long_routing_ids_are_refused)
     checks_close(&server, &stranger);
 }
 
-/* The HELLO is read when its connection is closed already: nothing is kept of
- * the peer, as nothing would ever end it. */
+/* The HELLO is read after its connection is closed: nothing is kept of the
+ * peer, because nothing would ever remove it. */
 HG_TEST(hellos_of_closed_connections_leave_nothing)
 {
     enum { PEERS = 100 };
@@ -222,8 +222,8 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
     checks_close(&server, &stranger);
 }
 
-/* Only a HELLO of a stranger is answered with REFUSE. The answers come in
- * order, so the next one tells that there was none before. */
+/* Only a HELLO of an unknown peer is answered with REFUSE. Answers arrive in
+ * order, so the next one shows that there was none before. */
 HG_TEST(messages_of_another_version_get_no_answer)
 {
     struct attacked server;
@@ -237,7 +237,7 @@ HG_TEST(messages_of_another_version_get_no_answer)
     bytes[2] = 77;
     raw_peer_send(&stranger, bytes, size, false);
     checks_until_refused(&server, KIND_PROBE, 1);
-    raw_peer_greet(&stranger); /* hears WELCOME */
+    raw_peer_greet(&stranger); /* receives WELCOME */
     raw_peer_confirm(&stranger);
     size = raw_peer_make(&stranger, bytes, KIND_HELLO);
     bytes[2] = 77;
@@ -266,7 +266,7 @@ HG_TEST(messages_too_short_for_a_kind_are_counted)
     checks_close(&server, &stranger);
 }
 
-/* All are of the right nonce, and only the last is right. */
+/* All have the right nonce, and only the last has the right shape. */
 HG_TEST(confirms_of_a_wrong_shape_are_refused)
 {
     struct attacked server;
@@ -293,7 +293,7 @@ HG_TEST(confirms_of_a_wrong_shape_are_refused)
     checks_close(&server, &stranger);
 }
 
-/* It has no connection that it could close. */
+/* A peer without a connection cannot close one. */
 HG_TEST(byes_before_the_proof_are_refused)
 {
     struct attacked server;
@@ -312,11 +312,11 @@ HG_TEST(byes_before_the_proof_are_refused)
     raw_peer_confirm(&stranger);
     checks_receive(&server, &stranger, &recv);
     conform_free_addr(&server.end, &recv);
-    /* The first answer is that of a BYE after the proof. */
+    /* The first answer is to the BYE after the confirmation. */
     raw_peer_send(&stranger, bytes, raw_peer_header(bytes, KIND_BYE), false);
     HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
-    /* Its address is gone, though it does not close the connection. */
+    /* Its address is gone, although it does not close the connection. */
     attacked_serve(&server);
     raw_peer_greet(&stranger);
     raw_peer_confirm(&stranger);
@@ -325,7 +325,7 @@ HG_TEST(byes_before_the_proof_are_refused)
     checks_close(&server, &stranger);
 }
 
-/* ---- Messages of a peer that is known ---- */
+/* ---- Messages of a known peer ---- */
 
 HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
 {
@@ -394,10 +394,10 @@ struct checks_listener {
     unsigned char id[32];
     int id_size;
     unsigned char hello[300];
-    uint64_t refused[KIND_END]; /* until now */
+    uint64_t refused[KIND_END]; /* so far */
 };
 
-/* The next message that came from the class that dials; its size. */
+/* The next message from the class that dials; returns its size. */
 static size_t checks_hear(
     struct checks_listener *listener, unsigned char *bytes, size_t room)
 {
@@ -421,7 +421,7 @@ static void checks_say(struct checks_listener *listener, const void *bytes,
                      parts > 0 ? ZMQ_SNDMORE : 0) == (int) size);
 }
 
-/* Say what must be refused, and counted as of this kind. */
+/* Send a message that must be refused and counted as of this kind. */
 static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
     const void *bytes, size_t size, unsigned parts)
 {
@@ -436,7 +436,8 @@ static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
     HG_CHECK_EQ_U64(raw_peer_refused(listener->end.na_class, kind), want);
 }
 
-/* Of each kind what is wrong at any time, and what is wrong from a listener. */
+/* Of each kind: messages that are always wrong, and those that are wrong from a
+ * listener. */
 static void checks_say_all_wrong(struct checks_listener *listener)
 {
     unsigned char bytes[256];
@@ -466,7 +467,7 @@ static void checks_say_all_wrong(struct checks_listener *listener)
     checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 2);
 }
 
-/* The class's HELLO, answered as it should be but for one byte. */
+/* Answer the class's HELLO correctly, except for one byte. */
 static size_t checks_welcome(
     const struct checks_listener *listener, unsigned char *bytes)
 {
@@ -499,7 +500,7 @@ HG_TEST(messages_of_listeners_are_checked)
         conform_ended, &lookup, name, &lookup.id));
     HG_CHECK_EQ_U64(
         checks_hear(&listener, listener.hello, sizeof(listener.hello)), 28);
-    /* Before the WELCOME, nothing else is right. */
+    /* Before the WELCOME, no other message is valid. */
     checks_say_all_wrong(&listener);
     (void) raw_peer_header(bytes, KIND_PROBE);
     checks_say_wrong(&listener, KIND_PROBE, bytes, 12, 1);
@@ -529,7 +530,7 @@ HG_TEST(messages_of_listeners_are_checked)
     HG_CHECK_OK(conform_wait(&listener.end, &recv));
     HG_CHECK_EQ_U64(recv.size, 0);
     conform_free_addr(&listener.end, &recv);
-    /* A PROBE may come behind a BYE, as on ipc; a message may not. */
+    /* A PROBE may follow a BYE, as on ipc; a message may not. */
     checks_say(&listener, bytes, raw_peer_header(bytes, KIND_BYE), 1);
     HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
@@ -546,7 +547,7 @@ HG_TEST(messages_of_listeners_are_checked)
 
 /* ---- Many peers ---- */
 
-/* The table of routing ids grows twice, and all 150 peers go on calling. */
+/* The table of routing ids grows twice, and all 150 peers can still call. */
 HG_TEST(many_peers_are_known_while_their_table_grows)
 {
     enum { PEERS = 150 };
@@ -581,7 +582,7 @@ HG_TEST(many_peers_are_known_while_their_table_grows)
     checks_close(&server, &strangers[0]);
 }
 
-/* The table of endpoints grows twice, and each name is looked up again. */
+/* The table of endpoints grows twice, and each name can be looked up again. */
 HG_TEST(many_endpoints_are_known_while_their_table_grows)
 {
     enum { NAMES = 150 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport and peers that die, stop, sleep or were never there.
- * Each rule on tcp and on ipc, whose ways of noticing differ.
+ * The ZeroMQ transport with peers that die, stop, are busy or never existed.
+ * Each rule is tested on tcp and on ipc, which detect a death differently.
  */
 #include "endpoints.h"
 
@@ -16,7 +16,7 @@ HG_TEST_ROLE(peer)
     endpoint_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
 }
 
-/* Our end, not listening, and a process that it has looked up. */
+/* Our endpoint, which does not listen, and a process that it looked up. */
 struct death_pair {
     struct conform_end end;
     struct hg_test_peer *process;
@@ -24,7 +24,7 @@ struct death_pair {
     char name[NA_MAX_ADDR_LEN];
 };
 
-/* Where a server of the protocol listens. */
+/* An address for a server of the protocol. */
 static void death_string(const char *protocol, char *string, size_t size)
 {
     (void) snprintf(string, size, "zmq+%s://%s", protocol,
@@ -59,9 +59,9 @@ static void death_kill(struct death_pair *pair)
     HG_CHECK(WIFSIGNALED(hg_test_wait(pair->process)));
 }
 
-/* ---- Never there ---- */
+/* ---- No listener ---- */
 
-/* A plain TCP listener; `accepts` and then says garbage, or is silent. */
+/* A plain TCP listener; it `accepts`, then sends garbage or stays silent. */
 struct death_listener {
     int fd;
     bool garbage;
@@ -147,7 +147,7 @@ static void death_meet(bool garbage)
             : "cannot be reached: something listens there, but no hg answers");
     death_start_listener(&listener);
     endpoint_open_with(&end, "zmq+tcp://", 1000, 300);
-    if (!garbage) { /* its time, and that of the lookup, are told apart */
+    if (!garbage) { /* its timeout differs from that of the lookup */
         hg_test_expect_log("no answer of");
         HG_CHECK_RET(
             NA_Addr_lookup_wait(end.na_class, listener.name, 300, &addr),
@@ -237,7 +237,7 @@ HG_TEST(restarted_server_is_another_peer)
     hg_test_allow_log("");
     death_open(&pair, "tcp", "1000");
     HG_CHECK_OK(endpoint_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
-    /* Until its death is known, a lookup finds the connection that was. */
+    /* Until its death is known, a lookup finds the old connection. */
     HG_CHECK_OK(
         endpoint_post(&pair.end, &dead, late, sizeof(late), pair.addr, 1000));
     death_kill(&pair);
@@ -259,7 +259,7 @@ HG_TEST(restarted_server_is_another_peer)
     death_close(&pair);
 }
 
-/* Two servers: what is under way with one does not notice the other's end. */
+/* Two servers: operations with one are not affected by the other's end. */
 static void death_of_another(const char *protocol)
 {
     struct death_pair pair;
@@ -317,10 +317,10 @@ HG_TEST(death_of_one_peer_does_not_affect_another)
 
 /* ---- Stopped ---- */
 
-/* A peer that stops, and what is under way with it. */
+/* A peer that is stopped, and the operations in flight with it. */
 struct death_stopped {
     struct death_pair pair;
-    bool put; /* much is being sent to it */
+    bool put; /* much data is being sent to it */
     struct conform_call recv;
     struct conform_call move;
     na_mem_handle_t local;
@@ -344,7 +344,7 @@ static void death_stop(struct death_stopped *stopped, const char *protocol,
     HG_CHECK_OK(endpoint_post(&pair->end, &stopped->recv, stopped->got,
         sizeof(stopped->got), pair->addr, 1));
     hg_test_signal(pair->process, SIGSTOP);
-    /* It will answer this when it goes on; the answer must not arrive. */
+    /* The peer answers this when it continues; the answer must not arrive. */
     HG_CHECK_OK(endpoint_send(&pair->end, pair->addr, false, "?", 2, 1));
     if (put)
         HG_CHECK_OK(NA_Put(pair->end.na_class, pair->end.context, conform_ended,
@@ -352,7 +352,8 @@ static void death_stop(struct death_stopped *stopped, const char *protocol,
             ENDPOINT_MEMORY, pair->addr, &stopped->move.id));
 }
 
-/* Going on, it finds itself dead, and may be looked up anew. */
+/* When it continues, it finds itself disconnected, and may be looked up
+ * again. */
 static void death_go_on(struct death_stopped *stopped)
 {
     struct death_pair *pair = &stopped->pair;
@@ -374,8 +375,8 @@ static void death_go_on(struct death_stopped *stopped)
     death_close(pair);
 }
 
-/* On tcp and ipc, with little and with much under way: all at once, since
- * each takes the time of a death. */
+/* On tcp and ipc, with few and with many operations: all at once, since each
+ * case takes death_ms. */
 static void death_stop_all(const char *death_ms, unsigned timeout_ms)
 {
     struct death_stopped stopped[4];
@@ -405,7 +406,7 @@ HG_TEST_SECONDS(stopped_process_is_dead, 40)
     death_stop_all("1000", 20000);
 }
 
-/* Without a word of the application's it takes 5 s. */
+/* With the default options it takes 5 s. */
 HG_TEST_SECONDS(stopped_process_is_dead_by_default, 200)
 {
     uint64_t start = endpoint_ms();
@@ -416,7 +417,7 @@ HG_TEST_SECONDS(stopped_process_is_dead_by_default, 200)
     HG_CHECK(endpoint_ms() - start > 3500);
 }
 
-/* Asks its parent for a handle, gets all of it, and again. */
+/* Asks its parent for a handle, gets all of the memory, and repeats. */
 HG_TEST_ROLE(getter)
 {
     struct conform_end end;
@@ -442,8 +443,8 @@ HG_TEST_ROLE(getter)
         (void) conform_turn(end.na_class, end.context, 100);
 }
 
-/* Frames of ours are with libzmq for a getter that is stopped, and nobody
- * makes progress: withdrawing the memory ends all the same. */
+/* libzmq holds frames of ours for a getter that is stopped, and no thread makes
+ * progress: withdrawing the memory still completes. */
 static void death_withdraw(const char *protocol)
 {
     struct conform_end end;
@@ -470,7 +471,7 @@ static void death_withdraw(const char *protocol)
     memset(&send, 0, sizeof(send));
     HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, conform_ended,
         &send, bytes, size, recv.addr, 2, &send.id));
-    /* Until the first data leaves. */
+    /* Until the first data is sent. */
     while (NA_Get_counter(end.na_class, "rma_frames") < 2)
         (void) conform_turn(end.na_class, end.context, 1);
     hg_test_signal(process, SIGSTOP);
@@ -495,11 +496,10 @@ HG_TEST(memory_used_by_a_stopped_process_can_be_deregistered)
     death_withdraw("ipc");
 }
 
-/* ---- Alive, only busy ---- */
+/* ---- Alive but busy ---- */
 
-/* A server that computes: the call that waits for it, and a lookup, get their
- * answers; so does a client that computes as long. All on both protocols at
- * once, since it takes its time. */
+/* A busy server: the call that waits for it, and a lookup, get their answers. A
+ * client that is as busy does too. Both protocols run at once to save time. */
 static void death_busy(const char *death_ms, unsigned busy_ms)
 {
     static const char *const protocols[] = {"tcp", "ipc"};
@@ -534,7 +534,7 @@ static void death_busy(const char *death_ms, unsigned busy_ms)
         conform_close(&others[i]);
     }
     HG_CHECK(endpoint_ms() - start > 2 * death);
-    /* And all that time these ends made no progress. */
+    /* Meanwhile these endpoints made no progress. */
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(conform_wait(&pairs[i].end, &recvs[i]));
         HG_CHECK_OK(
@@ -556,7 +556,7 @@ HG_TEST_SECONDS(process_busy_for_ten_seconds_stays_alive, 200)
     death_busy("1000", 10000);
 }
 
-/* In one process a class that closes is gone for the others. */
+/* A class that closes disappears for the other classes of its process. */
 HG_TEST(closed_class_is_disconnected_for_other_classes)
 {
     struct conform_end server, client;
@@ -576,12 +576,13 @@ HG_TEST(closed_class_is_disconnected_for_other_classes)
     conform_close(&client);
 }
 
-/* ---- Last words ---- */
+/* ---- Unread messages ---- */
 
-/* The death is heard of while many messages are unread: all of them come. */
+/* The death is noticed while many messages are unread: all of them are
+ * delivered. */
 HG_TEST(messages_sent_before_death_arrive)
 {
-    enum { COUNT = 200 }; /* more than a turn takes */
+    enum { COUNT = 200 }; /* more than one poll reads */
     struct conform_end server, client, other;
     struct conform_call sends[COUNT], recv, lookup;
     char name[NA_MAX_ADDR_LEN], got[8];
@@ -597,7 +598,7 @@ HG_TEST(messages_sent_before_death_arrive)
     HG_CHECK_OK(endpoint_send(&client, addr, false, "x", 1, 0));
     HG_CHECK_OK(endpoint_wait_both(&client, &server, &recv));
     conform_free_addr(&server, &recv);
-    conform_idle(&server); /* has read all there is */
+    conform_idle(&server); /* has read all messages */
     for (i = 0; i < COUNT; i++) {
         memset(&sends[i], 0, sizeof(sends[i]));
         HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
@@ -607,8 +608,9 @@ HG_TEST(messages_sent_before_death_arrive)
         HG_CHECK_OK(conform_wait(&client, &sends[i]));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
-    endpoint_sleep(20); /* the server does not look, and its transport does */
-    /* A lookup first hears who is dead. */
+    endpoint_sleep(20); /* the server does not poll, but its transport
+                         * receives */
+    /* A lookup first processes the death. */
     endpoint_name(&other, other.self, name);
     memset(&lookup, 0, sizeof(lookup));
     HG_CHECK_OK(NA_Addr_lookup(server.na_class, server.context, conform_ended,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport and peers that have proven who they are and then lie
- * about memory, in the frames of emulated RMA. Everything is forged from the
- * pictures of the wire (gen/README.md). Of each kind a known number is wrong
- * beyond doubt, and counted as refused; as many again are wrong by chance.
+ * The ZeroMQ transport with peers that have proved who they are and then send
+ * false descriptions of memory in the frames of emulated RMA. All frames are
+ * built from the wire format (gen/README.md). Of each kind a known number is
+ * certainly wrong and counted as refused; as many again have random mistakes.
  */
 #include "zmq_raw_peer.h"
 
@@ -16,8 +16,8 @@ enum { MORE = 1 }; /* a flag of ANSWER */
 enum {
     FORGED_MEMORY = 64 << 10,
     FORGED_GUARD = 4096,
-    FORGED_LENGTH = 32 << 10, /* of a transfer */
-    FORGED_DATA = 4096,       /* of a put */
+    FORGED_LENGTH = 32 << 10, /* size of a transfer */
+    FORGED_DATA = 4096,       /* size of a put */
     FORGED_ALL = FORGED_MEMORY + 2 * FORGED_GUARD
 };
 
@@ -25,13 +25,13 @@ struct forged {
     unsigned type;
     unsigned flags;
     uint64_t id;
-    uint64_t key; /* of requests */
+    uint64_t key; /* key of requests */
     uint64_t offset;
     uint64_t length;
     unsigned status;
 };
 
-/* A frame as the transport's message; its size. */
+/* A frame as the transport's message; returns its size. */
 static size_t forged_make(unsigned char *bytes, const struct forged *frame)
 {
     size_t size = raw_peer_header(bytes, KIND_FRAME);
@@ -70,11 +70,11 @@ struct forged_target {
     unsigned char *memory; /* guard, registered memory, guard */
     na_mem_handle_t mem;
     uint64_t key;
-    uint64_t expected; /* refusals until now */
+    uint64_t expected; /* refusals so far */
     uint64_t next_id;
 };
 
-/* All that was found wrong with frames. */
+/* The number of frames that were refused. */
 static uint64_t forged_refused(const struct forged_target *target)
 {
     static const char *const names[] = {
@@ -87,7 +87,7 @@ static uint64_t forged_refused(const struct forged_target *target)
     return sum;
 }
 
-/* So many more, and not one less or more, are refused; `of` tells which. */
+/* Exactly so many more are refused; `of` names the check. */
 static void forged_expect(
     struct forged_target *target, const char *of, unsigned count)
 {
@@ -140,7 +140,7 @@ static void forged_close(struct forged_target *target)
     attacked_close(&target->server);
 }
 
-/* A frame of the type that is right by itself; the id is a new one. */
+/* A frame of the type that is correct by itself, with a new id. */
 static struct forged forged_frame(struct forged_target *target, unsigned type)
 {
     struct forged frame = {0};
@@ -152,9 +152,9 @@ static struct forged forged_frame(struct forged_target *target, unsigned type)
     return frame;
 }
 
-/* ---- Wrong beyond doubt ---- */
+/* ---- Certainly wrong ---- */
 
-/* No frame, whatever it is about. */
+/* A frame that is invalid in any state. */
 static void forged_break_header(struct forged_target *target, unsigned type)
 {
     struct forged frame = forged_frame(target, type);
@@ -175,13 +175,13 @@ static void forged_break_header(struct forged_target *target, unsigned type)
         raw_peer_send(&target->stranger, bytes, size, false);
         count++;
     }
-    /* Data in front of its header. */
+    /* Data before its header. */
     raw_peer_send(&target->stranger, "data", 4, true);
     raw_peer_send(&target->stranger, bytes, size, false);
     forged_expect(target, "headers", count); /* the last is no frame */
 }
 
-/* A request with something wrong is refused. */
+/* A request with a mistake is refused. */
 static void forged_break_request(struct forged_target *target, unsigned type)
 {
     struct forged frame = forged_frame(target, type);
@@ -204,24 +204,24 @@ static void forged_break_request(struct forged_target *target, unsigned type)
     }
     target->next_id += i;
     forged_expect(target, "requests", i);
-    if (type == PUT) { /* more and less data than the request is about */
+    if (type == PUT) { /* more and less data than the request names */
         frame = forged_frame(target, type);
         forged_send(&target->stranger, &frame, FORGED_DATA + 1);
         forged_send(&target->stranger, &frame, FORGED_DATA - 1);
         forged_send(&target->stranger, &frame, 0);
         forged_expect(target, "puts of another size", 3);
     }
-    /* A number may be in use: the target does not look at it. */
+    /* A number may be in use: the target does not check it. */
     frame = forged_frame(target, type);
     forged_send(&target->stranger, &frame, data);
     forged_send(&target->stranger, &frame, data);
     forged_expect(target, "requests that are right", 0);
 }
 
-/* ---- Wrong by chance ---- */
+/* ---- Random mistakes ---- */
 
-/* A get and a put that are right, with frames of all types about them, of
- * which each has something changed. */
+/* A correct get and a correct put, with frames of all types between them, each
+ * with a random change. */
 static void forged_by_chance(struct forged_target *target, unsigned rounds)
 {
     struct raw_peer *stranger = &target->stranger;
@@ -277,7 +277,7 @@ static void forged_attack_memory(const char *string)
         forged_break_header(&target, type);
         if (type != ANSWER) {
             forged_break_request(&target, type);
-        } else { /* about a transfer that there is not */
+        } else { /* about a transfer that does not exist */
             struct forged frame = forged_frame(&target, type);
 
             forged_send(&target.stranger, &frame, 0);
@@ -293,7 +293,7 @@ static void forged_attack_memory(const char *string)
     forged_expect(&target, "types", 256 - TYPE_END + 1);
     forged_by_chance(&target, 100);
     raw_peer_hang_up(&target.stranger);
-    /* And again, with what the last one left undone. */
+    /* Again, with the state the last round left. */
     raw_peer_come(&target.stranger, target.server.name + 4);
     forged_by_chance(&target, 20);
     forged_close(&target);
@@ -309,14 +309,14 @@ HG_TEST(frames_with_false_memory_fields_are_refused_on_ipc)
     forged_attack_memory("zmq+ipc://*");
 }
 
-/* ---- To who asked ---- */
+/* ---- Wrong answers to a request ---- */
 
-/* The server's operation on the stranger's memory. */
+/* The server's operation on the raw peer's memory. */
 struct forged_op {
     struct conform_call call;
     na_addr_t addr;
     na_mem_handle_t remote;
-    uint64_t id; /* as its request tells */
+    uint64_t id; /* as in its request */
 };
 
 static void forged_learn(struct forged_target *target, struct forged_op *op)
@@ -341,7 +341,7 @@ static void forged_learn(struct forged_target *target, struct forged_op *op)
         NA_Mem_handle_deserialize(end->na_class, &op->remote, bytes, 24));
 }
 
-/* Start it, and hear its request. */
+/* Start it, and receive its request. */
 static void forged_start(
     struct forged_target *target, struct forged_op *op, bool put)
 {
@@ -373,7 +373,7 @@ static void forged_answer(struct forged_target *target, struct forged_op *op,
     forged_expect(target, "an answer", 1);
 }
 
-/* Somebody else, who has guessed the number of an operation. */
+/* Another peer, which has guessed the number of an operation. */
 static void forged_guess(struct forged_target *target, struct forged_op *op)
 {
     struct forged frame = {
@@ -429,7 +429,7 @@ static void forged_answer_by_chance(
             } else
                 raw_peer_send(stranger, bytes, size, false);
         }
-        end.id = op->id; /* of whom, perhaps, nothing is left */
+        end.id = op->id; /* of a peer that may be gone */
         forged_send(stranger, &end, 0);
         (void) conform_wait(&target->server.end, &op->call);
         HG_CHECK_EQ_INT(op->call.ends, 1);
@@ -466,7 +466,7 @@ HG_TEST(responses_with_false_memory_fields_end_the_operation)
             &target, &op, wrong[i].put, &wrong[i].frame, wrong[i].data);
     forged_guess(&target, &op);
     forged_answer_by_chance(&target, &op, 100);
-    /* What never ends by itself ends with its peer. */
+    /* An operation that is not answered ends with its peer. */
     forged_start(&target, &op, false);
     raw_peer_hang_up(&target.stranger);
     HG_CHECK_RET(conform_wait(&target.server.end, &op.call), NA_DISCONNECT);

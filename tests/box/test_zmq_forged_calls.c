@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RPC layer over ZeroMQ and a peer that has proven who it is and then lies
- * about calls: in the header, in the description of what is too large for a
- * message, in the answer to a call.
- * Messages are forged from the pictures of the wire (gen/README.md). Of each
- * kind a known number is wrong beyond doubt, and counted as refused; as many
- * again are wrong by chance. A good client is answered all the while.
+ * The RPC layer over ZeroMQ with a peer that has proved who it is and then
+ * sends false calls: in the header, in the description of arguments too large
+ * for a message, in the response to a call. Messages are built from the wire
+ * format (gen/README.md). Of each kind a known number is certainly wrong and
+ * counted as refused; as many again have random mistakes. A good client is
+ * answered all the time.
  */
 #include "zmq_calls.h"
 
 #include "support/fuzz.h"
 
-/* The stranger, as the server knows it once it called "meet". */
+/* The raw peer, as the server knows it once it has called "meet". */
 static na_class_t *calls_class;
 static na_addr_t calls_stranger = NA_ADDR_NULL;
 
@@ -63,9 +63,9 @@ static struct calls_message calls_message(unsigned type)
     return message;
 }
 
-/* ---- Wrong beyond doubt ---- */
+/* ---- Certainly wrong ---- */
 
-/* Wait until a counter of the layer's has grown by exactly so much. */
+/* Wait until a counter of the layer has grown by exactly so much. */
 static void calls_expect(const char *of, size_t offset, uint64_t before,
     uint64_t count, unsigned type)
 {
@@ -90,7 +90,7 @@ static void calls_expect(const char *of, size_t offset, uint64_t before,
     calls_expect(#member, offsetof(struct hg_counters, member), \
         (before).member, count, type)
 
-/* Headers that are none, of a type. */
+/* Invalid headers of a type. */
 static void calls_break_header(struct calls_server *server, unsigned type)
 {
     struct hg_counters before = calls_counters();
@@ -111,7 +111,7 @@ static void calls_break_header(struct calls_server *server, unsigned type)
         case 4: raw_peer_put(bytes + 14, 2, HEAD - 1); break;
         case 5: raw_peer_put(bytes + 14, 2, size + 1); break;
         case 6: raw_peer_put(bytes + 14, 2, UINT16_MAX); break;
-        case 7: sent = size - 1; break;    /* the checksum tells */
+        case 7: sent = size - 1; break;    /* the checksum reveals it */
         default: bytes[20] ^= 0x10; break; /* here, too */
         }
         if (i < 7)
@@ -119,16 +119,16 @@ static void calls_break_header(struct calls_server *server, unsigned type)
         calls_send(server, bytes, sent);
     }
     CALLS_EXPECT(refused, before, i, type);
-    /* The caller is told of all that carry a sequence; of who waits for an
-     * answer nobody is known. */
+    /* A request with a sequence number is answered with the error; a response
+     * without a matching call is not. */
     if (type == REQUEST)
         CALLS_EXPECT(errors_sent, before, i - 2, type);
     if (type == RESPONSE)
         CALLS_EXPECT(late, before, i - 2, type);
 }
 
-/* Arguments without a checksum are decoded with the same care as others, and
- * right ones are executed. */
+/* Arguments without a checksum are decoded with the same care, and valid ones
+ * are executed. */
 static void calls_break_unchecked(struct calls_server *server)
 {
     struct hg_counters before = calls_counters();
@@ -138,13 +138,13 @@ static void calls_break_unchecked(struct calls_server *server)
     unsigned i;
 
     message.no_checksum = true;
-    for (size = 0; size < sizeof(bytes); size++) { /* cut everywhere */
+    for (size = 0; size < sizeof(bytes); size++) { /* truncated everywhere */
         message.size = size;
         calls_send_message(server, &message);
     }
     message.size = sizeof(bytes);
     message.payload = bytes;
-    for (i = 0; i < 8; i++) { /* more bytes promised than there are */
+    for (i = 0; i < 8; i++) { /* more bytes announced than there are */
         memset(bytes, 0, sizeof(bytes));
         bytes[i] = 0xff;
         calls_send_message(server, &message);
@@ -160,7 +160,7 @@ static void calls_break_unchecked(struct calls_server *server)
         calls_turn(NULL);
 }
 
-/* A request whose header is right and whose arguments are not. */
+/* A request with a correct header and wrong arguments. */
 static void calls_break_request(struct calls_server *server)
 {
     struct hg_counters before = calls_counters();
@@ -168,12 +168,12 @@ static void calls_break_request(struct calls_server *server)
     unsigned char bytes[128];
     size_t size;
 
-    message.id++; /* a function that there is not */
+    message.id++; /* a function that does not exist */
     calls_send_message(server, &message);
     message.id--;
     message.payload =
         (const unsigned char *) "\377\377\377\377\377\377\377\377x";
-    message.size = 9; /* more bytes promised than there are */
+    message.size = 9; /* more bytes announced than there are */
     calls_send_message(server, &message);
     message.size = 3;
     calls_send_message(server, &message);
@@ -181,12 +181,12 @@ static void calls_break_request(struct calls_server *server)
     calls_send_message(server, &message);
     message = calls_message(REQUEST);
     size = calls_make(bytes, &message);
-    bytes[HEAD + 5] ^= 4; /* the checksum tells */
+    bytes[HEAD + 5] ^= 4; /* the checksum reveals it */
     calls_send(server, bytes, size);
     CALLS_EXPECT(errors_sent, before, 5, REQUEST);
 }
 
-/* A description of large arguments; `wrong` says how. */
+/* A wrong description of large arguments; `wrong` chooses the mistake. */
 static size_t calls_describe_wrongly(unsigned char *bytes, unsigned wrong)
 {
     size_t size = calls_describe(bytes, 100000);
@@ -222,14 +222,14 @@ static void calls_break_description(struct calls_server *server)
         calls_send_message(server, &message);
     }
     CALLS_EXPECT(errors_sent, before, wrong - 1, REQUEST);
-    /* One that is right, of memory that nobody will ever send. */
+    /* A correct description of memory that is never sent. */
     message.size = calls_describe(bytes, 100000);
     calls_send_message(server, &message);
     while (calls_counters().unanswered == before.unanswered)
         calls_turn(NULL);
 }
 
-/* ---- Wrong by chance ---- */
+/* ---- Random mistakes ---- */
 
 static void calls_by_chance(struct calls_server *server, unsigned rounds)
 {
@@ -284,7 +284,7 @@ static void calls_attack(const char *string)
     calls_break_unchecked(&server);
     calls_break_description(&server);
     calls_serve();
-    /* Right, and about nothing that there is. */
+    /* Valid, but about a call that does not exist. */
     before = calls_counters();
     for (type = 0; type < 256; type++) {
         struct calls_message message = calls_message(type);
@@ -293,12 +293,12 @@ static void calls_attack(const char *string)
             calls_send_message(&server, &message);
     }
     CALLS_EXPECT(late, before, 1, RESPONSE);
-    /* A call that is not there is canceled already. */
+    /* Canceling a call that does not exist has no effect. */
     CALLS_EXPECT(refused, before, 253, CANCEL);
     raw_peer_ignore(&server.stranger);
     calls_by_chance(&server, 200);
     raw_peer_hang_up(&server.stranger);
-    /* And again, with what the last one left undone. */
+    /* Again, with the state the last round left. */
     raw_peer_come(&server.stranger, server.name + 4);
     calls_by_chance(&server, 50);
     calls_close(&server);
@@ -314,9 +314,9 @@ HG_TEST(calls_with_false_fields_are_refused_on_ipc)
     calls_attack("zmq+ipc://*");
 }
 
-/* ---- Answers to a call ---- */
+/* ---- Responses to a call ---- */
 
-/* A call of the server's to the stranger, who hears it. */
+/* A call from the server to the raw peer, which receives it. */
 struct calls_call {
     struct blob in;
     struct blob out;
@@ -338,7 +338,7 @@ static void calls_start(struct calls_server *server, struct calls_call *call)
     call->sequence = raw_peer_get(bytes + 12 + 24, 8);
 }
 
-/* It ends, in whichever way, and once. */
+/* It completes once, in one way or another. */
 static hg_return_t calls_end(struct calls_call *call)
 {
     hg_return_t ret = HG_Wait(call->request, CONFORM_TIMEOUT, HG_STATUS_IGNORE);
@@ -348,7 +348,7 @@ static hg_return_t calls_end(struct calls_call *call)
     return ret;
 }
 
-/* The answer number `wrong`, all of which end the call with an error. */
+/* Response number `wrong`; each of these ends the call with an error. */
 static hg_return_t calls_answer(struct calls_server *server, unsigned wrong)
 {
     struct calls_message answer = calls_message(RESPONSE);
@@ -366,13 +366,13 @@ static hg_return_t calls_answer(struct calls_server *server, unsigned wrong)
     if (wrong == 12)
         answer.code = 9999;
     if (wrong == 13 || wrong == 16)
-        answer.size = 9; /* the output is cut */
+        answer.size = 9; /* the output is truncated */
     answer.no_checksum = wrong >= 16;
     size = calls_make(bytes, &answer);
     if (wrong == 0)
         bytes[10] ^= 1; /* the version */
     if (wrong == 14)
-        bytes[HEAD + 5] ^= 1; /* the checksum tells */
+        bytes[HEAD + 5] ^= 1; /* the checksum reveals it */
     calls_send(server, bytes, size);
     return calls_end(&call);
 }
@@ -397,7 +397,7 @@ static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
             if (i % 2 == 0)
                 calls_sign(bytes, size);
             if (size >= HEAD && raw_peer_get(bytes + 24, 8) == call.sequence)
-                bytes[12] &= (unsigned char) ~LARGE; /* would have it wait */
+                bytes[12] &= (unsigned char) ~LARGE; /* as if large */
             calls_send(server, bytes, size);
         }
         answer.code = HG_NOENTRY; /* unless it ended already */
@@ -426,11 +426,11 @@ HG_TEST(responses_with_false_fields_end_the_call_with_an_error)
     HG_CHECK_RET(calls_answer(&server, 12), HG_OTHER_ERROR);
     HG_CHECK(calls_answer(&server, 13) != HG_SUCCESS);
     HG_CHECK_RET(calls_answer(&server, 14), HG_CHECKSUM_ERROR);
-    HG_CHECK_RET(calls_answer(&server, 15), HG_SUCCESS); /* which is right */
+    HG_CHECK_RET(calls_answer(&server, 15), HG_SUCCESS); /* valid */
     HG_CHECK_RET(calls_answer(&server, 16), HG_OVERFLOW);
-    HG_CHECK_RET(calls_answer(&server, 17), HG_SUCCESS); /* right, unchecked */
+    HG_CHECK_RET(calls_answer(&server, 17), HG_SUCCESS); /* valid */
     calls_answer_by_chance(&server, 100);
-    /* What never ends by itself ends with its peer. */
+    /* A call that is not answered ends with its peer. */
     calls_start(&server, &call);
     raw_peer_hang_up(&server.stranger);
     HG_CHECK_RET(calls_end(&call), HG_DISCONNECT);

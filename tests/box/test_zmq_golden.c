@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport speaks what gen/README.md draws: tests/golden/zmq.hex
- * holds each kind of message, written by hand. A bare libzmq socket sends
- * them to a class, which must understand them, and compares byte by byte what
- * the class sends, as dialler and as listener. Only what a class chooses by
- * chance (its incarnation, nonces, the number of a transfer) is replaced.
+ * The messages of the ZeroMQ transport match the wire format:
+ * tests/golden/zmq.hex holds each kind of message, written by hand. A bare
+ * libzmq socket sends them to a class, which must understand them, and compares
+ * what the class sends byte by byte, as dialer and as listener. Only random
+ * fields (the incarnation, nonces, the number of a transfer) are replaced.
  */
 #include "zmq_raw_peer.h"
 
 #include "support/golden.h"
 
-/* Where in a message they are. */
+/* Offsets of the random fields in a message. */
 enum { AT_INCARNATION = 12, AT_NONCE = 20, AT_NONCE2 = 28, AT_ID = 20 };
 
 #define GOLDEN_IPC "zmq+ipc://" /* probes are sent on ipc only */
 
-/* A bare socket, and the class it speaks with. */
+/* A bare socket, and the class it talks to. */
 struct speaker {
     struct conform_end end;
     void *context;
     void *socket; /* a ROUTER if the class dials, else a DEALER */
     bool router;
-    unsigned char id[64]; /* a ROUTER's: of the class */
+    unsigned char id[64]; /* for a ROUTER: routing id of the class */
     size_t id_size;
     struct golden *golden;
 };
@@ -41,8 +41,8 @@ static void speaker_open(struct speaker *speaker, bool router)
     (void) zmq_setsockopt(speaker->socket, ZMQ_LINGER, &zero, sizeof(zero));
 }
 
-/* Every vector of the file is there; which of them a case uses is seen by
- * reading it. */
+/* Every vector of the file exists; the test's code shows which ones a case
+ * uses. */
 static void speaker_close(struct speaker *speaker)
 {
     static const char *const names[] = {"hello", "hello_named", "hello_later",
@@ -65,7 +65,7 @@ static void speaker_turn(struct speaker *speaker)
     (void) conform_turn(speaker->end.na_class, speaker->end.context, 1);
 }
 
-/* Say a vector; `own`, if any, are 8 bytes in place of those at `at`. */
+/* Send a vector; `own`, if given, replaces the 8 bytes at `at`. */
 static void speaker_say(struct speaker *speaker, const char *name, size_t at,
     const unsigned char *own, bool more)
 {
@@ -84,7 +84,7 @@ static void speaker_say(struct speaker *speaker, const char *name, size_t at,
         (int) size);
 }
 
-/* Add a last part to what was said with `more`. */
+/* Add a last part to a message sent with `more`. */
 static void speaker_say_part(struct speaker *speaker, const char *name)
 {
     size_t size;
@@ -120,8 +120,8 @@ static size_t speaker_hear(
     return (size_t) size;
 }
 
-/* Hear the vector `name`, in which the class chose the 8 bytes at the `count`
- * places of `at`: those go to `own`. Probes may come between. */
+/* Receive the vector `name`, in which the class chose the 8 bytes at the
+ * `count` places of `at`: these go to `own`. Probes may come between. */
 static void speaker_expect(struct speaker *speaker, const char *name,
     size_t count, const size_t *at, unsigned char own[][8])
 {
@@ -151,7 +151,8 @@ static void speaker_expect_all(struct speaker *speaker, const char *name)
 
 /* ---- The class dials ---- */
 
-/* Bind the ROUTER, and have the class look it up: not ended yet. */
+/* Bind the ROUTER, and start a lookup by the class; it has not ended on
+ * return. */
 static void speaker_be_called(
     struct speaker *speaker, struct conform_call *lookup)
 {
@@ -176,7 +177,7 @@ static void speaker_send_messages(struct speaker *speaker, na_addr_t to)
     speaker_expect_all(speaker, "probe");
 }
 
-/* A get of the class: its frame, and ours with the data. */
+/* A get of the class: its frame, and our frame with the data. */
 static void speaker_serve_get(struct speaker *speaker, na_addr_t from)
 {
     static const size_t id_at[] = {AT_ID};
@@ -205,7 +206,7 @@ static void speaker_serve_get(struct speaker *speaker, na_addr_t from)
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
 }
 
-/* A call of the RPC layer begins as drawn. */
+/* A call of the RPC layer begins as in the golden file. */
 static void speaker_hear_call(struct speaker *speaker, na_addr_t to)
 {
     unsigned char got[256];
@@ -216,7 +217,7 @@ static void speaker_hear_call(struct speaker *speaker, na_addr_t to)
     hg_request_t request;
 
     (void) golden_get(speaker->golden, "probe", &probe_size);
-    options.no_checksum = true; /* it differs from class to class */
+    options.no_checksum = true; /* it differs between classes */
     HG_CHECK_OK(HG_Set_options(&options));
     HG_CHECK_OK(HG_Init(speaker->end.na_class));
     HG_CHECK_OK(HG_Forward(to, MERCURY_REGISTER("golden", void, void, NULL),
@@ -249,7 +250,7 @@ HG_TEST(dialer_messages_match_the_golden_file)
     memset(&close, 0, sizeof(close));
     HG_CHECK_OK(NA_Addr_terminate(speaker.end.na_class, speaker.end.context,
         conform_ended, &close, lookup.addr, &close.id));
-    for (;;) { /* what the call sent on its way out does not matter */
+    for (;;) { /* what the call sent when it ended does not matter */
         unsigned char got[256];
         size_t size;
         const unsigned char *bye = golden_get(speaker.golden, "bye", &size);
@@ -328,7 +329,8 @@ HG_TEST(listener_messages_match_the_golden_file)
     HG_CHECK_EQ_U64(expected.size, 2);
     HG_CHECK_EQ_MEM(got_expected, "cd", 2);
 
-    /* The RPC layer gets what begins as its messages do, and no more. */
+    /* The RPC layer accepts a payload that begins like one of its messages, and
+     * no other. */
     HG_CHECK_OK(HG_Init(speaker.end.na_class));
     speaker_say(&speaker, "message_rpc", 0, NULL, false);
     do {

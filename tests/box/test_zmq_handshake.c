@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Handshakes of the ZeroMQ transport that fail: routing ids that a peer claims,
- * peers that say no HELLO, HELLOs that are wrong. A good client is served
- * meanwhile.
+ * peers that send no HELLO, wrong HELLOs. A good client is served meanwhile.
  */
 #include "zmq_raw_peer.h"
 
@@ -15,8 +14,8 @@
 
 enum { CLAIMS = 8, CLAIM_SIZE = 5 };
 
-/* The routing id that libzmq gives to the first peer of a ROUTER if it is
- * opened with this state of the random numbers. */
+/* The routing id that libzmq gives to the first peer of a ROUTER that is opened
+ * with this state of the random numbers. */
 static void claim_predict(char *state, size_t size, unsigned char *id)
 {
     char name[64] = "";
@@ -50,8 +49,7 @@ static void claim_next(
         id[1 + i] = (unsigned char) (number >> 8 * (3 - i));
 }
 
-/* libzmq aborts the process when the id that it gives next is one that a peer
- * has claimed. */
+/* libzmq aborts the process if a peer has claimed the id that it gives next. */
 static void claim_ids(const char *string)
 {
     static char predicted[64], used[64];
@@ -102,7 +100,7 @@ HG_TEST(open_does_not_disturb_rand_of_the_application)
     conform_close(&end);
 }
 
-/* ---- Peers that say no HELLO ---- */
+/* ---- Peers that send no HELLO ---- */
 
 enum { SILENT_MS = 300 };
 
@@ -117,10 +115,10 @@ static void silent_open(struct attacked *server, const char *string)
 struct silent_watch {
     struct attacked *server;
     int fd;
-    uint64_t closed; /* when */
+    uint64_t closed; /* time */
 };
 
-/* Await the end of the connection. Then wake the class. */
+/* Wait for the end of the connection. Then wake the class. */
 static void *silent_watch(void *arg)
 {
     struct silent_watch *watch = (struct silent_watch *) arg;
@@ -136,7 +134,7 @@ static void *silent_watch(void *arg)
     return NULL;
 }
 
-/* The class closes the connection. It must wake by itself for that. */
+/* The class closes the connection. For that it must wake up by itself. */
 static void silent_until_closed(struct attacked *server, int fd)
 {
     struct silent_watch watch = {server, fd, 0};
@@ -196,7 +194,7 @@ HG_TEST(peer_without_hello_is_disconnected_on_ipc)
     silent_peers("zmq+ipc://*");
 }
 
-/* Keep some thousand messages on their way that no receive takes. */
+/* Keep some thousand messages in flight that no receive accepts. */
 static void silent_flood(
     struct raw_peer *flood, const struct attacked *server, uint64_t *sent)
 {
@@ -209,7 +207,7 @@ static void silent_flood(
         raw_peer_send(flood, bytes, size, false);
 }
 
-/* Another peer sends faster than the class reads: there always are unread
+/* Another peer sends faster than the class reads: there are always unread
  * messages. */
 HG_TEST(peer_without_hello_is_disconnected_while_another_sends)
 {
@@ -279,7 +277,7 @@ HG_TEST(hello_that_is_read_late_is_accepted)
     attacked_close(&server);
 }
 
-/* For each line from the parent, makes so many connections to the class, with
+/* For each line from the parent, opens as many connections to the class, with
  * ZMTP's handshake, and keeps them. */
 HG_TEST_ROLE(silent)
 {
@@ -299,7 +297,7 @@ HG_TEST_ROLE(silent)
     }
 }
 
-/* 800 connections without HELLO where the process may have 300 descriptors. */
+/* 800 connections without HELLO, in a process limited to 300 descriptors. */
 HG_TEST(peers_without_hello_hold_no_descriptors)
 {
     struct rlimit old, limit;
@@ -329,8 +327,8 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
 
-/* With no descriptors left, connections without HELLO make way for others, the
- * oldest first: a client is served long before any limit. */
+/* When descriptors run out, connections without HELLO are closed, the oldest
+ * first: a client is served long before their timeout. */
 HG_TEST(connections_without_hello_are_closed_for_others)
 {
     struct rlimit old, limit;

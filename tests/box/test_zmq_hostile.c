@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport and peers that are none: a bare libzmq socket that
- * gets through libzmq's handshake and sends anything, from noise to messages
- * that are right but for a bit, at any moment of the protocol; listeners that
- * answer wrongly; and bytes on the bare TCP connection. A good client is
- * served all along, and every kind of message is refused at least once.
+ * The ZeroMQ transport with hostile peers: a bare libzmq socket that completes
+ * libzmq's handshake and sends anything, from noise to messages with one
+ * flipped bit, in any state of the protocol; listeners that answer wrongly; and
+ * bytes on the raw TCP connection. A good client is served all the time, and
+ * every kind of message is refused at least once.
  */
 #include "zmq_raw_peer.h"
 
@@ -16,7 +16,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* The same with something wrong: a bit, the length, the number of parts. */
+/* The message with a mistake: a flipped bit, the length, the number of
+ * parts. */
 static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
 {
     unsigned char bytes[256];
@@ -38,10 +39,10 @@ static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
         size = how / 8 % 64;
         raw_peer_noise(hostile, bytes, size);
         break;
-    case 5: /* what belongs behind comes first */
+    case 5: /* parts in the wrong order */
         raw_peer_send(hostile, bytes + 4, size - 4, true);
         break;
-    default: break; /* right, but out of place */
+    default: break; /* correct, but at a wrong time */
     }
     while (parts > 0) {
         raw_peer_send(hostile, bytes, size, true);
@@ -50,8 +51,8 @@ static void hostile_send_wrong(struct raw_peer *hostile, unsigned kind)
     raw_peer_send(hostile, bytes, size, false);
 }
 
-/* Of each kind what is wrong in any state: cut, or of 3 to 5 parts. Each of
- * these is refused, no matter what chance brings. */
+/* Of each kind, messages that are wrong in any state: truncated, or of 3 to 5
+ * parts. Each is refused, whatever the random state. */
 static void hostile_send_all_kinds(struct raw_peer *hostile)
 {
     unsigned char bytes[256];
@@ -72,7 +73,7 @@ static uint64_t hostile_refused(struct attacked *server, unsigned kind)
     return raw_peer_refused(server->end.na_class, kind);
 }
 
-/* Come as one who is not known, is greeted, or has proven itself. */
+/* Connect as a peer that is unknown, greeted, or confirmed. */
 static void hostile_come(
     struct raw_peer *hostile, const struct attacked *server, unsigned how)
 {
@@ -106,7 +107,7 @@ static void hostile_attack(const char *string)
         attacked_serve(&server);
         raw_peer_hang_up(&hostile);
     }
-    /* And by chance. Every other time no farewell ends it early. */
+    /* Random messages. Every other round, no BYE ends it early. */
     for (round = 0; round < 24; round++) {
         unsigned kinds = round % 2 == 0 ? KIND_END + 1 : KIND_BYE;
 
@@ -114,7 +115,7 @@ static void hostile_attack(const char *string)
         for (i = 0; i < 20; i++) {
             for (kind = 0; kind < kinds; kind++)
                 hostile_send_wrong(&hostile, kind);
-            /* A whole part less than a header; no byte at all. */
+            /* A whole part shorter than a header; an empty part. */
             raw_peer_send(&hostile, "hz", i % 3, false);
         }
         attacked_serve(&server);
@@ -135,9 +136,9 @@ HG_TEST(messages_of_untrusted_peers_are_checked_on_ipc)
     hostile_attack("zmq+ipc://*");
 }
 
-/* ---- What each kind is refused for ---- */
+/* ---- Refusals of each kind ---- */
 
-/* A class over tcp, and a stranger that has dialled it. */
+/* A class over tcp, and a raw peer that has dialed it. */
 static void hostile_open(struct attacked *server, struct raw_peer *hostile)
 {
     raw_peer_init(hostile, attacked_turn, server);
@@ -171,13 +172,13 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     hostile_open(&server, &hostile);
     raw_peer_send(&hostile, "hz", 2, false);
     raw_peer_greet(&hostile);
-    /* Greeted, it has not proven itself. */
+    /* It is greeted, but has not confirmed. */
     size = raw_peer_make(&hostile, bytes, KIND_MESSAGE);
     bytes[4] = 0;
     raw_peer_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) == 0)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
-    /* A wrong nonce proves nothing, the right one does; once. */
+    /* A wrong nonce is not a confirmation; the right one is, once. */
     hostile.nonce[0] ^= 1;
     raw_peer_confirm(&hostile);
     raw_peer_send(&hostile, bytes, size, false);
@@ -192,7 +193,7 @@ HG_TEST(messages_before_the_confirmation_are_refused)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     before = hostile_refused(&server, KIND_MESSAGE);
     HG_CHECK_EQ_U64(before, 2);
-    /* A second hello, and a plane that there is not. */
+    /* A second HELLO, and a plane that does not exist. */
     size = raw_peer_make(&hostile, bytes, KIND_HELLO);
     raw_peer_send(&hostile, bytes, size, false);
     size = raw_peer_make(&hostile, bytes, KIND_MESSAGE);
@@ -231,13 +232,13 @@ HG_TEST(hello_of_another_version_is_answered_with_our_version)
 struct hostile_listener {
     void *context;
     char name[128];
-    unsigned version; /* of the answer; 0: none */
+    unsigned version; /* version in the answer; 0: none */
     pthread_t thread;
     _Atomic bool stop;
 };
 
-/* A ROUTER that answers every hello with a REFUSE of a version, or with
- * a WELCOME whose nonce is not the one asked with. */
+/* A ROUTER that answers every HELLO with a REFUSE of a version, or with a
+ * WELCOME with a wrong nonce. */
 static void *hostile_answer(void *arg)
 {
     struct hostile_listener *listener = (struct hostile_listener *) arg;
@@ -326,7 +327,7 @@ HG_TEST(welcome_with_a_wrong_nonce_is_ignored)
     conform_close(&end);
 }
 
-/* ---- Bytes on the bare connection ---- */
+/* ---- Bytes on the raw connection ---- */
 
 HG_TEST(bytes_on_a_raw_connection_are_harmless)
 {
@@ -363,8 +364,8 @@ HG_TEST(bytes_on_a_raw_connection_are_harmless)
     attacked_close(&server);
 }
 
-/* ZMTP 1.0 and 2.0: libzmq would take the name that comes next, and abort if
- * the socket closes just then. */
+/* ZMTP 1.0 and 2.0: libzmq would accept the name that follows, and abort if the
+ * socket closes just then. */
 HG_TEST(old_protocol_is_disconnected)
 {
     static const struct {
@@ -382,7 +383,7 @@ HG_TEST(old_protocol_is_disconnected)
     attacked_open(&server, "zmq+tcp://127.0.0.1");
     for (i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
         char bytes[64];
-        struct timeval wait = {4, 0}; /* taken in, it would hold for 10 s */
+        struct timeval wait = {4, 0}; /* if accepted, it would last 10 s */
         int fd = raw_peer_connect(server.name);
         ssize_t got;
 
@@ -391,7 +392,7 @@ HG_TEST(old_protocol_is_disconnected)
 
         HG_CHECK(send(fd, old[i].bytes, old[i].size, MSG_NOSIGNAL) ==
             (ssize_t) old[i].size);
-        do /* its greeting, then its end */
+        do /* its greeting, then the end */
             got = recv(fd, bytes, sizeof(bytes), 0);
         while (got > 0);
         HG_CHECK(got == 0 || errno == ECONNRESET);
@@ -401,10 +402,10 @@ HG_TEST(old_protocol_is_disconnected)
     attacked_close(&server);
 }
 
-/* ---- Crowds ---- */
+/* ---- Many connections ---- */
 
-/* At each line heard, so many more connections to the class named; at the
- * end, none. */
+/* For each line from the parent, opens as many more connections to the class;
+ * closes all at the end. */
 HG_TEST_ROLE(crowd)
 {
     struct rlimit limit;
@@ -425,7 +426,7 @@ HG_TEST_ROLE(crowd)
 
 enum { HOSTILE_FDS = 300 };
 
-/* Descriptors in use, found out without one. */
+/* The number of descriptors in use, found without opening one. */
 static unsigned hostile_fds(void)
 {
     unsigned count = 0;
@@ -436,7 +437,8 @@ static unsigned hostile_fds(void)
     return count;
 }
 
-/* 600 strangers connect where 300 descriptors are, `each` at a time. */
+/* 600 raw peers connect, `each` at a time, where 300 descriptors are
+ * available. */
 static void hostile_many(const char *string, unsigned each)
 {
     struct rlimit old, limit;
@@ -458,7 +460,7 @@ static void hostile_many(const char *string, unsigned each)
     for (came = each; came <= 600; came += each) {
         hg_test_write_peer(crowd, line);
         free(hg_test_read_peer(crowd));
-        /* Until each was accepted or turned away, and some room is left. */
+        /* Until each was accepted or refused, and some descriptors are free. */
         do {
             HG_CHECK(endpoint_ms() < end);
             attacked_turn(&server);
@@ -473,7 +475,7 @@ static void hostile_many(const char *string, unsigned each)
     }
     attacked_serve(&server);
     hg_test_stop(crowd);
-    /* With the crowd gone there is room again. */
+    /* When the connections are closed, descriptors are free again. */
     while (hostile_fds() > 150) {
         HG_CHECK(endpoint_ms() < end);
         attacked_turn(&server);
@@ -487,7 +489,7 @@ HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process, 60)
     hostile_many("zmq+tcp://127.0.0.1", 600);
 }
 
-/* Few at a time: all at once, libzmq 4.3.4 would end the process. */
+/* Few at a time: with all at once, libzmq 4.3.4 would end the process. */
 HG_TEST_SECONDS(many_connections_leave_descriptors_to_the_process_on_ipc, 60)
 {
     hostile_many("zmq+ipc://*", 10);
@@ -506,7 +508,7 @@ static void hostile_settle(struct attacked *server, int64_t blocks)
     }
 }
 
-/* A hello again and again, and hellos of many who never prove who they are. */
+/* Repeated HELLOs of one peer, and HELLOs of many peers that never confirm. */
 HG_TEST_SECONDS(endless_hellos_leave_nothing, 60)
 {
     static struct raw_peer strangers[HOSTILE_MANY];
@@ -550,7 +552,7 @@ HG_TEST_SECONDS(endless_hellos_leave_nothing, 60)
 
 enum { FLOOD_QUEUE = 1 << 18, FLOOD_TAG = 1000000 };
 
-/* Messages that nobody has asked for, of all planes. */
+/* Unsolicited messages of all planes. */
 static void flood_send(struct raw_peer *flood, unsigned count)
 {
     unsigned char bytes[64];
@@ -577,8 +579,8 @@ static void flood_await(
     HG_CHECK_OK(call->ret);
 }
 
-/* Who floods fills its own share: what others say is still kept for a receive
- * that is posted later. */
+/* A peer that floods fills its own share: messages of others are kept for a
+ * receive that is posted later. */
 HG_TEST(flood_does_not_drop_messages_of_others)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -605,7 +607,7 @@ HG_TEST(flood_does_not_drop_messages_of_others)
     }
     HG_CHECK_OK(endpoint_send(&server.good, server.addr, false, "kept", 5, 2));
     HG_CHECK_OK(endpoint_send(&server.good, server.addr, true, "mark", 5, 5));
-    flood_await(&server, &mark); /* what was sent before has come, too */
+    flood_await(&server, &mark); /* all earlier messages have arrived, too */
     do {
         HG_CHECK_OK(
             conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
@@ -617,7 +619,8 @@ HG_TEST(flood_does_not_drop_messages_of_others)
     hostile_close(&server, &flood);
 }
 
-/* A part past every limit is libzmq's to refuse: its sender is cut off. */
+/* A part past the largest limit is refused by libzmq: its sender is
+ * disconnected. */
 HG_TEST(message_past_the_largest_limit_is_refused)
 {
     struct attacked server;
@@ -630,7 +633,7 @@ HG_TEST(message_past_the_largest_limit_is_refused)
     raw_peer_confirm(&hostile);
     (void) raw_peer_header(bytes, KIND_MESSAGE);
     raw_peer_send(&hostile, bytes, size, false);
-    /* It dials anew by itself, and is not known any more. */
+    /* It dials again by itself, and is unknown now. */
     do {
         raw_peer_send(&hostile, bytes, 12, false);
         attacked_turn(&server);
@@ -640,16 +643,16 @@ HG_TEST(message_past_the_largest_limit_is_refused)
     endpoint_unmap(bytes, size);
 }
 
-/* ---- Who takes nothing ---- */
+/* ---- A peer that reads nothing ---- */
 
-/* One message fills the connection: the system calls it full long before it
- * is, and after every message lets one heartbeat more pass. */
+/* One message fills the connection: the system reports it full early, and lets
+ * one heartbeat pass after every message. */
 enum { MUTE_DEATH = 400, MUTE_SIZE = 1 << 20 };
 
-/* A stranger by hand: libzmq would read on, and answer heartbeats. */
+/* A raw peer without libzmq, which would read on and answer heartbeats. */
 struct mute {
-    struct attacked server; /* but for its good client */
-    struct raw_peer words;  /* as it has no socket of its own: the words only */
+    struct attacked server; /* used for its good client only */
+    struct raw_peer words;  /* used to build messages only */
     int fd;
     unsigned char heard[1024];
     size_t heard_size;
@@ -671,7 +674,7 @@ static void mute_say(struct mute *mute, unsigned kind)
     mute_write(mute, bytes, 2 + size);
 }
 
-/* Read on until `mark` and what belongs to it, `size` bytes, were read. */
+/* Read until `mark` and the `size` bytes that belong to it were read. */
 static void mute_hear(struct mute *mute, const char *mark, size_t size)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
@@ -691,7 +694,7 @@ static void mute_hear(struct mute *mute, const char *mark, size_t size)
     mute->heard_size = size;
 }
 
-/* Get through the handshakes, and read nothing ever after. */
+/* Complete the handshakes, then never read again. */
 static void mute_dial(struct mute *mute)
 {
     static const unsigned char start[] = "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL";
@@ -715,8 +718,8 @@ static void mute_dial(struct mute *mute)
     mute_say(mute, KIND_CONFIRM);
 }
 
-/* One who says a word while a probe is on its way to it gets that much more
- * time, once: then it is as dead as any who takes nothing. */
+/* A peer that sends something while a probe is in flight gets as much time
+ * again, once: then it is dead, as any peer that reads nothing. */
 HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
 {
     static char flood[MUTE_SIZE];
@@ -742,7 +745,7 @@ HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
         flood, sizeof(flood), recv.addr, 5, NA_OP_ID_IGNORE));
     begin = endpoint_ms();
     while (
-        endpoint_ms() < begin + MUTE_DEATH / 2) /* a probe leaves after half */
+        endpoint_ms() < begin + MUTE_DEATH / 2) /* a probe is sent after half */
         attacked_turn(&mute.server);
     mute_say(&mute, KIND_MESSAGE);
     HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);

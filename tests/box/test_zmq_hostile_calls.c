@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The RPC layer over ZeroMQ and a peer that says nothing wrong, and leaves it
- * at that: it announces arguments and never sends them, has outputs made and
- * never fetches them, calls without end and takes no answer. What it can make
- * the server hold is limited, and a good client, in a process of its own, is
- * answered all the while, and soon. (What a peer can say wrong is
- * test_zmq_forged_calls.c's.)
+ * The RPC layer over ZeroMQ with a peer whose messages are all valid but never
+ * complete: it announces arguments and never sends them, causes outputs and
+ * never fetches them, calls without end and reads no response. The memory it
+ * can make the server hold is limited, and a good client in its own process is
+ * answered soon, all the time. (test_zmq_forged_calls.c covers invalid
+ * messages.)
  */
 #include "zmq_calls.h"
 
-/* The longest a good call may take: it takes a millisecond, but the machine
- * may be busy. */
+/* The longest a good call may take: it takes a millisecond, but the machine may
+ * be busy. */
 #define HOSTILE_SLOWEST_MS 2000u
 
 #define HOSTILE_OUTPUT ((size_t) 1 << 18)
 
-/* What the server's memory may grow by beyond what is counted. An address
- * sanitizer keeps a quarter of a GiB of what was freed. */
+/* What the server's memory may grow by beyond what is counted. AddressSanitizer
+ * keeps a quarter of a GiB of freed memory. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HOSTILE_SLACK ((uint64_t) 512 << 20)
 #else
@@ -34,7 +34,7 @@ static hg_return_t hostile_large(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Answers nobody until the case is over. */
+/* Keeps its handles unanswered until the case ends. */
 static hg_handle_t hostile_kept[8192];
 static unsigned hostile_kept_count;
 
@@ -59,10 +59,10 @@ static void hostile_register(void)
 
 struct hostile_server {
     struct calls_server calls;
-    uint64_t resident; /* bytes, at first */
+    uint64_t resident; /* bytes, at the start */
 };
 
-/* The most memory this process ever had. */
+/* The peak memory of this process. */
 static uint64_t hostile_resident(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
@@ -84,7 +84,8 @@ static void hostile_open(
     server->resident = hostile_resident();
 }
 
-/* Nothing of it was wrong; and all that was held for it goes with it. */
+/* Nothing was refused as invalid; everything held for the peer is released with
+ * it. */
 static void hostile_close(struct hostile_server *server)
 {
     while (hostile_kept_count > 0)
@@ -94,9 +95,9 @@ static void hostile_close(struct hostile_server *server)
     calls_close(&server->calls);
 }
 
-/* ---- The stranger's calls ---- */
+/* ---- The raw peer's calls ---- */
 
-/* Call `id`; `claim`: with arguments of so many bytes, to be fetched. */
+/* Call `id`. `claim`: announce arguments of so many bytes, to be fetched. */
 static void hostile_call(struct hostile_server *server, hg_id_t id,
     uint64_t sequence, uint64_t claim)
 {
@@ -113,8 +114,8 @@ static void hostile_call(struct hostile_server *server, hg_id_t id,
     calls_send_message(&server->calls, &message);
 }
 
-/* The server has heard so many calls of the stranger's; the good client is
- * served all the while. */
+/* The server has received so many calls of the raw peer; the good client is
+ * served meanwhile. */
 static void hostile_until(uint64_t turned_away)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
@@ -126,7 +127,8 @@ static void hostile_until(uint64_t turned_away)
     calls_serve();
 }
 
-/* As much as it may claim at once: 5 TiB in all, and not a byte of it comes. */
+/* As much as it may announce at once: 5 TiB in all, of which no byte
+ * arrives. */
 HG_TEST(inputs_that_never_arrive_are_survived)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -139,7 +141,8 @@ HG_TEST(inputs_that_never_arrive_are_survived)
         if (i % 500 == 0)
             calls_serve();
     }
-    /* The first one takes what a peer alone may use; others find half of it. */
+    /* The first peer takes all that one peer may use; others get half of what
+     * is left. */
     hostile_until(5000 - 1);
     HG_CHECK(calls_counters().turned_away < 5000);
     HG_CHECK(calls_counters().fetched_bytes >= (uint64_t) 1 << 30);
@@ -148,7 +151,7 @@ HG_TEST(inputs_that_never_arrive_are_survived)
     hostile_close(&server);
 }
 
-/* The same, and it stays: after output_hold_ms nothing is left of it. */
+/* Here the peer stays: after output_hold_ms nothing of it is left. */
 HG_TEST(inputs_that_arrive_slowly_time_out)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -167,7 +170,7 @@ HG_TEST(inputs_that_arrive_slowly_time_out)
     hostile_close(&server);
 }
 
-/* 150 MiB of outputs that it will never fetch. */
+/* 150 MiB of outputs that are never fetched. */
 HG_TEST(outputs_that_are_never_fetched_are_survived)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -190,7 +193,7 @@ HG_TEST(outputs_that_are_never_fetched_are_survived)
     hostile_close(&server);
 }
 
-/* More calls than the server is to have unanswered. */
+/* More calls than the server accepts unanswered. */
 HG_TEST(calls_that_are_never_answered_are_survived)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;

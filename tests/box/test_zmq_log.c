@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of a server whose stderr is a pipe that nobody reads, and a hostile
- * peer that causes thousands of lines of the level warning. The lines are
- * limited, the server never waits for the pipe, and a good client is served.
+ * The log of a server whose stderr is a pipe that no process reads, and a
+ * hostile peer that causes thousands of warnings. The number of lines is
+ * limited, the server never blocks on the pipe, and a good client is served.
  */
 #include "zmq_calls.h"
 
@@ -10,8 +10,8 @@
 
 enum { LOG_CALLS = 200, LOG_EACH = 20, LOG_KINDS = 3, LOG_LINES_MAX = 99 };
 
-/* Redirect stderr to a pipe, and return the reading end. `full`: the pipe is
- * full. The former stderr goes to *old_p. */
+/* Redirect stderr to a pipe; returns the reading end. `full`: the pipe is full.
+ * The former stderr goes to *old_p. */
 static int log_redirect(bool full, int *old_p)
 {
     char fill[4000];
@@ -34,7 +34,7 @@ static int log_redirect(bool full, int *old_p)
     return ends[0];
 }
 
-/* Read the pipe; returns how many lines of it are the library's. */
+/* Read the pipe; returns how many of its lines are the library's. */
 static unsigned log_read(int pipe, char text[70000])
 {
     size_t size = 0;
@@ -50,9 +50,9 @@ static unsigned log_read(int pipe, char text[70000])
     return lines;
 }
 
-/* Serve until told to stop and all bad messages were refused; then tell how
- * many lines the pipe holds, how many messages were refused, and whether lines
- * are said to have been dropped. */
+/* Serve until told to stop and all bad messages were refused; then report how
+ * many lines the pipe holds, how many messages were refused, and whether the
+ * log reports dropped lines. */
 HG_TEST_ROLE(logging)
 {
     struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
@@ -74,26 +74,26 @@ HG_TEST_ROLE(logging)
     HG_CHECK_OK(NA_Addr_free(na_class, self));
     hg_test_write_parent(line);
     pipe = log_redirect(strcmp(argv[0], "full") == 0, &old);
-    do { /* what was sent last may be on its way still */
+    do { /* the last message may still be in flight */
         calls_turn(NULL);
         counters = calls_counters();
     } while (poll(&channel, 1, 0) == 0 ||
         counters.refused < LOG_KINDS * LOG_EACH * LOG_CALLS);
     free(hg_test_read_parent());
     lines = log_read(pipe, text);
-    /* A line of our own, which the pipe takes again. */
+    /* A line of our own, which fits into the pipe again. */
     HG_CHECK(NA_Initialize("nothing://", NA_FALSE) == NULL);
     (void) log_read(pipe, text);
     HG_CHECK(dup2(old, STDERR_FILENO) == STDERR_FILENO);
     (void) snprintf(line, sizeof(line), "%u %" PRIu64 " %s", lines,
         counters.refused, strstr(text, "dropped") != NULL ? "dropped" : "all");
     hg_test_write_parent(line);
-    free(hg_test_read_parent()); /* NULL: it is over */
+    free(hg_test_read_parent()); /* NULL: it has ended */
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Malformed messages of each kind, of which the server counts each. */
+/* Malformed messages of each kind; the server counts each. */
 static void log_attack(struct calls_server *server, hg_id_t id)
 {
     struct calls_message message = {0};
@@ -113,7 +113,7 @@ static void log_attack(struct calls_server *server, hg_id_t id)
         calls_send_message(server, &message); /* without a description */
         message.size = calls_describe(bytes, UINT64_C(1) << 60);
         message.payload = bytes;
-        calls_send_message(server, &message); /* past every limit */
+        calls_send_message(server, &message); /* past the largest limit */
     }
 }
 
@@ -123,7 +123,7 @@ static void log_pause(void *arg)
     endpoint_sleep(1);
 }
 
-/* A good call after each attack: it ends with success. */
+/* A good call after each attack succeeds. */
 static void log_call(na_class_t *na_class, struct calls_server *server)
 {
     unsigned char bytes[100] = {1, 2, 3};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport's names and connections: what can be listened on and
- * looked up, which addresses are one peer, and what remains when they go.
+ * The ZeroMQ transport's names and connections: which can be listened on and
+ * looked up, which addresses are one peer, and what remains after they close.
  */
 #include "endpoints.h"
 
@@ -25,7 +25,7 @@ static na_addr_t names_open(struct conform_end *server,
     return endpoint_lookup_both(client, server, name);
 }
 
-/* `from` says a byte to `to`, who learns the address of `from`. */
+/* `from` sends a byte to `to`, which learns the address of `from`. */
 static na_addr_t names_introduce(
     struct conform_end *from, struct conform_end *to, na_addr_t addr)
 {
@@ -66,7 +66,8 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
         HG_CHECK(strncmp(name, "zmq+", 4) == 0);
         HG_CHECK(strstr(name, "0.0.0.0") == NULL && !strstr(name, "*"));
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
-        /* The plugin's name may be left out where the protocol is its own. */
+        /* The plugin's name may be omitted if only this plugin has the
+         * protocol. */
         addr = endpoint_lookup_both(&client, &server, name + 4);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
@@ -106,7 +107,7 @@ HG_TEST(ipv6_works_where_the_host_has_it)
 }
 
 /* A listener with these options has this name, and is found by it. A client
- * with the same options dials from there. */
+ * with the same options dials from that address. */
 static void names_check(
     const char *string, const struct na_init_info *info, const char *begin)
 {
@@ -141,7 +142,7 @@ HG_TEST(ip_subnet_chooses_the_interface)
             names_check(strings[i], &info, "zmq+tcp://127.0.0.1:");
         }
     }
-    /* A host that is named needs no choice. */
+    /* A named host needs no choice. */
     info.ip_subnet = "203.0.113.0/24";
     names_check("zmq+tcp://127.0.0.1", &info, "zmq+tcp://127.0.0.1:");
     info.ip_subnet = "";
@@ -184,7 +185,7 @@ HG_TEST(ip_subnet_without_an_interface_opens_no_class)
         HG_CHECK(
             NA_Initialize_opt("zmq+tcp://0.0.0.0", NA_TRUE, &info) == NULL);
         if (i == 3)
-            break; /* IPv6 fits where no family is asked for */
+            break; /* IPv6 is accepted if no family is asked for */
         HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_TRUE, &info) == NULL);
         HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info) == NULL);
     }
@@ -270,7 +271,7 @@ HG_TEST(bad_names_are_refused)
     hg_test_expect_log("longer than a socket's path");
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     endpoint_open(&end, "zmq+tcp://", 1000);
-    /* A longer one never comes to the transport. */
+    /* A longer one never reaches the transport. */
     memset(longest, 'q', sizeof(longest) - 1);
     memcpy(longest, "zmq+tcp://", 10);
     hg_test_expect_log("host qqq");
@@ -309,7 +310,7 @@ static int names_unix(const char *path, struct sockaddr_un *where_p)
     return fd;
 }
 
-/* A listener that accepts nobody, and those who wait for it. */
+/* A listener that accepts no connection, and its callers. */
 static int names_stopped(const char *path)
 {
     struct sockaddr_un where;
@@ -343,13 +344,13 @@ HG_TEST(address_in_use_is_refused)
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 1);
     conform_close(&one);
-    HG_CHECK(access(path + 10, F_OK) != 0); /* gone with its class */
-    /* One who is stopped takes nobody: its queue is full. */
+    HG_CHECK(access(path + 10, F_OK) != 0); /* removed with its class */
+    /* A stopped listener accepts no connection: its queue is full. */
     fd = names_stopped(path + 10);
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 2);
     HG_CHECK(close(fd) == 0 && unlink(path + 10) == 0);
-    /* A file is not a socket, and not removed. */
+    /* A file that is no socket is not removed. */
     fd = open(path + 10, O_CREAT | O_WRONLY, 0600);
     HG_CHECK(fd >= 0 && close(fd) == 0);
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
@@ -370,12 +371,12 @@ HG_TEST(stale_path_is_reused)
     (void) snprintf(path, sizeof(path), "zmq+ipc://%s/stale", hg_test_dir());
     fd = names_unix(path + 10, &where);
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
-    (void) close(fd); /* nobody listens any more; the path stays */
+    (void) close(fd); /* no listener any more; the path stays */
     endpoint_open(&end, path, 1000);
     conform_close(&end);
 }
 
-/* ---- Who is who ---- */
+/* ---- Identity of peers ---- */
 
 HG_TEST(self_address_is_recognized_by_every_name)
 {
@@ -388,7 +389,7 @@ HG_TEST(self_address_is_recognized_by_every_name)
     HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
-    /* A name that only the answer shows to be ours. */
+    /* A name that is recognized as our own only by the answer. */
     (void) snprintf(
         other, sizeof(other), "tcp://localhost%s", strrchr(name, ':'));
     HG_CHECK_OK(endpoint_lookup(&end, other, &addr));
@@ -426,7 +427,7 @@ HG_TEST(lookups_of_one_peer_give_one_address)
     conform_close(&server);
 }
 
-/* Two that listen dial each other: either connection stands for the peer. */
+/* Two listeners dial each other: either connection belongs to the peer. */
 static void names_two_ways(const char *string)
 {
     struct conform_end one, two;
@@ -441,14 +442,14 @@ static void names_two_ways(const char *string)
     one_seen = names_introduce(&one, &two, to_two);
     endpoint_name(&one, one.self, name);
     endpoint_name(&two, one_seen, seen);
-    HG_CHECK_EQ_STR(seen, name); /* it told where it listens */
+    HG_CHECK_EQ_STR(seen, name); /* it sent the address at which it listens */
     to_one = endpoint_lookup_both(&two, &one, name);
     two_seen = names_introduce(&two, &one, to_one);
     HG_CHECK(to_one != one_seen);
     HG_CHECK(NA_Addr_cmp(two.na_class, to_one, one_seen) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(one.na_class, to_two, two_seen) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(one.na_class, to_two, one.self) == NA_FALSE);
-    /* A receive from one address takes what came by the other. */
+    /* A receive from one address accepts messages of the other connection. */
     HG_CHECK_OK(endpoint_post(&one, &recv, got, sizeof(got), to_two, 5));
     HG_CHECK_OK(endpoint_send(&two, to_one, true, "y", 2, 5));
     HG_CHECK_OK(endpoint_wait_both(&one, &two, &recv));
@@ -472,10 +473,10 @@ HG_TEST(two_listeners_exchange_messages)
     names_two_ways("zmq+inproc://*");
 }
 
-/* ---- Much at a time ---- */
+/* ---- Many messages ---- */
 
-/* How many turns it takes to receive so many messages that are all there: what
- * is sent inside the process lies with its receiver at once. */
+/* The number of polls that receive so many messages that are all available:
+ * within the process, a sent message is available at once. */
 static unsigned names_turns(
     struct conform_end *from, struct conform_end *to, unsigned count)
 {
@@ -499,7 +500,7 @@ static unsigned names_turns(
     while (came < count) {
         unsigned n = conform_turn(to->na_class, to->context, 0);
 
-        HG_CHECK(n <= 64); /* others wait for the lock meanwhile */
+        HG_CHECK(n <= 64); /* other threads wait for the lock meanwhile */
         came += n;
         HG_CHECK(turns++ < 1000);
     }
@@ -513,8 +514,8 @@ static unsigned names_turns(
     return turns;
 }
 
-/* A turn asks for no more than is likely there, and that is more as more
- * comes. */
+/* A poll asks for as many messages as are likely available, and for more as
+ * more arrive. */
 HG_TEST(many_messages_are_received_in_few_polls)
 {
     struct conform_end one, two;
@@ -528,9 +529,9 @@ HG_TEST(many_messages_are_received_in_few_polls)
     conform_close(&two);
 }
 
-/* ---- Memory of whom? ---- */
+/* ---- Memory in both directions ---- */
 
-/* One side's memory, and the other's word for it. */
+/* One side's memory, and the handle of the other's. */
 struct names_memory {
     struct conform_end *owner;
     unsigned char *bytes;
@@ -566,7 +567,7 @@ static void names_unshare(
 }
 
 /* `from` dials `to`, whether it listens or not. Then both move memory of the
- * other at the same time: the first half is put, the second got. */
+ * other at the same time: they put the first half and get the second. */
 static void names_both_ways(const char *one_string, const char *two_string)
 {
     struct conform_end ends[2];
@@ -587,8 +588,8 @@ static void names_both_ways(const char *one_string, const char *two_string)
         names_share(&memory[i], &ends[i], &ends[1 - i], 11 * (i + 1));
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < 2; i++) {
-        /* The second half of the first's, and the first half of the
-         * second's, are what is given. */
+        /* The second half of the first's memory, and the first half of the
+         * second's, are the sources. */
         na_offset_t at = i == 0 ? half : 0;
 
         HG_CHECK_OK(NA_Put(ends[i].na_class, ends[i].context, conform_ended,
@@ -602,7 +603,7 @@ static void names_both_ways(const char *one_string, const char *two_string)
     for (i = 0; i < 4; i++)
         HG_CHECK_OK(
             endpoint_wait_both(&ends[0], &ends[1], &calls[i / 2][i % 2]));
-    /* Each quarter is now the same on both sides, and whose it was. */
+    /* Each quarter is now equal on both sides, and has its owner's bytes. */
     HG_CHECK_EQ_MEM(memory[0].bytes, memory[1].bytes, NAMES_MEMORY);
     for (i = 0; i < 4; i++) {
         conform_fill(want, NAMES_MEMORY, i < 2 ? 22 : 11);
@@ -645,7 +646,7 @@ static void names_terminate(const char *string)
     addr = names_open(&server, &client, string, 1000);
     endpoint_name(&server, server.self, name);
     seen = names_introduce(&client, &server, addr);
-    /* What was sent before arrives; the other side learns of the end. */
+    /* Messages sent before arrive; the other side learns of the end. */
     memset(sends, 0, sizeof(sends));
     for (i = 0; i < 50; i++)
         HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
@@ -667,7 +668,8 @@ static void names_terminate(const char *string)
     }
     hg_test_allow_log("is gone");
     HG_CHECK_RET(endpoint_send(&server, seen, false, "x", 1, 1), NA_DISCONNECT);
-    /* Used again, it dials again; the callee's side ends it this time. */
+    /* The next use dials again; this time the callee's side ends the
+     * connection. */
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
     memset(&sends[0], 0, sizeof(sends[0]));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
@@ -689,7 +691,7 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(NA_Addr_free(server.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     addr = endpoint_lookup_both(&client, &server, name);
-    /* A send behind an end that is under way dials again when it is over. */
+    /* A send during the end of a connection dials again when it is over. */
     seen = names_introduce(&client, &server, addr);
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
     memset(&end, 0, sizeof(end));
@@ -708,7 +710,7 @@ static void names_terminate(const char *string)
     conform_close(&server);
 }
 
-/* Nobody is there when it dials again: it was reached once. */
+/* No listener exists when it dials again: it was reached once. */
 static void names_terminate_for_good(const char *string)
 {
     struct conform_end server, client;
@@ -739,9 +741,9 @@ HG_TEST(terminate_sends_everything_and_can_be_undone)
     names_terminate("zmq+inproc://*");
 }
 
-/* One of the two ends a connection, and whatever the moment in which the one
- * that dialled looks its peer up, or, if the end is its own, sends to it: that
- * succeeds. Inside the process each step takes one turn. */
+/* One of the two ends a connection. At any moment the dialing side looks its
+ * peer up or, if it ended the connection itself, sends to it: that succeeds.
+ * Within a process each step takes one poll. */
 static void names_meanwhile(bool by_server)
 {
     enum { TURNS = 60 };
@@ -860,7 +862,7 @@ HG_TEST(many_classes_in_one_process_reach_each_other)
         conform_close(&ends[i]);
 }
 
-/* A get sends the source's memory as it lies there. */
+/* A get sends the source's memory in place. */
 HG_TEST(source_of_a_get_copies_nothing)
 {
     enum { SIZE = 16 << 20 };
@@ -900,7 +902,7 @@ HG_TEST(source_of_a_get_copies_nothing)
     endpoint_unmap(to, SIZE);
 }
 
-/* ---- Waking ---- */
+/* ---- Wakeups ---- */
 
 struct names_echo {
     struct conform_end end;
@@ -908,7 +910,7 @@ struct names_echo {
     _Atomic bool stop;
 };
 
-/* Answer so many messages, asleep in between, at times a little late. */
+/* Answer so many messages, sleeping in between, at times a little late. */
 static void *names_answer(void *arg)
 {
     struct names_echo *echo = (struct names_echo *) arg;
@@ -976,8 +978,8 @@ static void *names_serve(void *arg)
     return NULL;
 }
 
-/* Frames that were refused for want of room go on when there is some: nobody
- * sleeps through that. */
+/* Frames that found no space are sent when there is some: no thread sleeps
+ * through that. */
 static void names_transfer(const char *string)
 {
     enum { SIZE = 12 << 20, ROUNDS = 20 };

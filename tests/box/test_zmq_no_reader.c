@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A client that calls a function with bulk data and then reads nothing from its
- * connection, silent or with PONGs that keep the connection alive. The transfer
- * of the server ends at its limit, and others are served meanwhile.
+ * connection, silent or with PONGs that keep the connection alive. The server's
+ * transfer ends at its time limit, and others are served meanwhile.
  */
 #include "zmq_calls.h"
 
@@ -13,7 +13,7 @@
 
 #define UNREAD_BULK_MS 300u
 
-/* Long after the limit of the transfer. */
+/* Longer than the time limit of the transfer. */
 #define UNREAD_DEATH_MS 120000u
 
 #define UNREAD_DESCRIPTION 69 /* bytes of a bulk handle */
@@ -22,7 +22,7 @@ MERCURY_GEN_PROC(unread_in_t, ((hg_bulk_t) (bulk)))
 
 /* ---- The server's function ---- */
 
-/* The call and what came of it. */
+/* The call and its result. */
 struct unread_call {
     hg_handle_t handle;
     hg_bulk_t bulk;
@@ -47,7 +47,7 @@ static void *unread_move(void *arg)
     return NULL;
 }
 
-/* The data is moved by a thread of its own. */
+/* Its own thread moves the data. */
 static hg_return_t unread_begin(hg_handle_t handle, bool push)
 {
     unread_in_t in;
@@ -132,7 +132,8 @@ static size_t unread_describe(unsigned char *bytes)
     raw_peer_put(bytes + 4 + 16, 8, 1);  /* segments */
     raw_peer_put(bytes + 4 + 24, 8, 99); /* incarnation */
     raw_peer_put(bytes + 4 + 32, 8, 1);  /* id */
-    raw_peer_put(bytes + 4 + 40, 4, 24); /* bytes of the memory handle */
+    raw_peer_put(bytes + 4 + 40, 4, 24); /* Write PONGs, which libzmq accepts as
+                                          * a sign of life. */
     memcpy(bytes + 4 + 45, "hM\1\3", 4);
     raw_peer_put(bytes + 4 + 53, 8, 77);
     raw_peer_put(bytes + 4 + 61, 8, UNREAD_SIZE);

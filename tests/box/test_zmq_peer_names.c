@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of addresses over tcp. For one that a peer gives no name server is
- * asked, and no line at the default level is written about it. This program
- * brings its own getaddrinfo, which tells whether a host's name was asked for.
+ * Names of addresses over tcp. The class asks no name server about a host that
+ * a peer names, and writes no line at the default level about it. This program
+ * has its own getaddrinfo, which records the hosts asked for.
  */
 #define _GNU_SOURCE 1
 #define HG_API_VERSION 2
@@ -57,8 +57,8 @@ static hg_return_t names_moved(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* A handle whose owner is at some.host, forged: the host's name is as long as
- * the number that it replaces. */
+/* A forged handle whose owner is at some.host: the name is as long as the
+ * number that it replaces. */
 static hg_bulk_t names_forge(
     const struct names_end *owner, const struct names_end *end, hg_size_t size)
 {
@@ -126,7 +126,7 @@ static hg_return_t names_answer(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* A class connects to itself if it does not know the name as its own. */
+/* A class connects to itself if it does not recognize the name as its own. */
 HG_TEST(class_is_called_by_another_of_its_names)
 {
     hg_return_t ret = HG_RETURN_MAX;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A client is stopped while it fetches a large output. The server's transport
- * holds frames of that output for as long as the client counts as alive. The
- * server does not wait for them: neither when the output's time is up, nor to
- * finish.
+ * holds frames of that output as long as the client counts as alive. The server
+ * does not wait for them: neither when the output's hold time is over, nor to
+ * finalize.
  */
 #include "endpoints.h"
 
 #include "support/blob.h"
 
-/* Long after any wait here. */
+/* Longer than any wait here. */
 #define STOPPED_DEATH_MS 20000u
 
-/* No wait of 50 ms or of drain_ms takes so long, but one for a death does. */
+/* No wait of 50 ms or of drain_ms takes so long, but a wait for a death
+ * does. */
 #define STOPPED_LONG_MS 5000u
 
 #define STOPPED_OUTPUT ((size_t) 48 << 20)
 
-/* The client takes memory for all of it when it begins to fetch the first piece
- * of 16 MiB, which is more than a socket holds. */
+/* The client allocates memory for all of it when it begins to fetch the first
+ * piece of 16 MiB, which is more than a socket holds. */
 #define STOPPED_ROOM ((size_t) 30 << 20)
 
 static na_class_t *stopped_open(const char *string, na_bool_t listen)
@@ -75,9 +76,9 @@ HG_TEST_ROLE(client)
     HG_CHECK_OK(HG_Forward(addr, id, NULL, &out, &request));
     while (!stopped_fetches)
         (void) HG_Handler_process(1, HG_STATUS_IGNORE);
-    endpoint_sleep(1); /* the question leaves */
+    endpoint_sleep(1); /* the request is sent */
     hg_test_write_parent("fetching");
-    for (;;) /* stopped from now on, and killed */
+    for (;;) /* stopped from now on, then killed */
         HG_CHECK(raise(SIGSTOP) == 0);
 }
 
@@ -92,7 +93,7 @@ static hg_return_t stopped_large(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Turn once; how long that took. */
+/* Make progress once; returns how long that took. */
 static uint64_t stopped_turn(void)
 {
     uint64_t begin = endpoint_ms();
@@ -133,7 +134,7 @@ static struct hg_test_peer *stopped_begin(
     client = hg_test_spawn("client", name, (char *) NULL);
     while (stopped_held() == 0)
         (void) stopped_turn();
-    for (i = 0; i < 6; i++) /* what can leave leaves */
+    for (i = 0; i < 6; i++) /* everything that can be sent is sent */
         (void) stopped_turn();
     return client;
 }

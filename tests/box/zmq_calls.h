@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq_calls: a server of the RPC layer over ZeroMQ, a stranger who writes its
- * messages by hand, from the pictures of the wire (gen/README.md), and a good
- * client in a process of its own, who calls and calls, with small arguments
- * and with ones that overflow, and must be answered rightly and in time.
+ * zmq_calls: a server of the RPC layer over ZeroMQ; a raw peer whose messages
+ * are written by hand from the wire format (gen/README.md); and a good client
+ * in its own process, which calls all the time with small and with large
+ * arguments, and must be answered correctly and in time.
  */
 #ifndef HG_TESTS_ZMQ_CALLS_H
 #define HG_TESTS_ZMQ_CALLS_H
@@ -23,7 +23,7 @@ enum { HEAD = 48, LARGE = 1, PLANE_RPC = 2 };
 
 /* ---- The good client ---- */
 
-static unsigned calls_served; /* of the good client's */
+static unsigned calls_served; /* calls of the good client */
 
 static inline hg_return_t calls_echo(hg_handle_t handle)
 {
@@ -51,7 +51,8 @@ static inline hg_id_t calls_register_good(void)
     return id;
 }
 
-/* Calls the server named until told to stop, with so many ms for each. */
+/* Calls the server at the given address until told to stop; each call may take
+ * so many ms. */
 HG_TEST_ROLE(caller)
 {
     static unsigned char bytes[150000];
@@ -112,8 +113,8 @@ static inline struct hg_counters calls_counters(void)
     return counters;
 }
 
-/* Six calls of the good client's begin: five have had their answer by then, a
- * large one among them. */
+/* Six calls of the good client begin: by then five were answered, a large one
+ * among them. */
 static inline void calls_serve(void)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
@@ -128,8 +129,8 @@ static inline void calls_serve(void)
 static unsigned calls_death_ms; /* of the server; 0: the default */
 
 /* Listen on `string`, with a good client that has `timeout_ms` ms for each of
- * its calls, and a stranger who has proven itself. What else it may call is
- * registered by `more`. */
+ * its calls, and a raw peer that has confirmed. `more` registers further
+ * functions. */
 static inline void calls_open(struct calls_server *server, const char *string,
     const struct hg_options *options, unsigned timeout_ms, void (*more)(void))
 {
@@ -160,7 +161,7 @@ static inline void calls_open(struct calls_server *server, const char *string,
     calls_serve();
 }
 
-/* The stranger leaves, the good client stops, and nothing is left. */
+/* The raw peer disconnects, the good client stops, and nothing is left. */
 static inline void calls_close(struct calls_server *server)
 {
     struct hg_counters counters;
@@ -214,7 +215,7 @@ static inline uint64_t calls_crc(const unsigned char *p, size_t size)
     return ~crc;
 }
 
-/* Make the message's checksum right, where there is room for one. */
+/* Correct the message's checksum, if it has one. */
 static inline void calls_sign(unsigned char *bytes, size_t size)
 {
     if (size >= 8)

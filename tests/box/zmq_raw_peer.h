@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq_raw_peer: a bare libzmq socket for the ZeroMQ programs. It completes
- * libzmq's handshake and, if asked to, ours, and then sends any message.
- * Messages are built here from the pictures of the wire, without the library.
+ * zmq_raw_peer: a bare libzmq socket for the ZeroMQ tests. It completes
+ * libzmq's handshake and, on request, ours, and then sends any message. The
+ * messages are built here from the wire format, without the library.
  */
 #ifndef HG_TESTS_ZMQ_RAW_PEER_H
 #define HG_TESTS_ZMQ_RAW_PEER_H
@@ -32,7 +32,7 @@ struct raw_peer {
     void *context;
     void *socket;
     uint64_t random;
-    unsigned char nonce[8];  /* of the class, from its WELCOME */
+    unsigned char nonce[8];  /* nonce of the class, from its WELCOME */
     void (*turn)(void *arg); /* lets the class make progress */
     void *arg;
 };
@@ -67,9 +67,9 @@ static inline void raw_peer_hang_up(struct raw_peer *stranger)
     stranger->socket = NULL;
 }
 
-/* To be called while the other side still lives: libzmq aborts where a
- * connection breaks of which half a message was taken by a socket that is being
- * closed. */
+/* Call this while the other side still exists: libzmq aborts if a connection
+ * breaks while a socket that is being closed has read half a message from
+ * it. */
 static inline void raw_peer_fini(struct raw_peer *stranger)
 {
     HG_CHECK(zmq_ctx_term(stranger->context) == 0);
@@ -126,7 +126,7 @@ static inline void raw_peer_send(
                  ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
 }
 
-/* The next part that came, at most `room` bytes of it; its size. */
+/* The next part received, at most `room` bytes of it; returns its size. */
 static inline size_t raw_peer_hear(
     struct raw_peer *stranger, unsigned char *bytes, size_t room)
 {
@@ -142,7 +142,7 @@ static inline size_t raw_peer_hear(
     }
 }
 
-/* Drop all that came until now. */
+/* Drop all messages received so far. */
 static inline void raw_peer_ignore(struct raw_peer *stranger)
 {
     char byte;
@@ -151,7 +151,7 @@ static inline void raw_peer_ignore(struct raw_peer *stranger)
         continue;
 }
 
-/* A correct message of a kind, as far as an outsider can make one. */
+/* A correct message of a kind, as far as an unconfirmed peer can make one. */
 static inline size_t raw_peer_make(
     struct raw_peer *stranger, unsigned char *bytes, unsigned kind)
 {
@@ -186,7 +186,7 @@ static inline uint64_t raw_peer_refused(na_class_t *na_class, unsigned kind)
     return NA_Get_counter(na_class, names[kind]);
 }
 
-/* Say hello correctly, and learn the class's nonce. */
+/* Send a correct HELLO, and learn the class's nonce. */
 static inline void raw_peer_greet(struct raw_peer *stranger)
 {
     unsigned char bytes[256];
@@ -206,7 +206,7 @@ static inline void raw_peer_confirm(struct raw_peer *stranger)
     raw_peer_send(stranger, bytes, size, false);
 }
 
-/* Dial, and prove who we are. */
+/* Dial, and confirm. */
 static inline void raw_peer_come(
     struct raw_peer *stranger, const char *endpoint)
 {
@@ -215,9 +215,9 @@ static inline void raw_peer_come(
     raw_peer_confirm(stranger);
 }
 
-/* ---- Bare connections ---- */
+/* ---- Raw connections ---- */
 
-/* Connect a bare socket to where a class listens, by its name. */
+/* Connect a plain socket to the address at which a class listens. */
 static inline int raw_peer_connect(const char *name)
 {
     struct sockaddr_in in;
@@ -245,7 +245,7 @@ static inline void raw_peer_write(int fd, const void *bytes, size_t size)
     HG_CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t) size);
 }
 
-/* A message of one short frame on a bare connection. */
+/* A message of one short frame on a raw connection. */
 static inline void raw_peer_frame(int fd, const void *bytes, size_t size)
 {
     unsigned char head[2] = {0, (unsigned char) size};
@@ -255,7 +255,7 @@ static inline void raw_peer_frame(int fd, const void *bytes, size_t size)
     raw_peer_write(fd, bytes, size);
 }
 
-/* Connect, finish ZMTP's handshake with the routing id given, and say nothing
+/* Connect, finish ZMTP's handshake with the given routing id, and send nothing
  * more. libzmq's thread answers, so the class need not make progress. */
 static inline int raw_peer_shake(
     const char *name, const void *id, size_t id_size)

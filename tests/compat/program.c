@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program as one writes it for Mercury 2.x: not one line of it knows hg. It
- * brings a proc of its own for a type that Mercury has none for.
+ * A program written for Mercury 2.x: no line of it depends on hg. It has its
+ * own proc for a type that Mercury lacks.
  */
 #include <mercury.h>
 #include <mercury_bulk.h>

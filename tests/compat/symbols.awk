@@ -39,7 +39,7 @@ $2 == "type" {
     next
 }
 
-# Of its type, and behind the one before.
+# Has the type of the entry before, and follows it.
 $2 == "member" {
     owner = $3 " " $4
     body = body "static inline " rest(6) (/\*$/ ? "" : " ") "*symbols_m" NR \

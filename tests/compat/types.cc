@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types that C++ programs for Mercury see: a return code has the type of the
- * functions that return it, a flag is an int.
+ * Types that C++ programs for Mercury see: a return code has the type that the
+ * functions return, a flag is an int.
  */
-struct hg_addr; /* as in headers that do without mercury.h */
+struct hg_addr; /* as in headers that do not include mercury.h */
 typedef struct hg_addr *hg_addr_t;
 
 #include <mercury.h>
@@ -47,13 +47,13 @@ enum hg_op { HG_TEST_OP };
 struct hg_proc_op {};
 struct hg_proc_hash {};
 
-/* g++ warns of an enumerator beside a number. */
+/* g++ warns about an enumerator beside a number. */
 static int mode(bool busy)
 {
     return busy ? NA_NO_BLOCK : 0;
 }
 
-/* One type is deduced from all returns. */
+/* All returns deduce the same type. */
 static hg_return_t called(hg_handle_t handle)
 {
     auto call = [handle](hg_size_t size) {
@@ -78,7 +78,7 @@ static int chosen(hg_return_t)
     return 2;
 }
 
-/* Without a default: gcc and clang ask for all values. */
+/* No default: gcc and clang then require all values. */
 static const char *named(hg_return_t ret)
 {
     switch (ret) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cb: what the conformance programs of the callback model share: an end, and
- * somebody to call.
+ * cb: shared by the conformance programs of the callback model: an endpoint,
+ * and a target to call.
  *
- * As rpc.h: where the transport reaches other processes, the target is the role
- * `server` in a process of its own, which turns its wheel until it is stopped;
- * where it does not, the target is oneself. Both register the same functions in
- * cb_register, which each program defines. An end whose handles did not all
- * come home cannot be closed, so each case sees to that at both sides.
+ * As in rpc.h: if the transport reaches other processes, the target is the role
+ * `server` in its own process, which makes progress until it is stopped;
+ * otherwise the target is the process itself. Both register the same functions
+ * in cb_register, which each program defines. An endpoint with handles left
+ * cannot be closed, so each case destroys them on both sides.
  *
- * Every record of a call checks the rules that hold everywhere: its callback
- * runs inside HG_Trigger, once, and tells the handle that was forwarded.
+ * Every record of a call checks the rules that always hold: its callback runs
+ * inside HG_Trigger, once, and gets the handle that was forwarded.
  */
 #ifndef HG_TESTS_CONFORM_CB_H
 #define HG_TESTS_CONFORM_CB_H
@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 
 #define CB_TIMEOUT hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
-#define CB_CONTEXTS 4u                       /* of an end, at most */
+#define CB_CONTEXTS 4u                       /* of an endpoint, at most */
 
 struct cb_end {
     na_class_t *na_class;
@@ -34,14 +34,14 @@ struct cb_end {
     unsigned count;
     hg_context_t *context; /* the first */
     hg_addr_t target;
-    struct hg_test_peer *peer; /* NULL: the target is oneself */
+    struct hg_test_peer *peer; /* NULL: the target is this process */
 };
 
-/* Register what both sides know; defined by each program. */
+/* Register the functions of both sides; defined by each program. */
 static void cb_register(hg_class_t *hg_class);
 
-/* A class of our own on an NA class, so that the transport's options are to be
- * had; with so many contexts, whose ids are 0, 1, ... */
+/* A class on its own NA class, so that the transport's options can be set; with
+ * so many contexts, whose ids are 0, 1, ... */
 static inline void cb_start(struct cb_end *end, unsigned contexts)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
@@ -113,12 +113,12 @@ static inline void cb_close(struct cb_end *end)
         hg_test_stop(end->peer);
 }
 
-/* ---- The wheel ---- */
+/* ---- Progress ---- */
 
-/* How many HG_Trigger this thread is in. */
+/* How many calls of HG_Trigger this thread is in. */
 static _Thread_local unsigned cb_triggering;
 
-/* Run at most `max`; how many did. */
+/* Run at most `max` callbacks; returns how many ran. */
 static inline unsigned cb_trigger(
     hg_context_t *context, unsigned timeout, unsigned max)
 {
@@ -133,7 +133,8 @@ static inline unsigned cb_trigger(
     return count;
 }
 
-/* Turn a context's wheel once, for at most `ms`; how much ran. */
+/* Make progress once in a context, for at most `ms`; returns how many callbacks
+ * ran. */
 static inline unsigned cb_turn(hg_context_t *context, unsigned ms)
 {
     hg_return_t ret = HG_Progress(context, ms);
@@ -148,14 +149,14 @@ static inline unsigned cb_turn(hg_context_t *context, unsigned ms)
     return count;
 }
 
-/* Turn it until `flag` is up. */
+/* Make progress until `flag` is set. */
 static inline void cb_turn_until(
     hg_context_t *context, const _Atomic unsigned *flag)
 {
     unsigned turns = 0;
 
     while (atomic_load(flag) == 0) {
-        HG_CHECK(turns++ < CB_TIMEOUT); /* each that is idle takes 1 ms */
+        HG_CHECK(turns++ < CB_TIMEOUT); /* each idle round takes 1 ms */
         (void) cb_turn(context, 1);
     }
 }
@@ -200,7 +201,7 @@ static inline hg_return_t cb_forward(
     return HG_Forward(handle, cb_ended, call, in);
 }
 
-/* Its result, which must come in time. */
+/* Wait for its result, which must arrive in time. */
 static inline hg_return_t cb_wait(
     const struct cb_end *end, const struct cb_call *call)
 {
@@ -208,8 +209,8 @@ static inline hg_return_t cb_wait(
     return call->ret;
 }
 
-/* A call from beginning to end; `out` is to be freed, if the code is
- * HG_SUCCESS and it is not NULL, by HG_Free_output. */
+/* A complete call. If the code is HG_SUCCESS and `out` is not NULL, free it
+ * with HG_Free_output. */
 static inline hg_return_t cb_do(
     const struct cb_end *end, hg_handle_t handle, void *in, void *out)
 {
@@ -223,8 +224,8 @@ static inline hg_return_t cb_do(
     return ret == HG_SUCCESS && out != NULL ? HG_Get_output(handle, out) : ret;
 }
 
-/* The same with a handle of its own, which is gone after it; what `out` holds
- * must need no freeing. */
+/* A complete call with its own handle, destroyed afterwards; `out` must not
+ * need freeing. */
 static inline hg_return_t cb_call(
     const struct cb_end *end, hg_id_t id, void *in, void *out)
 {
@@ -263,8 +264,8 @@ static void *cb_work(void *arg)
     return NULL;
 }
 
-/* Say where we listen, and serve each context in a thread of its own until told
- * to stop. */
+/* Report the address, and serve each context in its own thread until told to
+ * stop. */
 static void cb_serve(struct cb_end *end)
 {
     char address[NA_MAX_ADDR_LEN];
@@ -293,7 +294,7 @@ static void cb_serve(struct cb_end *end)
     HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
 }
 
-/* Look another end of this process up; its wheel turns meanwhile. */
+/* Look up another endpoint of this process, which makes progress meanwhile. */
 static inline void cb_find(struct cb_end *end, const struct cb_end *other)
 {
     char address[NA_MAX_ADDR_LEN];
@@ -320,7 +321,7 @@ HG_TEST_ROLE(server)
     struct cb_end end;
 
     HG_CHECK_EQ_INT(argc, 1);
-    hg_test_allow_log(""); /* the client judges by what it is told */
+    hg_test_allow_log(""); /* the client checks the results it gets */
     cb_start(&end, (unsigned) strtoul(argv[0], NULL, 10));
     cb_serve(&end);
     cb_end(&end);
@@ -337,7 +338,7 @@ static inline hg_return_t cb_inc(hg_handle_t handle)
     HG_CHECK_OK(HG_Get_input(handle, &value));
     HG_CHECK_OK(HG_Free_input(handle, &value));
     value.value++;
-    /* Whoever called may be dead by now: it is not told then. */
+    /* The caller may be dead by now: it gets no response then. */
     (void) HG_Respond(handle, NULL, NULL, &value);
     return HG_Destroy(handle);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conform: what the NA conformance programs share: an endpoint, a record for
- * every operation, and a wheel that turns until what was asked for has ended.
+ * conform: shared by the NA conformance programs: an endpoint, a record for
+ * every operation, and progress until an operation has ended.
  *
  * Every record checks the rules that hold on any transport: its callback runs
- * inside NA_Trigger, at most once, and tells the type that was started. The
- * endpoint's thread is the one that opened it, unless a test says otherwise;
- * records of other threads are atomics where threads meet.
+ * inside NA_Trigger, at most once, and gets the type that was started. By
+ * default the endpoint belongs to the thread that opened it; records that
+ * several threads use are atomic.
  */
 #ifndef HG_TESTS_CONFORM_H
 #define HG_TESTS_CONFORM_H
@@ -36,7 +36,7 @@ struct conform_call {
     na_op_id_t id;
 };
 
-/* How many NA_Trigger this thread is in. */
+/* How many calls of NA_Trigger this thread is in. */
 static _Thread_local unsigned conform_triggering;
 
 static inline na_return_t conform_ended(const struct na_cb_info *info)
@@ -77,7 +77,7 @@ static inline unsigned conform_trigger(
     return count;
 }
 
-/* Turn the wheel once, for at most `ms`. */
+/* Make progress once, for at most `ms`. */
 static inline unsigned conform_turn(
     na_class_t *na_class, na_context_t *context, unsigned ms)
 {
@@ -87,7 +87,7 @@ static inline unsigned conform_turn(
     return conform_trigger(context, 0, 1000);
 }
 
-/* Turn it until `call` has ended; the result. */
+/* Make progress until `call` has ended; returns its result. */
 static inline na_return_t conform_wait(
     struct conform_end *end, struct conform_call *call)
 {
@@ -100,7 +100,7 @@ static inline na_return_t conform_wait(
     return call->ret;
 }
 
-/* Turn it a few times in which nothing must end. */
+/* Make progress a few times, in which nothing may end. */
 static inline void conform_idle(struct conform_end *end)
 {
     unsigned i;
@@ -158,7 +158,7 @@ static inline void conform_free_addr(
     call->addr = NA_ADDR_NULL;
 }
 
-/* Message starters: `call` is cleared first. */
+/* Start messages: `call` is cleared first. */
 static inline na_return_t conform_send(struct conform_end *end,
     struct conform_call *call, bool expected, const void *buf, na_size_t size,
     na_tag_t tag)
@@ -190,7 +190,7 @@ static inline na_mem_handle_t conform_memory(
     return mem;
 }
 
-/* What a peer sees of registered memory. */
+/* Registered memory as a peer sees it. */
 static inline na_mem_handle_t conform_remote(
     struct conform_end *end, na_mem_handle_t mem)
 {

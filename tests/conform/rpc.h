@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpc: what the RPC and bulk conformance programs share: an end of a
- * connection, and somebody to call.
+ * rpc: shared by the RPC and bulk conformance programs: an endpoint, and a
+ * target to call.
  *
- * Where the transport reaches other processes, the target is the role `server`
- * in a process of its own, which executes calls until it is stopped; where it
- * does not, the target is oneself and each wait runs the handlers. Both
- * register the same functions, so most cases need not know which it is. A
- * program defines rpc_register, which both call.
+ * If the transport reaches other processes, the target is the role `server` in
+ * its own process, which executes calls until it is stopped. Otherwise the
+ * target is the process itself, and each wait runs the handlers. Both register
+ * the same functions, so most cases need not know the difference. A program
+ * defines rpc_register, which both call.
  */
 #ifndef HG_TESTS_CONFORM_RPC_H
 #define HG_TESTS_CONFORM_RPC_H
@@ -24,12 +24,12 @@
 
 struct rpc_end {
     na_class_t *na_class;
-    na_class_t *bulk_class; /* a class of its own for bulk, or NULL */
+    na_class_t *bulk_class; /* a separate class for bulk data, or NULL */
     na_addr_t target;
-    struct hg_test_peer *peer; /* NULL: the target is oneself */
+    struct hg_test_peer *peer; /* NULL: the target is this process */
 };
 
-/* Register what both sides know; defined by each program. */
+/* Register the functions of both sides; defined by each program. */
 static void rpc_register(void);
 
 static inline na_class_t *rpc_open_class(na_bool_t listen)
@@ -51,7 +51,7 @@ static inline na_class_t *rpc_open_class(na_bool_t listen)
     return na_class;
 }
 
-/* Open the layer; with `separate`, bulk on a class of its own. */
+/* Open the layer; with `separate`, bulk data uses its own class. */
 static inline void rpc_start(
     struct rpc_end *end, const struct hg_options *options, bool separate)
 {
@@ -76,7 +76,7 @@ static inline void rpc_end(struct rpc_end *end)
     HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-/* Hear where our peer listens, and look it up. */
+/* Read where our peer listens, and look it up. */
 static inline void rpc_find_peer(struct rpc_end *end)
 {
     char *address = hg_test_read_peer(end->peer);
@@ -86,7 +86,7 @@ static inline void rpc_find_peer(struct rpc_end *end)
     free(address);
 }
 
-/* The same as rpc_start, and find somebody to call. */
+/* Call rpc_start, and find a target to call. */
 static inline void rpc_open_with(
     struct rpc_end *end, const struct hg_options *options, bool separate)
 {
@@ -128,7 +128,7 @@ static void *rpc_listen_parent(void *arg)
     return NULL;
 }
 
-/* Say where we listen, and serve until told to stop. */
+/* Report the address, and serve until told to stop. */
 static void rpc_serve(struct rpc_end *end)
 {
     char address[NA_MAX_ADDR_LEN];
@@ -155,7 +155,7 @@ HG_TEST_ROLE(server)
     struct rpc_end end;
 
     HG_CHECK_EQ_INT(argc, 2);
-    hg_test_allow_log(""); /* the client judges by what it is told */
+    hg_test_allow_log(""); /* the client checks the results it gets */
     options.max_unanswered = (unsigned) strtoul(argv[1], NULL, 10);
     rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
     rpc_serve(&end);
@@ -175,7 +175,7 @@ static inline hg_request_t rpc_start_call(
     return request;
 }
 
-/* Its result, which must come in time. */
+/* Wait for its result, which must arrive in time. */
 static inline hg_return_t rpc_wait(hg_request_t request)
 {
     hg_status_t status = HG_FALSE;
@@ -185,7 +185,7 @@ static inline hg_return_t rpc_wait(hg_request_t request)
     return ret;
 }
 
-/* A call from beginning to end. What decoding allocated is gone. */
+/* A complete call. What decoding allocated is freed. */
 static inline hg_return_t rpc_call(
     const struct rpc_end *end, hg_id_t id, void *in, void *out)
 {
@@ -217,7 +217,8 @@ static inline hg_return_t rpc_inc(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     value.value++;
-    (void) HG_Handler_start_output(handle, &value); /* or the caller is told */
+    (void) HG_Handler_start_output(handle, &value); /* else the caller gets the
+                                                     * error */
     return HG_Handler_free(handle);
 }
 
