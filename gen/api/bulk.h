@@ -1,153 +1,382 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Bulk data ========================================================= */
-/*
- * A bulk handle describes memory, contiguous or not, by which a peer moves
- * it: the client creates one and sends it as an argument, the server pulls
- * (reads) or pushes (writes) it. Offsets are logical: into the concatenation
- * of the segments. Mercury design report, "Mercury bulk API".
+/**
+ * @defgroup hg_bulk Bulk data
+ *
+ * A bulk handle describes memory of a process, contiguous or not, so that a
+ * peer can read or write it. The client creates a handle and sends it as an
+ * argument. The server pulls (reads) or pushes (writes) the data. The client
+ * keeps the memory, and frees the handle, after the call has ended.
+ *
+ * Offsets are logical: they count bytes of the concatenated segments.
+ *
+ * These are the functions of the request model. HG_Bulk_pull() and
+ * HG_Bulk_push() are simpler, and serve both models. See hg-bulk(7).
+ *
+ * Not detected are: a handle that is freed twice, used after that, or freed
+ * while another thread uses it.
+ * @{
  */
 
+/** The direction of a transfer, as the caller of HG_Bulk_transfer() sees it. */
 typedef enum hg_bulk_op {
-    HG_BULK_PUSH, /* local to origin */
-    HG_BULK_PULL  /* origin to local */
+    HG_BULK_PUSH, /**< from local memory to that of the origin */
+    HG_BULK_PULL  /**< from memory of the origin to local memory */
 } hg_bulk_op_t;
 
+/** A contiguous piece of memory. */
 typedef struct hg_bulk_segment {
-    void *address;
-    size_t size;
+    void *address; /**< its first byte */
+    size_t size;   /**< its bytes */
 } hg_bulk_segment_t;
 
 /* How transfers may use the memory, those of this process too. */
-#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
-#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
-#define HG_BULK_READWRITE NA_MEM_READWRITE
+#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /**< only as the source */
+#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /**< only as the destination */
+#define HG_BULK_READWRITE NA_MEM_READWRITE   /**< both */
 
-/* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
- * HG_Init does it with its class. The class may be of another transport, the
- * same one at both sides: then calls go over one network and bulk data over
- * another.
+/**
+ * Start the bulk layer on a class of its own, before HG_Init().
  *
- * A bulk handle carries its owner's address on the bulk class, and the peer
- * connects to that. So the owner's bulk class listens. It need not over
- * libfabric and mpi+static. It need not over sm:// either, if it looked up the
- * peer's bulk class (NA_Addr_lookup_wait): the peer then uses that connection.
+ * Without it HG_Init() starts the bulk layer on its own class. The bulk class
+ * may be of another transport, the same at both sides: calls then use one
+ * network and bulk data another.
  *
- * HG_EXIST: done already; HG_INVALID_ARG: NULL. After HG_Bulk_init call
- * HG_Bulk_finalize, after HG_Finalize.
- * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
- * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
- * later; nothing else can be done with them then but to look at their memory
- * and sizes. */
+ * A bulk handle carries the address of its owner's bulk class, and the peer
+ * connects to it. So the owner's bulk class must listen, with these exceptions:
+ * over libfabric and mpi+static it need not; over sm it need not if it has
+ * looked up the peer's bulk class (NA_Addr_lookup_wait()), since the peer then
+ * uses that connection.
+ *
+ * @param na_class  borrowed until HG_Bulk_finalize()
+ * @retval HG_SUCCESS      the bulk layer is running
+ * @retval HG_EXIST        it is running already
+ * @retval HG_INVALID_ARG  NULL, or a class that is closed
+ * @retval HG_NOMEM        out of memory
+ * @retval HG_FAULT        the parent process had a layer when it forked
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
+
+/**
+ * End the bulk layer of HG_Bulk_init(), after HG_Finalize().
+ *
+ * Bulk handles that were not freed can still be freed, and their memory and
+ * sizes read. All else fails for them.
+ *
+ * @retval HG_SUCCESS  the bulk layer has ended
+ * @retval HG_FAULT    it is not running
+ * @retval HG_BUSY     HG_Finalize() was not called
+ * @threads No other thread calls a function of this layer meanwhile.
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 
-/* Describe `count` segments (arrays copied, memory borrowed until the handle
- * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
- * library allocates that memory, zeroed, and frees it with the handle. Over
- * sm:// it is memory that peers can map (README, "Security"), which a child of
- * fork shares with its parent; of blocks below 1 MiB what was freed stays with
- * the class, for later ones.
- * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
- * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
- * class and does not listen, and peers cannot reach it (HG_Bulk_init); or it is
- * of a transport of the application's that takes fewer segments. */
+/**
+ * Create a bulk handle for memory of this process.
+ *
+ * Where an address is NULL, the library allocates that memory, zeroed, and
+ * frees it with the handle. HG_Bulk_handle_access() gives its address. Over sm
+ * peers can map this memory (see hg-security(7)), a child of fork shares it
+ * with its parent, and blocks below 1 MiB stay with the class for later
+ * handles.
+ *
+ * @param count        segments, at least one
+ * @param buf_ptrs     their addresses, copied; the memory is borrowed until the
+ *                     handle is freed. NULL: all addresses are NULL
+ * @param buf_sizes    their sizes in bytes, copied
+ * @param flags        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
+ *                     HG_BULK_READWRITE
+ * @param[out] handle  for HG_Bulk_handle_free()
+ * @retval HG_SUCCESS       the handle is created
+ * @retval HG_INVALID_ARG   no segment, unknown flags, sizes that overflow, or a
+ *                          NULL
+ * @retval HG_NOMEM         out of memory
+ * @retval HG_FAULT         the bulk layer is not running
+ * @retval HG_OPNOTSUPPORT  peers cannot reach a bulk class that does not listen
+ *                          (see HG_Bulk_init()), or the transport supports
+ *                          fewer segments
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
-/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
- * freed twice, used after that, or freed while another thread uses it.
+/**
+ * Free a bulk handle, of this process or a peer.
  *
- * Nothing touches the memory once this returned. Transfers that it is the local
- * side of end with HG_CANCELED, unless they have ended: so one is given up
- * whose peer lives and makes no progress, and HG_Bulk_wait does not take long
- * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
- * that was decoded from this one, in a call to oneself or by
- * HG_Bulk_handle_deserialize, is waited for, and what begins later is
- * HG_NOENTRY.
+ * When it returns, nothing touches the memory any more. Transfers with it as
+ * the local side end with HG_CANCELED, unless they have completed; this is the
+ * way to give up a transfer whose peer makes no progress. Transfers of peers
+ * end with HG_NOENTRY, there.
  *
- * Waits until the network has released the memory, at most until the peer is
- * dead (death_ms). Over sm:// there is no such limit for a peer that was given
- * the memory and copies it: see NA_Mem_deregister. */
+ * It waits until the network has released the memory, at most until the peer is
+ * dead (death_ms). Over sm it waits without a limit for a peer that was given
+ * the memory and is copying it: see NA_Mem_deregister().
+ *
+ * A handle can be decoded again in this process, in a call to itself or by
+ * HG_Bulk_handle_deserialize(). Freeing the original waits for a copy through
+ * such a handle. Later transfers with it fail with HG_NOENTRY.
+ *
+ * @param handle  taken
+ * @retval HG_SUCCESS      the handle is freed
+ * @retval HG_INVALID_ARG  HG_BULK_NULL
+ * @retval HG_FAULT        the layer belongs to the parent process
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
-/* The segments behind [offset, offset + size), without a copy; at most
- * max_count of them, the number in *actual_count. Pointers are valid as long
- * as the handle. HG_OPNOTSUPPORT: remote memory; HG_PERMISSION: `flags` asks
- * more than the handle allows; HG_OVERFLOW: out of range. */
+/**
+ * Get the addresses behind a range of a handle, without a copy.
+ *
+ * @param handle             of memory of this process
+ * @param offset             where the range begins
+ * @param size               its bytes
+ * @param flags              HG_BULK_..., the access that is needed
+ * @param max_count          elements in the arrays
+ * @param[out] buf_ptrs      the addresses
+ * @param[out] buf_sizes     their sizes
+ * @param[out] actual_count  how many there are, at most max_count
+ * @retval HG_SUCCESS       the arrays are filled
+ * @retval HG_OVERFLOW      the range ends behind the memory
+ * @retval HG_PERMISSION    the handle does not allow `flags`
+ * @retval HG_OPNOTSUPPORT  the memory is a peer's
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed
+ * @retval HG_INVALID_ARG   an argument is NULL
+ * @lifetime The addresses are valid until the handle is freed.
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned int *actual_count);
 
-/* 0 for HG_BULK_NULL. */
+/**
+ * Get the bytes that a handle describes.
+ *
+ * @param handle  of this process or a peer
+ * @return the bytes; 0 for HG_BULK_NULL
+ */
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
+
+/**
+ * Get the number of segments that a handle describes.
+ *
+ * @param handle  of this process or a peer
+ * @return the number; 0 for HG_BULK_NULL
+ */
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
-/* A handle as bytes, and back. A handle that came from a peer may be serialized
- * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
- * serialized handle; HG_FAULT: the bulk layer is not initialised, or that of
- * the handle has ended; HG_INVALID_ARG: a NULL. */
+/**
+ * Get the size of a handle as bytes.
+ *
+ * @param handle  of this process or a peer
+ * @return the size; 0 for HG_BULK_NULL, or if the bulk layer is not running
+ */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
+
+/**
+ * Write a handle as bytes, for a peer.
+ *
+ * Arguments of type hg_bulk_t do this by themselves. A handle that came from a
+ * peer may be sent to another one.
+ *
+ * @param[out] buf  the bytes
+ * @param buf_size  at least HG_Bulk_handle_get_serialize_size()
+ * @param handle    of this process or a peer
+ * @retval HG_SUCCESS       `buf` holds the handle
+ * @retval HG_MSGSIZE       `buf_size` is too small
+ * @retval HG_INVALID_ARG   an argument is NULL
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed
+ * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class
+ * @retval HG_FAULT         the bulk layer, or that of the handle, has ended
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
+
+/**
+ * Create a handle from the bytes of HG_Bulk_handle_serialize().
+ *
+ * @param[out] handle  for HG_Bulk_handle_free()
+ * @param buf          the bytes, borrowed
+ * @param buf_size     how many
+ * @retval HG_SUCCESS         the handle is created
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle
+ * @retval HG_NOENTRY         a handle of this process that was freed
+ * @retval HG_INVALID_ARG     an argument is NULL
+ * @retval HG_NOMEM           out of memory
+ * @retval HG_FAULT           the bulk layer is not running
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
-/* Start moving `size` bytes between the origin's memory and local memory.
+/**
+ * Start to move bytes between memory of the origin and local memory.
  *
- * origin_addr is the address, on the RPC class, of the process that created the
- * origin handle: that of the caller, as HG_Handler_get_addr gives it, or
- * another one if the caller passed the handle on. With the address of another
- * process the transfer ends with HG_NOENTRY. With the own address the data is
- * copied, or, if the memory is a peer's, the result is HG_INVALID_ARG.
+ * The origin is the process that created origin_handle. Its address is that of
+ * HG_Handler_get_addr(), or another one if the caller passed a handle on. With
+ * the address of this process the data is copied.
  *
- * HG_Bulk_wait frees the request; on failure it is HG_BULK_REQUEST_NULL.
- * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
- * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ * Data that needs no action of the peer is moved before the function returns:
+ * data of this process and, over sm, up to some 100 KiB. Other transfers end
+ * when the peer makes progress, or dies. To end one earlier, free the local
+ * handle.
  *
- * Data that needs no action of the peer is moved in this thread before the
- * function returns: data of this process and, over sm://, up to some 100 KiB.
- * A transfer ends when its peer makes progress or dies. To end it earlier, free
- * the local handle.
+ * With the option bulk_checksum, each message of a transfer that this side
+ * starts carries a CRC64 of its data. It is for transports that move bulk data
+ * in messages: ZeroMQ, MPI, and all with force_rma_emulation. Transports that
+ * move the data themselves (sm, libfabric, self) refuse the option. A copy
+ * within this process has no CRC64.
  *
- * The option `bulk_checksum` (struct hg_options, struct hg_init_info) is for
- * transports that move bulk data in messages: ZeroMQ, MPI, and others with
- * force_rma_emulation. Each message of a transfer that this side starts then
- * carries a CRC64 of its data. If one does not match, the transfer ends with
- * HG_CHECKSUM_ERROR and counts as bulk_damaged. Where the transport moves the
- * bytes itself (sm://, libfabric, self://) the option is refused with
- * HG_OPNOTSUPPORT. Data of this process does not travel, and has no CRC64. */
+ * @param op             HG_BULK_PULL reads from the origin, HG_BULK_PUSH writes
+ * @param origin_addr    the origin's address on the RPC class; borrowed
+ * @param origin_handle  the origin's memory
+ * @param origin_offset  where to begin there
+ * @param local_handle   memory of this process; keep it until the end
+ * @param local_offset   where to begin there
+ * @param size           bytes
+ * @param[out] request   for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
+ * @retval HG_SUCCESS         the transfer has begun
+ * @retval HG_OVERFLOW        past the end of a handle
+ * @retval HG_PERMISSION      the flags of a handle forbid this direction
+ * @retval HG_NOENTRY         the local memory was withdrawn: the handle that
+ *                            this one was decoded from is freed
+ * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
+ *                            peer's; or the address is of this process, and the
+ *                            origin's memory is a peer's
+ * @retval HG_HOSTUNREACH     the handle was passed on, and its owner does not
+ *                            listen
+ * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
+ *                            class
+ * @retval HG_FAULT           the bulk layer of a handle has ended
+ * @retval HG_NOMEM           out of memory
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
 
-/* Wait for a transfer: its result, with *status HG_TRUE, and the request is
- * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
- * HG_CANCELED, the local one was freed; HG_DISCONNECT; HG_HOSTUNREACH, also
- * where the origin's bulk class does not listen and is not connected; HG_NODEV,
- * this bulk class cannot read the address that the handle carries; HG_AGAIN
- * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
- * HG_CHECKSUM_ERROR, with the option bulk_checksum. With *status HG_FALSE the
- * transfer is not over, and can be waited for again: HG_TIMEOUT (0 ms tests);
- * HG_INTR: a signal came (see HG_Wait); HG_BUSY (logged): another thread waits
- * for it, or where HG_Wait is HG_BUSY, before the transfer is over.
- * HG_INVALID_ARG: NULL, or freed by an earlier wait or by HG_Finalize. Runs no
- * handler. */
+/**
+ * Wait until a transfer has completed, or the time is over.
+ *
+ * If `status` is HG_TRUE, the return code is the result of the transfer, and
+ * the request is freed. If it is HG_FALSE, the transfer goes on and can be
+ * waited for again. The function makes progress, and runs no handler.
+ *
+ * @param request      of HG_Bulk_transfer(); taken if the transfer has
+ *                     completed
+ * @param timeout      milliseconds; 0 tests without waiting
+ * @param[out] status  HG_TRUE once the transfer has completed; HG_STATUS_IGNORE
+ *                     if it is not needed
+ * @retval HG_SUCCESS         all bytes are moved
+ * @retval HG_TIMEOUT         HG_FALSE: not completed in this time
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait()
+ * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
+ *                            or this thread makes progress already (logged)
+ * @retval HG_NOENTRY         the origin freed its handle, or has another
+ *                            address
+ * @retval HG_CANCELED        the local handle was freed
+ * @retval HG_DISCONNECT      the origin is dead
+ * @retval HG_HOSTUNREACH     the origin was never reached, or its bulk class
+ *                            neither listens nor is connected
+ * @retval HG_NODEV           this bulk class cannot use the address in the
+ *                            handle
+ * @retval HG_AGAIN           the origin has too many transfers
+ * @retval HG_PERMISSION      the origin does not allow it
+ * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
+ *                            bulk_checksum), counted as bulk_damaged
+ * @retval HG_NOMEM           out of memory
+ * @retval HG_INVALID_ARG     NULL, or an earlier wait or HG_Finalize() freed it
+ * @threads Any thread. One thread at a time waits for a transfer.
+ * @source Mercury design report, "Mercury bulk API"
+ */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
-/* The names of the Mercury paper (2013), Section IV-A: segments as an array of
- * structs, a contiguous local block, reading and writing with it. */
+/* ---- Names of the Mercury paper ---- */
+
+/**
+ * Create a bulk handle from an array of segments.
+ *
+ * @param segments     the array, copied; the memory is borrowed until the
+ *                     handle is freed
+ * @param count        its elements
+ * @param flags        HG_BULK_...
+ * @param[out] handle  for HG_Bulk_handle_free()
+ * @retval HG_SUCCESS  the handle is created
+ * @retval other       as HG_Bulk_handle_create()
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
     const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
     hg_bulk_t *handle);
+
+/**
+ * Create a bulk handle of one segment.
+ *
+ * @param buf                its address; NULL: the library allocates it
+ * @param size               its bytes
+ * @param flags              HG_BULK_...
+ * @param[out] block_handle  for HG_Bulk_block_handle_free()
+ * @retval HG_SUCCESS  the handle is created
+ * @retval other       as HG_Bulk_handle_create()
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
     void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle);
+
+/**
+ * Free a bulk handle of one segment, as HG_Bulk_handle_free() does.
+ *
+ * @param block_handle  taken
+ * @retval HG_SUCCESS      the handle is freed
+ * @retval HG_INVALID_ARG  HG_BULK_NULL
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
+
+/**
+ * Get the bytes that a bulk handle of one segment describes.
+ *
+ * @param block_handle  the handle
+ * @return the bytes; 0 for HG_BULK_NULL
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
+
+/**
+ * Start to read memory of the origin: HG_Bulk_transfer() with HG_BULK_PULL.
+ *
+ * @param addr          the origin's address on the RPC class
+ * @param handle        the origin's memory
+ * @param offset        where to begin there
+ * @param block_handle  memory of this process
+ * @param block_offset  where to begin there
+ * @param size          bytes
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
+ * @retval HG_SUCCESS  the transfer has begun
+ * @retval other       as HG_Bulk_transfer1()
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
     size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
     size_t size, hg_bulk_request_t *request);
+
+/**
+ * Start to write memory of the origin: HG_Bulk_transfer() with HG_BULK_PUSH.
+ *
+ * @param addr          the origin's address on the RPC class
+ * @param handle        the origin's memory
+ * @param offset        where to begin there
+ * @param block_handle  memory of this process
+ * @param block_offset  where to begin there
+ * @param size          bytes
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
+ * @retval HG_SUCCESS  the transfer has begun
+ * @retval other       as HG_Bulk_transfer1()
+ * @source Mercury paper (2013), Section IV-A
+ */
 HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
     size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
     size_t size, hg_bulk_request_t *request);
+/** @} */
