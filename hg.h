@@ -2790,276 +2790,939 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 
 /** @} */
 
-/* ---- Contexts ---- */
+/** @} */
 
-/* A place where operations complete; on a class that listens, calls for its id
- * arrive there from now on. Callers choose the id by HG_Set_target_id; without
- * one it is 0. HG_Context_create takes the first that is free: 0 in a class
- * that has no other context. NULL on failure: another context has the id, or
- * there are max_contexts. */
+/* ==== gen/api/callback_call.h ==== */
+/* ---- Contexts ---- */
+/**
+ * @defgroup hg_callback_context Contexts
+ * @ingroup hg_callback
+ *
+ * Operations of a context complete on it. The calls that arrive at a class that
+ * listens are divided among its contexts by their ids, from 0 to 255. The
+ * caller selects the id with HG_Set_target_id().
+ * @{
+ */
+
+/**
+ * Create a context with the first free id.
+ *
+ * The id is 0 if the class has no other context. Callers that select no id call
+ * context 0.
+ *
+ * @param hg_class  the class
+ * @return the context, for HG_Context_destroy(); NULL on failure: the class has
+ *         max_contexts, or the process has 4,096 classes and contexts
+ */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/**
+ * Create a context with a given id.
+ *
+ * @param hg_class  the class
+ * @param id        the id
+ * @return the context, for HG_Context_destroy(); NULL on failure: another
+ *         context of the class has the id, the class has max_contexts, or the
+ *         process has 4,096 classes and contexts
+ */
 HG_EXPORT hg_context_t *HG_Context_create_id(
     hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
 
-/* Take no more calls, for good: callers get HG_CANCELED. */
+/**
+ * Accept no more calls in a context.
+ *
+ * Callers get HG_CANCELED. It cannot be undone.
+ *
+ * @param context  the context
+ * @retval HG_SUCCESS      the context accepts no calls
+ * @retval HG_INVALID_ARG  the context is wrong
+ */
 HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
-/* End a context: takes no more calls, ends those that it has made with
- * HG_CANCELED, and for at most 5 s makes progress and runs callbacks until its
- * handles are gone; then frees the data set on it.
- * HG_BUSY (logged): a thread makes progress or waits in it, also in
- * HG_Wait_room, and nothing has changed; or handles are left, with the context,
- * which takes no calls any more. */
+/**
+ * Destroy a context.
+ *
+ * It accepts no more calls. It ends the calls of the context with HG_CANCELED.
+ * For at most 5 s it makes progress and runs callbacks until all handles of the
+ * context are destroyed. Finally it frees the data that was set.
+ *
+ * @param context  the context
+ * @retval HG_SUCCESS      the context is destroyed
+ * @retval HG_BUSY         a thread makes progress or waits in the context, also
+ *                         in HG_Wait_room(), or a callback runs: nothing has
+ *                         changed; or handles are left after 5 s: the context
+ *                         exists, and accepts no calls
+ * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_FAULT        the context belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
+/**
+ * Get the class of a context.
+ *
+ * @param context  the context
+ * @return the class; NULL if the context is wrong
+ */
 HG_EXPORT hg_class_t *HG_Context_get_class(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+
+/**
+ * Get the id of a context.
+ *
+ * @param context  the context
+ * @return the id; 0 if the context is wrong
+ */
 HG_EXPORT uint8_t HG_Context_get_id(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
-/* Data, freed by HG_Context_destroy. */
+/**
+ * Attach data of the application to a context.
+ *
+ * @param context        the context
+ * @param data           the data; it replaces earlier data, which is not freed
+ * @param free_callback  HG_Context_destroy() calls it with the data; NULL is
+ *                       allowed
+ * @retval HG_SUCCESS      the data is set
+ * @retval HG_INVALID_ARG  the context is wrong
+ */
 HG_EXPORT hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *));
+
+/**
+ * Get the data of HG_Context_set_data().
+ *
+ * @param context  the context
+ * @return the data; NULL if none was set
+ */
 HG_EXPORT void *HG_Context_get_data(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
-/* ---- Registration ---- */
+/** @} */
 
-/* Register a function by name, with its procs (NULL where nothing is carried)
- * and what executes it (NULL at a client). Both sides, and both models, derive
- * the same id from a name. The same name again replaces all three. 0: out of
- * memory, a NULL, or a collision with another name. */
+/* ---- Registration ---- */
+/**
+ * @defgroup hg_callback_register Registration of functions
+ * @ingroup hg_callback
+ *
+ * Both sides of a call register the function. The id of a name is the same on
+ * both sides and in both models.
+ * @{
+ */
+
+/**
+ * Register a function by its name.
+ *
+ * To register the name again replaces the proc functions and the callback.
+ *
+ * @param hg_class     the class
+ * @param func_name    the name, copied
+ * @param in_proc_cb   the proc function of the input; NULL: no input
+ * @param out_proc_cb  the proc function of the output; NULL: no output
+ * @param rpc_cb       executes the calls; NULL at a client
+ * @return the id; 0 if out of memory, if an argument is wrong, if another name
+ *         has the id, or if the name is reserved for the library
+ */
 HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb) HG_WARN_UNUSED_RESULT;
 
-/* The same under an id of the application's. */
+/**
+ * Register a function by an id of the application.
+ *
+ * To register the id again replaces the proc functions and the callback. With
+ * HG_API_VERSION 2 the name is HG_Register.
+ *
+ * @param hg_class     the class
+ * @param id           the id, the same on both sides; not 0
+ * @param in_proc_cb   the proc function of the input; NULL: no input
+ * @param out_proc_cb  the proc function of the output; NULL: no output
+ * @param rpc_cb       executes the calls; NULL at a client
+ * @retval HG_SUCCESS      the function is registered
+ * @retval HG_INVALID_ARG  the id is 0, or the class is wrong
+ * @retval HG_NOMEM        out of memory
+ */
 HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 
-/* Forget a function, and free its data: calls of it end with HG_NOENTRY, to it
- * and from here. HG_NOENTRY: not registered. Handles of it must be gone. */
+/**
+ * Remove a function, and free its data.
+ *
+ * Calls of the function end with HG_NOENTRY: those of peers, and those that
+ * this class would start.
+ *
+ * @param hg_class  the class
+ * @param id        the id; its handles must be destroyed before
+ * @retval HG_SUCCESS      the function is removed
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  the class is wrong
+ */
 HG_EXPORT hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id);
 
-/* Whether a name, an id is registered; the id (id_p may be NULL) is told in
- * either case, the procs (NULL allowed) if it is. */
+/**
+ * Test whether a name is registered.
+ *
+ * @param hg_class     the class
+ * @param func_name    the name
+ * @param[out] id_p    the id, also if it is not registered; NULL is allowed
+ * @param[out] flag_p  HG_TRUE if it is registered
+ * @retval HG_SUCCESS      `flag_p` is set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
     const char *func_name, hg_id_t *id_p, uint8_t *flag_p);
+
+/**
+ * Test whether an id is registered.
+ *
+ * @param hg_class     the class
+ * @param id           the id
+ * @param[out] flag_p  HG_TRUE if it is registered
+ * @retval HG_SUCCESS      `flag_p` is set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Registered(
     hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p);
+
+/**
+ * Get the proc functions of an id.
+ *
+ * @param hg_class            the class
+ * @param id                  the id
+ * @param[out] flag_p         HG_TRUE if it is registered; only then the others
+ *                            are set
+ * @param[out] in_proc_cb_p   that of the input; NULL is allowed
+ * @param[out] out_proc_cb_p  that of the output; NULL is allowed
+ * @retval HG_SUCCESS      `flag_p` is set
+ * @retval HG_INVALID_ARG  the class is wrong, or `flag_p` is NULL
+ */
 HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p);
 
-/* Data of a function, freed by HG_Deregister or HG_Finalize, not when other
- * data takes its place. HG_NOENTRY, NULL: not registered, or none. */
+/**
+ * Attach data of the application to a function.
+ *
+ * @param hg_class       the class
+ * @param id             the id
+ * @param data           the data; it replaces earlier data, which is not freed
+ * @param free_callback  HG_Deregister() or HG_Finalize2() calls it with the
+ *                       data; NULL is allowed
+ * @retval HG_SUCCESS      the data is set
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  the class is wrong
+ */
 HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
     void *data, void (*free_callback)(void *));
+
+/**
+ * Get the data of HG_Register_data().
+ *
+ * @param hg_class  the class
+ * @param id        the id
+ * @return the data; NULL if none was set, or the id is not registered
+ */
 HG_EXPORT void *HG_Registered_data(
     hg_class_t *hg_class, hg_id_t id) HG_WARN_UNUSED_RESULT;
 
-/* Whether calls of a function have no answer (one-way). It counts at the
- * origin: such a call ends when its input has left, and the target's HG_Respond
- * is HG_OPNOTSUPPORT. Handles take it over when they are made or reset.
- * HG_NOENTRY: not registered. */
+/**
+ * Make calls of a function one-way, or not.
+ *
+ * A one-way call has no response. The origin decides: its call completes when
+ * the input has left. At the target HG_Respond() returns HG_OPNOTSUPPORT. A
+ * handle gets the setting when it is created or reset.
+ *
+ * @param hg_class  the class
+ * @param id        the id
+ * @param disable   true: one-way
+ * @retval HG_SUCCESS      it is set
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  the class is wrong
+ */
 HG_EXPORT hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable);
+
+/**
+ * Test whether calls of a function are one-way.
+ *
+ * @param hg_class         the class
+ * @param id               the id
+ * @param[out] disabled_p  HG_TRUE if they are
+ * @retval HG_SUCCESS      `disabled_p` is set
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p);
 
-/* ---- Addresses ---- */
+/** @} */
 
-/* Find a peer, as NA_Addr_lookup does; `name` is copied. The callback gets a
- * reference to the address, or an error code. A wrong name is refused at once:
- * HG_NODEV if it is an address that this class cannot read, HG_INVALID_ARG if
- * it has no "://". No operation id is given: *op_id_p stays as it is. */
+/* ---- Addresses ---- */
+/**
+ * @defgroup hg_callback_addr Addresses
+ * @ingroup hg_callback
+ *
+ * An address stands for a peer. HG_Addr_lookup2() makes one from a string. A
+ * target has that of the caller in HG_Get_info(). See hg-transports(7) for the
+ * form of address strings.
+ * @{
+ */
+
+/**
+ * Look up a peer and connect to it.
+ *
+ * The callback gets an address, or the code of the failure: HG_HOSTUNREACH if
+ * the peer refuses, hangs up or is silent, HG_AGAIN, HG_ACCESS, HG_PERMISSION,
+ * HG_PROTOCOL_ERROR or HG_NOMEM as NA_Addr_lookup_wait() returns them. With
+ * HG_API_VERSION 2 the name is HG_Addr_lookup, unless the program defines a
+ * macro of that name.
+ *
+ * @param context        the context
+ * @param callback       called with HG_CB_LOOKUP
+ * @param arg            passed to the callback
+ * @param name           the address string, copied
+ * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed
+ * @retval HG_SUCCESS      the lookup is started
+ * @retval HG_NODEV        this class cannot read the address string
+ * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
+ *                         wrong
+ * @retval HG_NOMEM        out of memory
+ */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
-/* Resolve the name of a peer, without connecting and without progress: whether
- * the peer is there is found out by the first call or transfer, which connects
- * and ends with the code that HG_CB_LOOKUP would tell. A host's name may need a
- * name server; HG_HOSTUNREACH: no such host. Other names are refused as by
- * HG_Addr_lookup1. Until it is connected an address is compared by its name.
- * If it cannot be connected, the calls and transfers that wait for it fail, and
- * the next use connects anew: the address works once the peer is there. */
+/**
+ * Make an address of a name, without connecting.
+ *
+ * The first call or transfer connects. It ends with the code that
+ * HG_Addr_lookup1() passes to its callback. The next use then connects again:
+ * the address works as soon as the peer listens. Until it is connected,
+ * HG_Addr_cmp() compares the address by its name. It makes no progress. A host
+ * name may need a name server.
+ *
+ * @param hg_class     the class
+ * @param name         the address string
+ * @param[out] addr_p  the address, for HG_Addr_free()
+ * @retval HG_SUCCESS      the address is usable
+ * @retval HG_NODEV        this class cannot read the address string
+ * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
+ *                         wrong
+ * @retval HG_HOSTUNREACH  there is no such host
+ * @retval HG_NOMEM        out of memory
+ */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 
-/* Drop a reference. HG_INVALID_ARG: the application has none, as of an address
- * that HG_Get_info tells. */
+/**
+ * Drop a reference to an address.
+ *
+ * @param hg_class  the class
+ * @param addr      the address; HG_ADDR_NULL does nothing
+ * @retval HG_SUCCESS      the reference is dropped
+ * @retval HG_INVALID_ARG  the application has no reference, as to an address of
+ *                         HG_Get_info(), or the address is of another class
+ * @retval HG_FAULT        the class belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
-/* The peer is said to be gone, before the library noticed (death_ms), or if it
- * lives: calls in flight to it end with HG_DISCONNECT, and so do later ones by
- * this address, which is to be freed; a lookup from now on connects anew. It
- * has no effect on one's own address, nor on one that is being connected: its
- * calls wait for that, and HG_Cancel ends them. */
+/**
+ * Treat a peer as gone.
+ *
+ * Use it to act before the library notices the end of a peer (death_ms), or
+ * although the peer lives. Calls in flight to it end with HG_DISCONNECT, and so
+ * do later calls by this address: free it. A later lookup connects again.
+ *
+ * It has no effect on the own address, nor on an address that is being
+ * connected: the calls wait for the connection, and HG_Cancel() ends them.
+ *
+ * @param hg_class  the class
+ * @param addr      the address
+ * @retval HG_SUCCESS      done
+ * @retval HG_INVALID_ARG  the address is NULL or of another class
+ */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
-/* A reference to the class's own address; another reference. */
+/**
+ * Get the address of the class itself.
+ *
+ * @param hg_class     the class
+ * @param[out] addr_p  a reference, for HG_Addr_free()
+ * @retval HG_SUCCESS      `addr_p` is set
+ * @retval HG_INVALID_ARG  an argument is NULL
+ */
 HG_EXPORT hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
+
+/**
+ * Get another reference to an address.
+ *
+ * @param hg_class         the class
+ * @param addr             the address
+ * @param[out] new_addr_p  a reference, for HG_Addr_free()
+ * @retval HG_SUCCESS      `new_addr_p` is set
+ * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
+ *                         class
+ */
 HG_EXPORT hg_return_t HG_Addr_dup(
     hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p);
 
-/* HG_TRUE: both are of one peer. Two NULLs are equal, one is not. */
+/**
+ * Test whether two addresses are of the same peer.
+ *
+ * @param hg_class  the class
+ * @param addr1     an address or HG_ADDR_NULL
+ * @param addr2     another address or HG_ADDR_NULL
+ * @return HG_TRUE if they are, or both are HG_ADDR_NULL
+ */
 HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
 
-/* Write the address as a string with its NUL. *buf_size_p is the size of `buf`,
- * and is set to that of the string; with a NULL buf nothing else happens.
- * HG_OVERFLOW: the buffer is too small; *buf_size_p is set. */
+/**
+ * Write an address as a string.
+ *
+ * @param hg_class             the class
+ * @param[out] buf             the string with its terminating NUL; NULL: only
+ *                             `buf_size_p` is set
+ * @param[in,out] buf_size_p   in: bytes of `buf`; out: bytes of the string with
+ *                             its NUL
+ * @param addr                 the address
+ * @retval HG_SUCCESS      done
+ * @retval HG_OVERFLOW     `buf` is too small; `buf_size_p` is set
+ * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
+ *                         class
+ */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
 
-/* ---- Handles ---- */
+/** @} */
 
-/* A handle for calls of a function at a peer, with one reference. It keeps
- * references to what it needs, and may be used for one call after the other.
- * A NULL address and an id of 0 may be set later by HG_Reset. HG_NOENTRY: the
- * id is not registered. */
+/* ---- Handles ---- */
+/**
+ * @defgroup hg_callback_handle Handles
+ * @ingroup hg_callback
+ *
+ * A handle is one call: at the origin of HG_Create(), at the target the one
+ * that the registered function gets. It counts references. HG_Create() gives
+ * one, and the target's function gets one. HG_Ref_incr(), HG_Get_input() and
+ * HG_Get_output() add one. HG_Destroy(), HG_Free_input() and HG_Free_output()
+ * drop one. An operation holds one until its callback has run: a handle can be
+ * destroyed right after HG_Forward2() or HG_Respond().
+ * @{
+ */
+
+/**
+ * Create a handle for calls of a function at a peer.
+ *
+ * The handle holds a reference to the address. It can be used for one call
+ * after another.
+ *
+ * @param context        the context; the callbacks of the handle run there
+ * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later
+ * @param id             the function; 0: HG_Reset() sets it later
+ * @param[out] handle_p  the handle with one reference, for HG_Destroy()
+ * @retval HG_SUCCESS      the handle is created
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  an argument is wrong
+ * @retval HG_NOMEM        out of memory
+ */
 HG_EXPORT hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
 
-/* Drop a reference; the last one frees the handle, its data, and what was left
- * of its messages. A call that arrived and is freed unanswered ends with
- * HG_CANCELED at its caller; while its function runs, with the code that
- * returns, and one more HG_Destroy of it there is HG_SUCCESS and does nothing,
- * because in Mercury such a call has two references. HG_INVALID_ARG (logged):
- * there is no reference to drop. */
+/**
+ * Drop a reference to a handle.
+ *
+ * The last reference frees the handle with its data and messages. A call that
+ * arrived and was not answered then ends with HG_CANCELED at the caller. While
+ * the function of the call runs, it ends with the code that the function
+ * returns instead. There one additional HG_Destroy() does nothing and returns
+ * HG_SUCCESS: in Mercury such a call has two references.
+ *
+ * @param handle  the handle; HG_HANDLE_NULL does nothing
+ * @retval HG_SUCCESS      the reference is dropped
+ * @retval HG_INVALID_ARG  there is no reference to drop
+ * @retval HG_FAULT        the handle belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
-/* Point a handle at another peer and function (NULL and 0 keep what it has),
- * and make it as new, but for its data; the target's context is 0 again.
- * HG_BUSY: its operation, or the callback, is not over; HG_NOENTRY. */
+/**
+ * Prepare a handle for another peer or function.
+ *
+ * The handle becomes as new, with the context id 0 at the target. Its data
+ * stays.
+ *
+ * @param handle  the handle, of HG_Create()
+ * @param addr    the peer; HG_ADDR_NULL: as before
+ * @param id      the function; 0: as before
+ * @retval HG_SUCCESS      the handle is reset
+ * @retval HG_BUSY         its call or its callback is not over
+ * @retval HG_NOENTRY      the id is not registered
+ * @retval HG_INVALID_ARG  the handle is of a call that arrived, or an argument
+ *                         is wrong
+ */
 HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
-/* References: one more; how many there are, -1 for HG_HANDLE_NULL. After the
- * callback of a call, and after a failing HG_Forward, it is 1 again if nobody
- * else has taken one. */
+/**
+ * Add a reference to a handle.
+ *
+ * @param handle  the handle
+ * @retval HG_SUCCESS      the reference is added
+ * @retval HG_INVALID_ARG  the handle is wrong
+ */
 HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
+
+/**
+ * Get the number of references to a handle.
+ *
+ * After the callback of a call, and after HG_Forward2() has failed, it is 1
+ * again if the application took no other.
+ *
+ * @param handle  the handle
+ * @return the number; -1 for HG_HANDLE_NULL
+ */
 HG_EXPORT int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Valid as long as the handle; NULL for HG_HANDLE_NULL. */
+/**
+ * Get the properties of a handle: the class, the context, the peer, the id.
+ *
+ * @param handle  the handle
+ * @return the properties, valid as long as the handle; NULL for HG_HANDLE_NULL
+ */
 HG_EXPORT const struct hg_info *HG_Get_info(
     hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Data, which survives HG_Reset and is freed with the handle. */
+/**
+ * Attach data of the application to a handle.
+ *
+ * HG_Reset() keeps the data.
+ *
+ * @param handle         the handle
+ * @param data           the data; it replaces earlier data, which is not freed
+ * @param free_callback  called with the data when the handle is freed; NULL is
+ *                       allowed
+ * @retval HG_SUCCESS      the data is set
+ * @retval HG_INVALID_ARG  the handle is wrong
+ */
 HG_EXPORT hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *));
+
+/**
+ * Get the data of HG_Set_data().
+ *
+ * @param handle  the handle
+ * @return the data; NULL if none was set
+ */
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Which context of the target executes the calls; 0. Before HG_Forward. A call
- * to a context that does not exist waits at the target until it is created. */
+/**
+ * Select the context of the target that executes the calls of a handle.
+ *
+ * Call it before HG_Forward2(). A call to a context that does not exist waits
+ * at the target until the context is created.
+ *
+ * @param handle  the handle, of HG_Create()
+ * @param id      the id of HG_Context_create_id(); 0 by default
+ * @retval HG_SUCCESS      the id is set
+ * @retval HG_INVALID_ARG  the handle is of a call that arrived, or wrong
+ */
 HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
-/* ---- Arguments ---- */
+/** @} */
 
-/* How many bytes the encoded arguments have. The bytes that
- * HG_Class_set_input_offset and HG_Class_set_output_offset reserve count, as in
- * Mercury, unless the arguments were too large for the message. 0: nothing has
- * come, or it was released. */
+/* ---- Arguments ---- */
+/**
+ * @defgroup hg_callback_args Arguments
+ * @ingroup hg_callback
+ * @{
+ */
+
+/**
+ * Get the size of the encoded input of a call.
+ *
+ * The bytes of HG_Class_set_input_offset() count, as in Mercury, unless the
+ * input was too large for the message.
+ *
+ * @param handle  the handle
+ * @return bytes; 0 if there is no input, or it was released
+ */
 HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
+
+/**
+ * Get the size of the encoded output of a call.
+ *
+ * The bytes of HG_Class_set_output_offset() count, as in Mercury, unless the
+ * output was too large for the message.
+ *
+ * @param handle  the handle
+ * @return bytes; 0 if there is no output
+ */
 HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
-/* Decode the input (at the target), the output (at the origin, in the callback
- * or after it), and take a reference to the handle; HG_Free_input and
- * HG_Free_output release what decoding allocated, and drop it. HG_FAULT: no
- * proc, or the handle was never forwarded; HG_CHECKSUM_ERROR and HG_OVERFLOW as
- * HG_Handler_get_input has them, HG_NOENTRY, too; the code of a failing proc.
- * Nothing stays allocated, and no reference taken, on failure.
- * HG_Free_input and HG_Free_output: HG_INVALID_ARG where every decoded struct
- * was freed already; references stay as they are. The other side, which encodes
- * (HG_Free_output where a call arrived), may free its own struct so: the proc
- * frees its members with free(), and a reference is dropped, so that HG_Destroy
- * is not called for that one. */
+/**
+ * Decode the input of a call that arrived.
+ *
+ * On success the handle has one more reference, until HG_Free_input(). On
+ * failure nothing stays allocated.
+ *
+ * @param handle          the handle, at the target
+ * @param[out] in_struct  the input
+ * @retval HG_SUCCESS         `in_struct` is set
+ * @retval HG_OVERFLOW        the proc function decodes more than arrived: both
+ *                            sides do not register the same types
+ * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ * @retval HG_NOENTRY         the input has a bulk handle of this process, which
+ *                            was freed
+ * @retval HG_FAULT           the function has no input proc, or the message was
+ *                            released
+ * @retval HG_NOMEM           out of memory
+ * @retval HG_INVALID_ARG     the handle is of HG_Create(), or an argument is
+ *                            NULL
+ * @retval others             the code of a proc function of the application
+ */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
+
+/**
+ * Free a decoded input.
+ *
+ * It frees what decoding allocated, and drops the reference of HG_Get_input().
+ *
+ * At the origin it can free an input that the application built. The proc
+ * function frees the members with free(), and a reference of the application is
+ * dropped: do not call HG_Destroy() for that reference.
+ *
+ * @param handle             the handle
+ * @param[in,out] in_struct  the input
+ * @retval HG_SUCCESS      the input is freed
+ * @retval HG_FAULT        the function has no input proc
+ * @retval HG_INVALID_ARG  every decoded input was freed already, or an argument
+ *                         is NULL; no reference is dropped
+ * @retval others          the code of a proc function of the application; the
+ *                         reference is dropped
+ */
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
+
+/**
+ * Decode the output of a call.
+ *
+ * Call it in the callback of HG_Forward2(), or later. On success the handle has
+ * one more reference, until HG_Free_output(). On failure nothing stays
+ * allocated.
+ *
+ * @param handle           the handle, at the origin
+ * @param[out] out_struct  the output
+ * @retval HG_SUCCESS         `out_struct` is set
+ * @retval HG_OVERFLOW        the proc function decodes more than arrived: both
+ *                            sides do not register the same types
+ * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ * @retval HG_NOENTRY         the output has a bulk handle of this process,
+ *                            which was freed
+ * @retval HG_FAULT           the function has no output proc, or the call has
+ *                            no response
+ * @retval HG_NOMEM           out of memory
+ * @retval HG_INVALID_ARG     the handle is of a call that arrived, or an
+ *                            argument is NULL
+ * @retval others             the code of a proc function of the application
+ */
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
+
+/**
+ * Free a decoded output.
+ *
+ * It frees what decoding allocated, and drops the reference of HG_Get_output().
+ *
+ * At the target it can free an output that the application built. The proc
+ * function frees the members with free(), and a reference of the application is
+ * dropped: do not call HG_Destroy() for that reference.
+ *
+ * @param handle              the handle
+ * @param[in,out] out_struct  the output
+ * @retval HG_SUCCESS      the output is freed
+ * @retval HG_FAULT        the function has no output proc
+ * @retval HG_INVALID_ARG  every decoded output was freed already, or an
+ *                         argument is NULL; no reference is dropped
+ * @retval others          the code of a proc function of the application; the
+ *                         reference is dropped
+ */
 HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 
-/* The message itself, of the eager size where it is to be sent, with the room
- * for the application's header first (HG_Class_set_input_offset). Valid until
- * the handle is reset, released or freed, or a larger message is encoded. The
- * size may be NULL. HG_BUSY: the handle's call is not over, and the message was
- * not asked for before. */
+/**
+ * Get the message of an input.
+ *
+ * At the target it is the message that arrived. At the origin it is the buffer
+ * of the next message, of the eager size. It begins with the bytes of
+ * HG_Class_set_input_offset().
+ *
+ * @param handle              the handle
+ * @param[out] in_buf_p       the message, valid until the handle is reset or
+ *                            freed, the message is released, or a larger one is
+ *                            encoded
+ * @param[out] in_buf_size_p  bytes; NULL is allowed
+ * @retval HG_SUCCESS      `in_buf_p` is set
+ * @retval HG_BUSY         at the origin: the call is not over, and the buffer
+ *                         was not requested before
+ * @retval HG_NOMEM        out of memory
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ */
 HG_EXPORT hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
+
+/**
+ * Get the message of an output.
+ *
+ * At the origin it is the message that arrived. At the target it is the buffer
+ * of the next message, of the eager size. It begins with the bytes of
+ * HG_Class_set_output_offset().
+ *
+ * @param handle               the handle
+ * @param[out] out_buf_p       the message, valid until the handle is reset or
+ *                             freed, or a larger one is encoded
+ * @param[out] out_buf_size_p  bytes; NULL is allowed
+ * @retval HG_SUCCESS      `out_buf_p` is set
+ * @retval HG_BUSY         at the target: the call was answered, and the buffer
+ *                         was not requested before
+ * @retval HG_NOMEM        out of memory
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ */
 HG_EXPORT hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
 
-/* Arguments that were too large for the message, else NULL and 0. */
+/**
+ * Get an encoded input that was too large for the message.
+ *
+ * @param handle              the handle
+ * @param[out] in_buf_p       the input, valid as for HG_Get_input_buf(); NULL
+ *                            if it was not too large
+ * @param[out] in_buf_size_p  bytes, or 0; NULL is allowed
+ * @retval HG_SUCCESS      `in_buf_p` is set
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ */
 HG_EXPORT hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
+
+/**
+ * Get an encoded output that was too large for the message.
+ *
+ * @param handle               the handle
+ * @param[out] out_buf_p       the output, valid as for HG_Get_output_buf();
+ *                             NULL if it was not too large
+ * @param[out] out_buf_size_p  bytes, or 0; NULL is allowed
+ * @retval HG_SUCCESS      `out_buf_p` is set
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ */
 HG_EXPORT hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
 
-/* Give back the message a call came with, before the handle is freed: what
- * HG_Get_input_buf gave is no longer valid. */
+/**
+ * Release the message of a call that arrived, before the handle is freed.
+ *
+ * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
+ * decoded again.
+ *
+ * @param handle  the handle, at the target
+ * @retval HG_SUCCESS      the message is released
+ * @retval HG_INVALID_ARG  the handle is of HG_Create(), or wrong
+ */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 
-/* ---- Calls ---- */
+/** @} */
 
-/* Start the call that a handle stands for. `in_struct` is encoded before the
- * function returns; NULL, or without an input proc, nothing is sent. The
- * callback's `ret` is HG_SUCCESS when the answer is there, and HG_Get_output
- * decodes it; else what ended the call: the code the target answered with,
- * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
- * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
- * HG_BUSY: the handle's call is not over; HG_INVALID_ARG: it has no address;
- * HG_FAULT: it has no function; HG_NOENTRY: that was deregistered; HG_AGAIN:
- * too many in flight; HG_OVERFLOW: too large, with no_overflow; the code of a
- * failing proc.
- * A call to oneself is run by a later HG_Trigger. */
+/* ---- Calls ---- */
+/**
+ * @defgroup hg_callback_call Calls
+ * @ingroup hg_callback
+ * @{
+ */
+
+/**
+ * Start the call of a handle.
+ *
+ * The input is encoded before the function returns. A later HG_Trigger() runs a
+ * call to the own process. With HG_API_VERSION 2 the name is HG_Forward.
+ *
+ * The callback gets the result of the call:
+ *
+ * - HG_SUCCESS: the response has arrived; HG_Get_output() decodes it. A one-way
+ *   call has left.
+ * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
+ *   has registered it without a callback.
+ * - HG_PROTOCOL_ERROR: both sides register the function with other types.
+ * - HG_CANCELED: either side canceled the call.
+ * - HG_TIMEOUT: the deadline is over.
+ * - HG_DISCONNECT: the peer was reached and is gone. The address is dead.
+ * - HG_HOSTUNREACH: the peer cannot be reached.
+ * - HG_AGAIN: the target has too many calls.
+ * - HG_CHECKSUM_ERROR: a message changed on the way.
+ * - Another code: that of the function that executed the call, or that of
+ *   HG_Addr_lookup1() if the address was not connected.
+ *
+ * @param handle     the handle, of HG_Create()
+ * @param callback   called with HG_CB_FORWARD; NULL is allowed
+ * @param arg        passed to the callback
+ * @param in_struct  the input; NULL: none
+ * @retval HG_SUCCESS      the call is started
+ * @retval HG_BUSY         the call of the handle is not over
+ * @retval HG_AGAIN        too many calls are in flight
+ * @retval HG_NOENTRY      the function was deregistered
+ * @retval HG_OVERFLOW     the input does not fit a message, and the class has
+ *                         no_overflow
+ * @retval HG_MSGSIZE      the input exceeds max_args_size
+ * @retval HG_FAULT        the handle has no function
+ * @retval HG_NOMEM        out of memory
+ * @retval HG_INVALID_ARG  the handle has no address, is of a call that arrived,
+ *                         or is wrong
+ * @retval others          the code of a proc function or hook of the
+ *                         application
+ */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
 
-/* Answer a call that arrived: once, from any thread. The callback tells that
- * the output has left. HG_EXIST: answered already; HG_OPNOTSUPPORT: the caller
- * waits for no answer. On another failure the call is still unanswered. */
+/**
+ * Answer a call that arrived.
+ *
+ * A call is answered once, from any thread, in its function or later. The
+ * callback runs when the response has left. It gets HG_SUCCESS, HG_CANCELED if
+ * the caller no longer waits, or the code of the lost connection. After a
+ * failure other than HG_EXIST the call is still unanswered.
+ *
+ * @param handle      the handle, at the target
+ * @param callback    called with HG_CB_RESPOND; NULL is allowed
+ * @param arg         passed to the callback
+ * @param out_struct  the output, encoded before the function returns; NULL:
+ *                    none
+ * @retval HG_SUCCESS       the response is started
+ * @retval HG_EXIST         the call was answered already
+ * @retval HG_OPNOTSUPPORT  the call is one-way
+ * @retval HG_AGAIN         too many large outputs wait to be fetched by the
+ *                          caller
+ * @retval HG_OVERFLOW      the output does not fit a message, and the class has
+ *                          no_overflow
+ * @retval HG_MSGSIZE       the output exceeds max_args_size
+ * @retval HG_NOMEM         out of memory
+ * @retval HG_INVALID_ARG   the handle is of HG_Create(), or wrong
+ * @retval others           the code of a proc function of the application
+ */
 HG_EXPORT hg_return_t HG_Respond(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct);
 
-/* Ask that a handle's call end: its callback comes, once, with HG_CANCELED or
- * with the result that won; the target is told. HG_SUCCESS also when nothing
- * was in flight. */
+/**
+ * Cancel the call of a handle.
+ *
+ * The callback runs once, with HG_CANCELED, or with the result if the call
+ * completed first. The target gets a message. A handle at the target is not
+ * changed.
+ *
+ * @param handle  the handle
+ * @retval HG_SUCCESS      the call is canceled, or none was in flight
+ * @retval HG_INVALID_ARG  the handle is wrong
+ */
 HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 
-/* ---- Progress ---- */
+/** @} */
 
-/* Move data for at most `timeout` ms, until something waits for HG_Trigger:
- * HG_SUCCESS, at once if something does already. HG_TIMEOUT: nothing came; 0
- * only looks. A signal ends a wait with HG_TIMEOUT, after which HG_Progress may
- * be called again. */
+/* ---- Progress ---- */
+/**
+ * @defgroup hg_callback_progress Progress
+ * @ingroup hg_callback
+ * @{
+ */
+
+/**
+ * Make progress until a callback can run, or the time is over.
+ *
+ * It returns at once if HG_Trigger() has something to run already.
+ *
+ * @param context  the context
+ * @param timeout  milliseconds; 0 does not wait
+ * @retval HG_SUCCESS      HG_Trigger() has something to run
+ * @retval HG_TIMEOUT      it has nothing, or a signal ended the wait; call
+ *                         HG_Progress() again
+ * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_FAULT        the context belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 
-/* Run at most max_count callbacks and calls, waiting up to `timeout` ms for the
- * first. HG_SUCCESS with *actual_count_p (may be NULL) >= 1, or 0 if max_count
- * is 0; HG_TIMEOUT with 0. It makes no progress by itself. */
+/**
+ * Run the callbacks of completed operations, and calls that arrived.
+ *
+ * It makes no progress.
+ *
+ * @param context              the context
+ * @param timeout              milliseconds to wait for the first one
+ * @param max_count            the largest number to run
+ * @param[out] actual_count_p  the number that ran; NULL is allowed
+ * @retval HG_SUCCESS      at least one ran, or `max_count` is 0
+ * @retval HG_TIMEOUT      none ran
+ * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_FAULT        the context belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
 
-/* For event loops. A descriptor that is readable when there is something to do;
- * -1 where the transport has none (MPI; ofi with NA_WAIT_SPIN, or over a
- * provider without), or the system no epoll: then call HG_Event_progress every
- * millisecond. The context's.
- * Before each sleep on it, HG_Event_ready: true says that there is something to
- * do now. Then HG_Event_progress, which never waits and tells how much waits
- * for HG_Event_trigger (count_p may be NULL), and that, which runs it and
- * returns HG_SUCCESS whether or not there was any. */
+/**
+ * Get a file descriptor for an event loop.
+ *
+ * It is readable when the context has something to do. Call HG_Event_ready()
+ * before each sleep on the descriptor.
+ *
+ * @param context  the context, which owns the descriptor
+ * @return the descriptor; -1 if there is none: with MPI, with libfabric and
+ *         NA_WAIT_SPIN, with some providers of libfabric, or on a system
+ *         without epoll. Call HG_Event_progress() every millisecond then
+ */
 HG_EXPORT int HG_Event_get_wait_fd(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+
+/**
+ * Prepare to sleep on the descriptor of a context.
+ *
+ * @param context  the context
+ * @return true: there is something to do, so do not sleep, but call
+ *         HG_Event_progress(); false: the descriptor becomes readable
+ */
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
+
+/**
+ * Make progress without waiting.
+ *
+ * @param context       the context
+ * @param[out] count_p  how many callbacks and calls HG_Event_trigger() has to
+ *                      run; NULL is allowed
+ * @retval HG_SUCCESS      done
+ * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_FAULT        the context belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Event_progress(
     hg_context_t *context, unsigned int *count_p);
+
+/**
+ * Run callbacks and calls, without waiting.
+ *
+ * @param context              the context
+ * @param max_count            the largest number to run
+ * @param[out] actual_count_p  the number that ran; NULL is allowed
+ * @retval HG_SUCCESS      done, also if none ran
+ * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_FAULT        the context belongs to the parent process
+ */
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
 
-/* HG_Forward of the callback model, and wait until the call is over: its
- * result. Makes progress, runs callbacks of the handle's context and, to a
- * depth of 16, calls; deeper, one that only this thread could execute ends with
- * its deadline, or never, and a line tells. HG_BUSY (logged): this thread makes
- * progress already; nothing was sent. */
+/**
+ * Start the call of a handle, and wait until it is over.
+ *
+ * It makes progress and runs callbacks of the handle's context. It also runs
+ * calls that arrived, to a depth of 16. Deeper, a call that only this thread
+ * could execute ends at its deadline, or never, and a line is logged. Signals
+ * do not end the wait.
+ *
+ * @param handle     the handle, of HG_Create()
+ * @param in_struct  the input; NULL: none
+ * @retval HG_SUCCESS  the response has arrived; HG_Get_output() decodes it
+ * @retval HG_BUSY     this thread makes progress already, or the call of the
+ *                     handle is not over; nothing was sent
+ * @retval others      a code of HG_Forward2(), or of the result of the call
+ */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
 /** @} */
