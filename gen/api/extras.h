@@ -1,260 +1,480 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Beyond Mercury ==================================================== */
-/*
- * What neither the Mercury design report nor Mercury has, for both models: time
- * limits, cancellation that the target hears of, errors with a text,
- * back-pressure, identity, an orderly end, and a look inside.
+/**
+ * @defgroup hg_extras Beyond Mercury
  *
- * A handle is what HG_Create made (the origin's) or a function that executes a
- * call was given (the target's), in either model. Where a class is asked for,
- * NULL is the layer of HG_Init1.
+ * Functions for both models that neither the Mercury design report nor Mercury
+ * has: deadlines, cancellation that reaches the target, errors with a text,
+ * flow control, identity, drain, inspection, traces, hooks and histograms.
+ *
+ * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
+ * its target, as a handler gets it. Where a function takes a class, NULL means
+ * the layer of the request model.
+ * @{
  */
 
-/* ---- Deadlines ----
+/* ---- Deadlines ---- */
+/**
+ * @defgroup hg_deadline Deadlines
+ * @ingroup hg_extras
  *
- * A call has the time its origin gives it. The time left travels with it, so
- * that clocks need not agree: the origin's call ends with HG_TIMEOUT, never
- * before, at most a turn of progress after; a target drops a call whose time is
- * over before it was executed. One that is being executed goes on. Without a
- * deadline a call to a peer that lives may wait for ever. A call that is made
- * while another is executed has nothing of that one's time unless it is given
- * some: HG_Get_time_left tells how much there is.
+ * The origin of a call may give it a deadline. The remaining time travels with
+ * the call, so the clocks of the hosts need not agree.
+ *
+ * - At the origin the call ends with HG_TIMEOUT, never before the deadline, and
+ *   as soon as its context makes progress after it.
+ * - The target drops a call that it has not executed before the deadline. A
+ *   call that is being executed goes on.
+ * - Without a deadline, a call to a peer that lives may wait for ever.
+ * - A call that a handler makes does not inherit the deadline of the call that
+ *   it executes: pass HG_Get_time_left().
+ * @{
  */
 
+/** The remaining time of a call without a deadline. */
 #define HG_NO_DEADLINE UINT32_MAX
 
-/* The calls of this handle end `timeout` ms after each HG_Forward at the
- * latest; 0: without a deadline, as at first. HG_BUSY: one is in flight;
- * HG_INVALID_ARG: a target's handle. HG_Reset keeps it. */
+/**
+ * Set the time that each later call of a handle may take.
+ *
+ * HG_Reset() keeps it.
+ *
+ * @param handle   of the origin
+ * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
+ *                 first
+ * @retval HG_SUCCESS      the time is set
+ * @retval HG_BUSY         a call of this handle is in flight
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
-/* How many ms are left, at either side, a part of one counting as one: 0 when
- * it is over, HG_NO_DEADLINE without one, or for HG_HANDLE_NULL. All of it
- * before HG_Forward. */
+/**
+ * Get the remaining time of a call.
+ *
+ * @param handle  of the origin or the target
+ * @return milliseconds, rounded up: 0 after the deadline, all of the time
+ * before HG_Forward(). HG_NO_DEADLINE without a deadline and for HG_HANDLE_NULL
+ */
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
 
 #if !HG_API_STRICT
-/* HG_Forward1 with a deadline in `timeout` ms, 0 for none; HG_Wait brings
- * HG_TIMEOUT with *status HG_TRUE when it was over. */
+/**
+ * Start a call with a deadline, in the request model.
+ *
+ * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
+ *
+ * @param addr          as for HG_Forward1()
+ * @param id            as for HG_Forward1()
+ * @param in_struct     as for HG_Forward1()
+ * @param out_struct    as for HG_Forward1()
+ * @param timeout       milliseconds; 0: no deadline
+ * @param[out] request  as for HG_Forward1()
+ * @retval HG_SUCCESS  the call has begun
+ * @retval other       as HG_Forward1()
+ */
 HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request);
 #endif
+/** @} */
 
-/* ---- Cancellation ----
+/* ---- Cancellation ---- */
+/**
+ * @defgroup hg_cancel Cancellation
+ * @ingroup hg_extras
  *
- * HG_Cancel, HG_Request_free of a call in flight, a deadline at the origin and
- * the death of the origin tell the target that nobody waits any more. A call
- * that was not executed yet is dropped; one that is, may ask or be told. It is
- * to be answered or freed as ever; the answer goes nowhere, of which only the
- * callback of HG_Respond hears, as HG_CANCELED or HG_DISCONNECT.
+ * The target learns that nobody waits for a call any more: after HG_Cancel(),
+ * after HG_Request_free() of a call in flight, after the deadline, and after
+ * the death of the origin.
+ *
+ * A call that was not executed yet is dropped. A handler that runs can check
+ * HG_Is_canceled(), or set a callback. It still has to answer or free the call.
+ * The answer is dropped; only a callback of HG_Respond() gets HG_CANCELED or
+ * HG_DISCONNECT.
+ * @{
  */
 
-/* HG_TRUE once nobody waits for a call that arrived: its origin said so or
- * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. It
- * makes no progress: while the only thread computes, turn HG_Progress(context,
- * 0) now and then to hear of it, which runs nothing. */
+/**
+ * Test whether nobody waits for a call that has arrived.
+ *
+ * It does not make progress. If the only thread computes, call
+ * HG_Progress(context, 0) from time to time, which runs no callback and no
+ * handler.
+ *
+ * @param handle  of the target
+ * @return HG_TRUE if the origin canceled the call or died, or the deadline is
+ * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL
+ */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
-/* Runs at most once, where callbacks run, while the call is neither answered
- * nor freed; there it may be answered, but is not to be freed. */
+/**
+ * Tells a target that nobody waits for its call any more.
+ *
+ * It runs at most once, in a thread that makes progress, where callbacks run,
+ * and only while the call is neither answered nor freed. It may answer the
+ * call, but must not free the handle.
+ *
+ * @param handle  the call
+ * @param arg     the argument of HG_Set_cancel_cb()
+ */
 typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 
-/* Have `callback` run when the origin says so or dies, soon if it has; NULL:
- * not any more. Neither this nor what answers or frees the handle waits for one
- * that another thread runs just then. HG_INVALID_ARG: an origin's handle. */
+/**
+ * Set a callback for the cancellation of a call.
+ *
+ * It runs when the origin cancels the call or dies. If that has happened, it
+ * runs soon.
+ *
+ * Neither this function nor one that answers or frees the handle waits for a
+ * callback that runs in another thread.
+ *
+ * @param handle    of the target
+ * @param callback  NULL: none from now on
+ * @param arg       passed to it
+ * @retval HG_SUCCESS      the callback is set
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin
+ */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
+/** @} */
 
 /* ---- Errors ---- */
 
-#define HG_ERROR_TEXT_MAX 256 /* with the terminating NUL */
+/** The longest error text, with its terminating NUL. */
+#define HG_ERROR_TEXT_MAX 256
 
-/* Answer with a code and a text (NULL for none; copied, cut where it is longer)
- * in place of an output. HG_INVALID_ARG: HG_SUCCESS, or no code; HG_EXIST:
- * answered already. HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR. */
+/**
+ * Answer a call with an error and a text, without an output.
+ *
+ * @param handle  of the target
+ * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR
+ * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none
+ * @retval HG_SUCCESS      the answer is sent, or queued
+ * @retval HG_EXIST        the call was answered already
+ * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
+ *                         wrong
+ */
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
 
-/* Text of the error with which a call ended, from the target or from this side;
- * "" without a text or while the call is not over; never NULL. `call` is an
- * origin's handle or a request, which owns the text until the handle's next
- * HG_Forward. */
+/**
+ * Get the text of the error that a call ended with.
+ *
+ * The text comes from the target, or from this side if it ended the call.
+ *
+ * @param call  a handle of the origin, or a request
+ * @return the text, never NULL; "" without one, or while the call goes on
+ * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
+ */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
 
-/* ---- Back-pressure ---- */
+/* ---- Flow control ---- */
 
-/* Wait until a small call to `addr` is below the limits of this process and, as
- * far as the peer's answers have shown, of the peer. With no call to the peer
- * outstanding, the wait ends after 10 ms. The next call can still be refused
- * with HG_AGAIN: it may be larger, or another thread may be faster. Makes
- * progress, with several contexts in each in turn, 10 ms at a time;
- * HG_Context_destroy of the one in which the thread is returns HG_BUSY. Runs no
- * handler and no callback of the callback model, so a wait for calls to oneself
- * does not end by itself.
+/**
+ * Wait until a small call to a peer is within the limits.
  *
- * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
- * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
- * address, or its class has no context, or only one that is being destroyed;
- * HG_BUSY (logged): this thread makes progress already, as in HG_Wait. */
+ * The limits are those of this process and, as far as its answers have shown,
+ * of the peer. With no call to the peer outstanding, the wait ends after 10 ms.
+ * HG_Forward() may still return HG_AGAIN: a call may be larger, or another
+ * thread faster.
+ *
+ * It makes progress in all contexts of the class in turn, 10 ms at a time.
+ * HG_Context_destroy() returns HG_BUSY for the context in which the thread is.
+ * It runs no handler, and no callback of the callback model. So a wait for
+ * calls to this process itself does not end without another thread.
+ *
+ * @param addr     the peer
+ * @param timeout  milliseconds; 0 tests without waiting
+ * @retval HG_SUCCESS      a small call is within the limits
+ * @retval HG_TIMEOUT      not within this time
+ * @retval HG_INTR         a signal ended the wait
+ * @retval HG_DISCONNECT   the connection to the peer is lost
+ * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
+ *                         only one that is being destroyed (logged)
+ * @retval HG_BUSY         this thread makes progress already (logged)
+ */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
 
-/* Identity of the caller of a call that arrived, as the transport has proved
- * it: "uid:1000" over sm://, the name of its key with CURVE; "" where the
- * transport proves nothing, for outgoing calls and for HG_HANDLE_NULL; never
- * NULL. The handle owns the string. */
+/**
+ * Get the identity of a caller, as the transport has proved it.
+ *
+ * @param handle  of the target
+ * @return "uid:1000" over sm, or the name of the key with CURVE; "" if the
+ * transport proves nothing, for a handle of the origin and for HG_HANDLE_NULL;
+ * never NULL
+ * @lifetime Until the handle is freed, which owns the string.
+ */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
-/* ---- An orderly end ---- */
+/* ---- Drain ---- */
 
-/* Refuse new calls to the class with HG_AGAIN, for good, and wait for at most
- * `timeout` ms until all accepted calls have ended: the answer was sent and the
- * handle destroyed. Signals do not end the wait. Then it refuses the calls that
- * have arrived meanwhile, until none arrives for 10 ms, for 100 ms at most, so
- * that their callers know that they were not executed. A call that arrives
- * later ends with HG_DISCONNECT when the class ends, and its caller cannot
- * know. HG_Get_error_text distinguishes this HG_AGAIN ("it is ending") from
- * that of a limit.
+/**
+ * Stop accepting calls, and wait until the accepted ones have ended.
  *
- * Makes progress and runs handlers and callbacks of all contexts of the class,
- * of which none is created or destroyed meanwhile; other threads may do the
- * same. A timeout of 0 begins the drain and checks, but runs nothing; this is
- * allowed everywhere.
+ * From now on the class refuses new calls with HG_AGAIN, for good. The text of
+ * HG_Get_error_text() distinguishes that ("it is ending") from a limit. A call
+ * has ended when its answer was sent and its handle freed. Then the function
+ * refuses calls that have arrived meanwhile, until none arrives for 10 ms, for
+ * at most 100 ms: their callers know that they were not executed. A call that
+ * arrives later ends with HG_DISCONNECT when the class ends, and its caller
+ * cannot know whether it was executed.
  *
- * HG_SUCCESS; HG_TIMEOUT: some calls are left, and another HG_Drain goes on
- * waiting. With a timeout above 0 in the request model HG_BUSY: inside a
- * handler, or where HG_Wait is HG_BUSY. */
+ * It makes progress and runs handlers and callbacks in all contexts of the
+ * class. Other threads may do so at the same time. No context is created or
+ * destroyed meanwhile. Signals do not end the wait.
+ *
+ * @param hg_class  the class; NULL: the layer of the request model
+ * @param timeout   milliseconds. 0 begins the drain and tests, but runs
+ *                  nothing: that is allowed everywhere
+ * @retval HG_SUCCESS      no accepted call is left
+ * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting
+ * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
+ *                         or this thread makes progress already
+ * @retval HG_INVALID_ARG  there is no such class
+ * @retval HG_FAULT        NULL, and the layer is not running
+ */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
-/* ---- A look inside ---- */
-
-/* Write what is in flight in a class, NULL: in all there are, of both models,
- * and the layer of HG_Init1. First a line for the class and for each context,
- * then one for each call and each bulk transfer that may take its time: the
- * function, the peer, the state, the age. The text is for people. It may be
- * called at any time, also while other threads hang: a class whose lock is not
- * free gets a note instead. The class must not end meanwhile.
+/* ---- Inspection ---- */
+/**
+ * @defgroup hg_inspect Inspection
+ * @ingroup hg_extras
  *
- * HG_SUCCESS; HG_AGAIN: something is missing, for such a lock or for lack of
- * memory. */
+ * See what a process does: HG_Dump() writes its calls and transfers. Built-in
+ * functions, traces, hooks and histograms are for other processes and tools.
+ *
+ * Every class serves some functions of the library, unless the option
+ * no_builtins is set. A client registers them by name without a callback, and
+ * calls them like others:
+ *
+ * @code
+ * id = HG_Register(HG_BUILTIN_PING, hg_proc_hg_builtin_t,
+ *     hg_proc_hg_builtin_t, NULL);
+ * @endcode
+ *
+ * The question and the answer are an hg_builtin_t. A question whose text is
+ * longer than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. Any thread that makes
+ * progress answers, also while handlers block. HG_Trigger() does not count
+ * these calls.
+ *
+ * Names that begin with HG_BUILTIN_PREFIX cannot be registered with a callback
+ * (HG_EXIST, or an id of 0). A callback that is registered under the number of
+ * a built-in function replaces it.
+ * @{
+ */
+
+/**
+ * Write the calls and bulk transfers in flight to a stream, for people.
+ *
+ * A line for the class and for each context, then one for each call and each
+ * transfer that may take time: the function, the peer, the state, the age. It
+ * can be called at any time, also while other threads hang. If the lock of a
+ * class is not free, a note stands instead. The class must not be finalized
+ * meanwhile.
+ *
+ * @param hg_class  the class; NULL: all classes of both models
+ * @param stream    where to write
+ * @retval HG_SUCCESS      everything is written
+ * @retval HG_AGAIN        something is missing, for lack of a lock or of memory
+ * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL
+ */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
-/* Every class serves a few functions of the library's own, which tell whoever
- * has its address what is there (options can switch that off: no_builtins). A
- * client registers them by name, with no callback, and calls them like others:
- *
- *     id = HG_Register(HG_BUILTIN_PING, hg_proc_hg_builtin_t,
- *         hg_proc_hg_builtin_t, NULL);
- *
- * Question and answer are a number and a text; of the text, which may be NULL
- * in a question, at most HG_BUILTIN_TEXT_MAX bytes with its NUL, else
- * HG_MSGSIZE. They are answered by whoever makes progress there, while the
- * application's functions hang, too, and are no calls that HG_Trigger runs.
- * Names that begin with HG_BUILTIN_PREFIX may not be registered with a
- * callback (HG_EXIST, or an id of 0); what is registered with one under such a
- * number comes before them. */
+/** The names of built-in functions begin with this. */
 #define HG_BUILTIN_PREFIX "hg:"
+/** The longest text of a built-in function, with its terminating NUL. */
 #define HG_BUILTIN_TEXT_MAX 4096
 
-/* The question comes back. */
+/** The built-in function that returns the question. */
 #define HG_BUILTIN_PING HG_BUILTIN_PREFIX "ping"
-/* Lines "hg 1.2.3": what it is, the version of Mercury whose interface it has,
- * that of the wire, its transport. The number is (1 << 16) | (2 << 8) | 3. */
+/**
+ * The built-in function that tells versions.
+ *
+ * The text has lines like "hg 1.2.3": the version of hg, of Mercury's interface
+ * and of the wire, and the transport. The number is (1 << 16) | (2 << 8) | 3.
+ */
 #define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
-/* The functions that are served, a line each, the id and the name ("-": none).
- * The first question's number is 0; if the answer's is not, that asks for
- * more. A function registered meanwhile may be listed twice, or not at all. */
+/**
+ * The built-in function that lists the registered functions.
+ *
+ * The text has a line for each: the id and the name, or "-" without one. The
+ * first question has the number 0. If the number of the answer is not 0, a
+ * question with this number gets the next functions. A function that is
+ * registered meanwhile may be listed twice or not at all.
+ */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
-/* Without a text the counters of the class, a line each, as struct hg_counters
- * names them, and those of its transport, as NA_Get_counter does. With the name
- * of a function how long its calls took, as struct hg_histogram has it: with
- * the number 0 of those executed there, with 1 of those made from there.
- * HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
+/**
+ * The built-in function that returns counters or times.
+ *
+ * Without a text: the counters of the class, named as in struct hg_counters,
+ * and those of its transport, as for NA_Get_counter(), a line each.
+ *
+ * With the name of a function: its times, as in struct hg_histogram. The number
+ * 0 selects calls executed there, 1 calls made from there. HG_NOENTRY: it is
+ * not registered there. HG_OPNOTSUPPORT: the option histograms is not set
+ * there.
+ */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
 
+/** The input and the output of the built-in functions. */
 typedef struct hg_builtin {
-    uint64_t number;
-    hg_string_t text;
+    uint64_t number;  /**< see each function */
+    hg_string_t text; /**< NULL in a question without a text */
 } hg_builtin_t;
 
+/**
+ * Encode, decode or free an hg_builtin_t.
+ *
+ * @param proc  the proc object
+ * @param data  the hg_builtin_t
+ * @retval HG_SUCCESS  it is done
+ * @retval other       as hg_proc_hg_string_t()
+ */
 HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 
-/* Which trace a call belongs to: it travels with the call, always, in a field
- * of its own. A call has a new one unless one was set on its handle before
- * HG_Forward (0: no more), which HG_Reset keeps; or unless it is made while a
- * function executes another, in its thread: then it has that one's. A program
- * that answers later, or makes calls in callbacks, sets it. At the origin it is
- * that of the last call, 0 before the first; 0 also for HG_HANDLE_NULL.
- * HG_INVALID_ARG: a target's handle. */
+/* ---- Traces and hooks ---- */
+
+/**
+ * Get the trace that a call belongs to.
+ *
+ * A trace id travels with every call. A call gets that of HG_Set_trace_id(), if
+ * one was set. Else a call that a handler makes in its thread gets that of the
+ * call it executes. All others get a new one.
+ *
+ * @param handle  of the origin or the target
+ * @return the trace id; at the origin that of the last call, 0 before the
+ * first; 0 for HG_HANDLE_NULL
+ */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
+
+/**
+ * Set the trace that later calls of a handle belong to.
+ *
+ * A program needs it if it answers later or makes calls in callbacks.
+ * HG_Reset() keeps it.
+ *
+ * @param handle    of the origin
+ * @param trace_id  0: none from now on
+ * @retval HG_SUCCESS      the trace is set
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ */
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
-/* The four moments of a call that a hook sees. */
+/** The four moments of a call when a hook runs. */
 typedef enum hg_hook_point {
-    HG_HOOK_FORWARD = 0,  /* origin: before its input is encoded */
-    HG_HOOK_COMPLETE = 1, /* origin: before its callback */
-    HG_HOOK_HANDLE = 2,   /* target: before it is executed */
-    HG_HOOK_RESPOND = 3   /* target: when it is answered, before encoding */
+    HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
+    HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
+    HG_HOOK_HANDLE = 2,   /**< target: before the handler */
+    HG_HOOK_RESPOND = 3   /**< target: at the answer, before encoding */
 } hg_hook_point_t;
 
-/* What a hook is told; borrowed. */
+/** The argument of a hook; borrowed. */
 struct hg_hook_info {
-    size_t size; /* sizeof(struct hg_hook_info) of the library */
-    hg_hook_point_t point;
-    hg_return_t ret;    /* COMPLETE, RESPOND: how; else HG_SUCCESS */
-    hg_handle_t handle; /* NULL for calls of the request model's origin */
-    const char *name;   /* NULL: registered by an id alone */
-    hg_id_t id;
-    na_addr_t addr; /* of the other side */
-    uint64_t trace_id;
-    uint64_t elapsed_ns; /* COMPLETE, RESPOND: since the moment before */
+    size_t size;           /**< sizeof(struct hg_hook_info) of the library */
+    hg_hook_point_t point; /**< the moment */
+    hg_return_t ret;     /**< COMPLETE, RESPOND: the result; else HG_SUCCESS */
+    hg_handle_t handle;  /**< NULL at the origin in the request model */
+    const char *name;    /**< NULL: registered with an id only */
+    hg_id_t id;          /**< the id of the function */
+    na_addr_t addr;      /**< the other side */
+    uint64_t trace_id;   /**< the trace of the call */
+    uint64_t elapsed_ns; /**< COMPLETE, RESPOND: since the moment before */
 };
 
-/* Runs in the thread that forwards, triggers or answers, with no lock held. It
- * must not wait; what it returns at FORWARD and HANDLE other than HG_SUCCESS
- * ends the call with that code, elsewhere it is ignored. */
+/**
+ * Runs at the four moments of a call: hg_hook_point_t.
+ *
+ * It runs in the thread that forwards, triggers, executes or answers, with no
+ * lock held, and must not wait.
+ *
+ * @param info  the call
+ * @param arg   the argument of HG_Set_hook()
+ * @return at FORWARD and HANDLE anything but HG_SUCCESS ends the call with that
+ * code: HG_Forward() returns it, and no callback runs. At COMPLETE and RESPOND
+ * it is ignored
+ */
 typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
 
-/* Have a hook see every call of a class, at all four points; NULL: no more.
- * Not while calls are in flight. A target's sees what the application's
- * functions execute: neither what is refused nor HG_BUILTIN_PING and its like.
- * A call one way is answered, with HG_SUCCESS, when its handle is freed; one
- * that could not be answered, and is answered again, is seen again. FORWARD:
- * what the hook returns is what HG_Forward does, and there is no callback. */
+/**
+ * Set a hook that runs for every call of a class.
+ *
+ * At the target it runs for the functions of the application, but not for
+ * refused calls and built-in functions. A call without a response counts as
+ * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
+ * repeated, the hook runs again.
+ *
+ * @param hg_class  the class; NULL: the layer of the request model
+ * @param hook      NULL: none from now on
+ * @param arg       passed to it
+ * @retval HG_SUCCESS      the hook is set
+ * @retval HG_INVALID_ARG  there is no such class
+ * @retval HG_FAULT        NULL, and the layer is not running
+ * @threads Not while calls are in flight.
+ */
 HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg);
 
-/* How long calls of a function took. bucket[i] counts those of 2^i ns up to
- * 2^(i+1) ns, the first also shorter, the last also longer ones. */
+/* ---- Histograms ---- */
+
+/** The buckets of a histogram. */
 #define HG_HISTOGRAM_BUCKETS 40
 
+/** How long calls of a function took, in nanoseconds. */
 struct hg_histogram {
-    size_t size; /* sizeof(struct hg_histogram), set by the caller */
-    uint64_t count;
-    uint64_t sum_ns;
-    uint64_t min_ns;
-    uint64_t max_ns;
+    size_t size;     /**< sizeof(struct hg_histogram), set by the caller */
+    uint64_t count;  /**< calls */
+    uint64_t sum_ns; /**< the sum of their times */
+    uint64_t min_ns; /**< the shortest time */
+    uint64_t max_ns; /**< the longest time */
+    /** bucket[i]: calls of 2^i to 2^(i+1) ns. The first one also has shorter,
+     * the last one longer calls. */
     uint64_t bucket[HG_HISTOGRAM_BUCKETS];
 };
 
-/* Of the calls to a function (HG_FALSE: from HG_Forward to the callback,
- * however they ended), or of those executed here (HG_TRUE: from arrival to
- * answer). HG_NOENTRY: not registered; HG_OPNOTSUPPORT: the class does not
- * count them, which it does if it was made with the option `histograms`: each
- * call takes two looks at the clock more at its origin, three at its target,
- * of about 50 ns. */
+/**
+ * Get how long calls of a function took.
+ *
+ * Classes with the option histograms measure it. Each call then reads the clock
+ * twice more at its origin and three times more at its target.
+ *
+ * @param hg_class             the class; NULL: the layer of the request model
+ * @param id                   the function
+ * @param target               HG_FALSE: calls from here, from HG_Forward() to
+ *                             the callback, with any result; HG_TRUE: calls
+ *                             executed here, from arrival to answer
+ * @param[in,out] histogram_p  the caller sets the member `size`
+ * @retval HG_SUCCESS       `histogram_p` is filled
+ * @retval HG_NOENTRY       the id is not registered
+ * @retval HG_OPNOTSUPPORT  the option histograms is not set
+ * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class
+ * @retval HG_FAULT         NULL, and the layer is not running
+ */
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p);
 
-/* Count one more in a histogram of the application's own, which begins with
- * zeros. */
+/**
+ * Count a time in a histogram of the application.
+ *
+ * @param histogram  zeroed before the first time
+ * @param ns         the time
+ * @retval HG_SUCCESS      the time is counted
+ * @retval HG_INVALID_ARG  `histogram` is NULL
+ * @threads One thread at a time for a histogram.
+ */
 HG_EXPORT hg_return_t HG_Histogram_add(
     struct hg_histogram *histogram, uint64_t ns);
 
-/* The time, in ns, that `percent` of the calls did not exceed, as far as the
- * buckets tell: the upper end of one, or max_ns if that is less; 0 without
- * calls, or for a NULL. */
+/**
+ * Get the time that a part of the calls did not exceed.
+ *
+ * @param histogram  the histogram
+ * @param percent    50 for the median
+ * @return nanoseconds: the upper end of a bucket, or max_ns if that is less; 0
+ * without calls and for NULL
+ */
 HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);
+/** @} */
+/** @} */

@@ -1,63 +1,107 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Memory and logging ================================================ */
+/**
+ * @defgroup hg_log Memory and logging
+ *
+ * The library writes log lines to stderr, by default only errors. Each line has
+ * a level and a subsystem. The environment variables HG_LOG_LEVEL and
+ * HG_LOG_SUBSYS, or the functions below, select lines.
+ *
+ * - An error is a mistake of this process, or something that it cannot do any
+ *   more. A peer causes warnings only, which are counted: HG_Get_counters(),
+ *   NA_Get_counter().
+ * - Each log statement writes its 1st, 2nd, 4th, 8th, ... line, with the count.
+ *   A statement of level error also writes its first 64 lines. A call with a
+ *   NULL or destroyed class or context is always logged. At level debug all
+ *   lines are written.
+ * - Writing to stderr does not block. If a pipe, socket or terminal is full,
+ *   the line is dropped, and the next line tells how many were.
+ *
+ * See hg-debug(7).
+ * @{
+ */
 
-/* Replaces malloc, realloc and free for everything the library allocates.
- * `arg` is passed through. The functions must be thread safe. */
+/**
+ * The functions that the library allocates memory with.
+ *
+ * They replace malloc, realloc and free, and must be thread safe.
+ */
 struct hg_allocator {
-    size_t size; /* sizeof(struct hg_allocator) */
-    void *(*malloc_fn)(size_t size, void *arg);
-    void *(*realloc_fn)(void *ptr, size_t size, void *arg);
-    void (*free_fn)(void *ptr, void *arg);
-    void *arg;
+    size_t size; /**< sizeof(struct hg_allocator) */
+    void *(*malloc_fn)(size_t size, void *arg);             /**< as malloc */
+    void *(*realloc_fn)(void *ptr, size_t size, void *arg); /**< as realloc */
+    void (*free_fn)(void *ptr, void *arg);                  /**< as free */
+    void *arg; /**< passed to all three */
 };
 
-/* Copied. Call before anything else of the library, or when nothing of it is
- * left: a block is freed with the allocator that is set then. NULL restores the
- * system's heap. HG_INVALID_ARG: a member is missing. */
+/**
+ * Set the allocator of the library.
+ *
+ * A block is freed with the allocator that is set then. So call it before any
+ * other function of the library, or when all objects are freed.
+ *
+ * @param allocator  copied; NULL: malloc, realloc and free
+ * @retval HG_SUCCESS      the allocator is set
+ * @retval HG_INVALID_ARG  a member is missing
+ */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
-/* Each line has a level. An error is what this process did wrong or can no
- * longer do. Lines that a peer causes are warnings, and are counted
- * (HG_Get_counters, NA_Get_counter).
- *
- * Each log statement writes its 1st, 2nd, 4th, 8th ... line, with the count.
- * An error statement also writes its first 64 lines. A call with a NULL or
- * destroyed class or context is logged every time. At level debug every line is
- * written. Writing to stderr does not block: a line that a full pipe, socket or
- * terminal does not take is dropped, and the next line is preceded by the
- * number of dropped lines. */
 #if !HG_API_STRICT
+/** The levels of log lines. */
 enum {
-    HG_LOG_LEVEL_NONE = 0,
-    HG_LOG_LEVEL_ERROR = 1, /* the default */
-    HG_LOG_LEVEL_WARNING = 2,
-    HG_LOG_LEVEL_INFO = 3,
-    HG_LOG_LEVEL_DEBUG = 4
+    HG_LOG_LEVEL_NONE = 0,    /**< no lines */
+    HG_LOG_LEVEL_ERROR = 1,   /**< errors; the default */
+    HG_LOG_LEVEL_WARNING = 2, /**< and warnings */
+    HG_LOG_LEVEL_INFO = 3,    /**< and information */
+    HG_LOG_LEVEL_DEBUG = 4    /**< everything */
 };
 #endif
 
-/* "none", "error", "warning", "info" or "debug", or another of Mercury's words
- * ("err", "min_debug"), in any case of the letters. Overrides HG_LOG_LEVEL of
- * the environment. HG_INVALID_ARG for another word. */
+/**
+ * Set the level up to which lines are written.
+ *
+ * It overrides HG_LOG_LEVEL of the environment.
+ *
+ * @param level  "none", "error", "warning", "info" or "debug", or a word of
+ *               Mercury ("err", "min_debug"); case does not matter
+ * @retval HG_SUCCESS      the level is set
+ * @retval HG_INVALID_ARG  NULL, or another word
+ */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
-/* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
- * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment. The
- * subsystems are
+/**
+ * Select the subsystems that log.
  *
- *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
- *     waker zmq ofi mpi
+ * It overrides HG_LOG_SUBSYS of the environment. The subsystems are
  *
- * and those of the application's own plugins. Of Mercury's names, "hg", "na",
- * "all" and "hg_all" stand for all; those without a subsystem here ("poll",
- * "perf") are ignored. A warning names each other word. A list without any
- * subsystem of this table leaves all on.
- * Copied. HG_OVERFLOW: longer than 255 characters. */
+ * @code
+ * addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm waker
+ * zmq ofi mpi
+ * @endcode
+ *
+ * and those of the application's plugins. Of Mercury's names, "hg", "na", "all"
+ * and "hg_all" mean all; "poll", "perf" and others without a subsystem here are
+ * ignored. A warning names each unknown word. If a list has no subsystem of
+ * this table, all log.
+ *
+ * @param subsys  words with commas or blanks between them, such as "rpc,bulk".
+ *                "~zmq" switches one off. NULL or "": all. Copied
+ * @retval HG_SUCCESS   the subsystems are selected
+ * @retval HG_OVERFLOW  longer than 255 characters
+ */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
-/* Deliver lines (without newline) to `func` instead of stderr; NULL restores
- * stderr. `func` may run on any thread, during any call, under locks of the
- * library: it must not call the library back. */
+/**
+ * Pass log lines to a function instead of stderr.
+ *
+ * The function runs in any thread, during any call, under locks of the library.
+ * It must not call the library.
+ *
+ * @param func  gets the level, the subsystem and the line without a newline;
+ *              NULL: stderr
+ * @param arg   passed to it
+ */
 HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
     void *arg);
+/** @} */
