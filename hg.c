@@ -7321,7 +7321,8 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
         sum = hg_crc64_update(0, data, (size_t) wire->length);
     if (sum != wire->sum) {
         hg_log_warning("rma",
-            "%" PRIu64 " bytes from %s changed on the way: CRC64 %016" PRIx64
+            "%" PRIu64
+            " bytes from %s were damaged in transit: CRC64 %016" PRIx64
             " instead of %016" PRIx64,
             wire->length, na_emul_name(xfer->addr), sum, wire->sum);
         return NA_CHECKSUM_ERROR;
@@ -16480,18 +16481,18 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
 
 /* ==== gen/hg/deadline.h ==== */
 /*
- * deadline: what is to happen at a time.
+ * deadline: timers.
  *
- * A binary heap of timers embedded in what they belong to. Adding may need
- * memory for the heap's array; removing and expiring never fail. The next
- * expiry bounds how long progress sleeps.
+ * A binary heap of timers that are embedded in other objects. Adding a timer
+ * may need memory for the heap's array; removing and expiring never fail. The
+ * next expiry limits how long progress sleeps.
  *
  * Locking: none; the owner guards it.
  */
 
 struct hg_timer {
     uint64_t when;  /* hg_clock_now time */
-    uint32_t index; /* place in the heap + 1; 0: not in it */
+    uint32_t index; /* position in the heap + 1; 0: not in it */
 };
 
 struct hg_deadline {
@@ -16503,18 +16504,19 @@ struct hg_deadline {
 HG_PRIVATE void hg_deadline_init(struct hg_deadline *deadline);
 HG_PRIVATE void hg_deadline_fini(struct hg_deadline *deadline);
 
-/* Let `timer`, which is in no heap, expire at `when`. HG_NOMEM (logged). */
+/* Start `timer`, which is in no heap, to expire at `when`. HG_NOMEM
+ * (logged). */
 HG_PRIVATE hg_return_t hg_deadline_add(
     struct hg_deadline *deadline, struct hg_timer *timer, uint64_t when);
 
-/* Take a timer out; nothing when it is not in. */
+/* Stop a timer; no effect if it is not in the heap. */
 HG_PRIVATE void hg_deadline_remove(
     struct hg_deadline *deadline, struct hg_timer *timer);
 
-/* When the first one expires; HG_CLOCK_NEVER for none. */
+/* When the first timer expires; HG_CLOCK_NEVER: there is none. */
 HG_PRIVATE uint64_t hg_deadline_next(const struct hg_deadline *deadline);
 
-/* The first timer that expired by `now`, taken out; NULL. */
+/* Remove and return the first timer that expired by `now`; NULL: none. */
 HG_PRIVATE struct hg_timer *hg_deadline_pop(
     struct hg_deadline *deadline, uint64_t now);
 
@@ -16644,43 +16646,47 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  *      |               | time   |       |               |      |
  *      +---------------+--------+-------+---------------+------+---------
  *
- * Little-endian throughout. The CRC64 covers all bytes that follow it; 0: the
- * sender computed none, and nothing is checked. `org` is the id of the sender's
- * context. `size` is where the payload begins: a later version of the same
- * major number may add fields in front of it. Bytes 32 to 35 are the code of a
- * response, and of a request the milliseconds left until its deadline (0: it
- * has none). `types` is the sender's fingerprint of the function's types, in a
- * request and in a response that refuses other types; 0: not known. A response
- * with a code other than HG_SUCCESS has a text as its payload, without NUL.
+ * All fields are little-endian. The CRC64 covers all bytes that follow it; 0:
+ * the sender computed none, and nothing is checked. `org` is the id of the
+ * sender's context. `size` is the offset of the payload: a later version with
+ * the same major number may add fields in front of it. Bytes 32 to 35 are the
+ * code of a response, or the milliseconds left until the deadline of a request
+ * (0: no deadline). `types` is the sender's fingerprint of the function's
+ * types, in a request and in a response that refuses other types; 0: unknown. A
+ * response with a code other than HG_SUCCESS has a text as its payload, without
+ * NUL.
  *
- * All major versions share bytes 8 to 35, so that a peer of another one gets an
- * error as its answer.
+ * All major versions share bytes 8 to 35, so that a peer with another version
+ * gets an error as its answer.
  *
- * Decoding trusts nothing: sizes are compared with what arrived. A message may
- * lie where its sender can still write, so the header is copied before it is
- * looked at. The CRC64 is computed in place: it finds accidents, and whoever
- * changes a message on purpose can make it right. No state.
+ * Decoding trusts nothing: sizes are compared with the size of the message. The
+ * sender may be able to write to the message while it is decoded, so the header
+ * is copied before it is checked. The CRC64 is computed in place: it detects
+ * accidental damage, and a peer that changes a message on purpose can also
+ * change the CRC64. No state.
  */
 
 #define HG_HEADER_MAGIC 0x4748u /* "HG" */
 #define HG_HEADER_MAJOR 2
-#define HG_HEADER_MIN 48    /* bytes we write, and know */
+#define HG_HEADER_MIN 48    /* bytes that this version writes and reads */
 #define HG_HEADER_STABLE 36 /* the last byte that all versions share */
 #define HG_HEADER_TEXT_MAX (HG_ERROR_TEXT_MAX - 1)
 
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3 /* nobody waits for the request of this sequence, or
-                            its large output was fetched */
+    HG_HEADER_CANCEL =
+        3 /* the origin no longer waits for the request with this sequence,
+             or has fetched its large output */
 };
 
 enum hg_header_flags {
-    HG_HEADER_LARGE = 0x01,   /* the payload describes where the args are */
-    HG_HEADER_ONE_WAY = 0x02, /* nobody waits for an answer */
-    HG_HEADER_RAW = 0x04,     /* args of a fixed size: a proc may leave some */
-    HG_HEADER_REFUSED = 0x08  /* a response's code is not the handler's: the
-                                 call was not executed */
+    HG_HEADER_LARGE = 0x01, /* the payload describes where the arguments are */
+    HG_HEADER_ONE_WAY = 0x02, /* one-way call: no answer */
+    HG_HEADER_RAW =
+        0x04, /* arguments of a fixed size: a proc may leave bytes unread */
+    HG_HEADER_REFUSED =
+        0x08 /* the call was not executed; the code is not the handler's */
 };
 
 struct hg_header {
@@ -16689,39 +16695,39 @@ struct hg_header {
     uint8_t origin_context;
     int32_t code; /* of a response */
     uint64_t rpc_id;
-    uint64_t sequence; /* the origin's identifier of the call */
+    uint64_t sequence; /* the origin's number of the call */
     uint64_t trace_id;
     uint32_t time_left; /* of a request, ms; 0: no deadline */
-    uint32_t types;     /* fingerprint of the sender's; 0: not known */
+    uint32_t types;     /* the sender's fingerprint; 0: unknown */
     size_t payload_size;
     const unsigned char *payload; /* decoded: borrowed from the message */
 };
 
-/* Write the header into the first HG_HEADER_MIN bytes of `message`, which are
- * followed by the payload. `checksum`: with a CRC64. */
+/* Write the header into the first HG_HEADER_MIN bytes of `message`; the payload
+ * follows them. `checksum`: compute the CRC64. */
 HG_PRIVATE void hg_header_encode(
     const struct hg_header *header, void *message, bool checksum);
 
-/* Read a message of `size` bytes, which may change meanwhile: what is left in
- * `header` fits together all the same. HG_PROTOCOL_ERROR: not a message of this
- * major version, or cut; HG_CHECKSUM_ERROR. On failure *answerable_p tells
- * whether type, sequence, id, code and context could be read, so that the
- * sender gets an answer; the rest is zero. No logging: the caller knows whom it
- * came from. */
+/* Decode a message of `size` bytes, which may change meanwhile; the result is
+ * consistent anyway. HG_PROTOCOL_ERROR: not a message of this major version, or
+ * truncated; HG_CHECKSUM_ERROR. On failure *answerable_p tells whether type,
+ * sequence, id, code and context could be decoded, so that the sender gets an
+ * answer; the other fields are zero. Errors are not logged: the caller knows
+ * the sender. */
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p);
 
 /* ==== gen/hg/header.c ==== */
 /* header: see header.h. */
 
-/* What the CRC64, which comes first, does not cover. */
+/* The CRC64 comes first and does not cover itself. */
 #define HG_HEADER_CRC 8
 
 /* Magic and major version. */
 #define HG_HEADER_START (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 16)
 
-/* Eight bytes at a time: a processor waits for what it wrote last where it is
- * read in other pieces. */
+/* The header is written in words of eight bytes: reading recently written bytes
+ * in other sizes stalls the processor. */
 HG_PRIVATE void hg_header_encode(
     const struct hg_header *header, void *message, bool checksum)
 {
@@ -16744,7 +16750,7 @@ HG_PRIVATE void hg_header_encode(
                  : 0);
 }
 
-/* Read what all versions share from a copy; the rest is zero. */
+/* Decode the fields that all versions share; the rest is zero. */
 static void hg_header_get_stable(
     struct hg_header *header, const unsigned char *p)
 {
@@ -16799,20 +16805,20 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 /*
  * registry: functions by name.
  *
- * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
- * the same one whatever the order of registration. Two names with one id are
- * an error of the second registration, and the names are kept to notice. The
- * callback model registers under numbers, too, then without a name.
+ * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides compute
+ * the same id in any order of registration. Names are kept to detect two names
+ * with the same id: the second registration fails. The callback model can also
+ * register under a number, without a name.
  *
- * An id has an entry until the registry ends. Its `now` is the version that is
- * registered, or NULL. A version never changes and stays with its entry, as
- * calls that found it go by its name. Registering again what was registered
- * before finds the same version, so a registry does not grow with that.
+ * An entry of an id stays until the registry is destroyed. Its `now` is the
+ * registered version, or NULL. A version never changes and stays with its
+ * entry, because calls use its name. Registering the same function again finds
+ * the same version, so the registry does not grow.
  *
- * A stub registers the names of its types as a text. A fingerprint of that text
- * travels with each call, so that a target notices a caller with other types.
+ * A stub registers the names of its types as a text. A fingerprint of the text
+ * travels with each call, so that a target detects a caller with other types.
  *
- * Locking: the class's lock around registering, data and histograms. Lookups
+ * Locking: the class's lock around registration, data and histograms. Lookups
  * take no lock: entries and versions are complete before they can be found.
  */
 
@@ -16823,37 +16829,37 @@ struct hg_rpc {
     hg_id_t id;
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
-    hg_rpc_cb_t callback; /* NULL: this process does not execute it */
-    const char *name;     /* the registry's; NULL: none, or not registered */
+    hg_rpc_cb_t callback; /* NULL: not executed in this process */
+    const char *name; /* owned by the registry; NULL: none, or not registered */
     struct hg_registry_entry *entry; /* NULL: not registered */
-    uint32_t fingerprint;            /* of its types; 0: they are not known */
+    uint32_t fingerprint;            /* of its types; 0: unknown */
 };
 
-/* One way in which an id is, or was, registered. */
+/* A current or former registration of an id. */
 struct hg_registry_version {
     struct hg_registry_version *next; /* older */
     struct hg_rpc rpc;
-    char name[]; /* behind its NUL the types, if there is a fingerprint */
+    char name[]; /* behind its NUL: the types, if there is a fingerprint */
 };
 
 struct hg_registry_entry {
-    struct hg_registry_entry *next; /* of the bucket, older */
+    struct hg_registry_entry *next; /* next entry of the bucket */
     hg_id_t id;
-    _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
+    _Atomic(const struct hg_registry_version *) now; /* NULL: not registered */
     struct hg_registry_version *versions;
-    void *data; /* freed when the id is forgotten, and with the registry */
+    void *data; /* freed when the id is removed, and with the registry */
     void (*free_data)(void *data);
-    _Atomic bool one_way;       /* its calls are not answered */
-    bool timed;                 /* counts how long calls take */
-    struct hg_histogram out_ns; /* of calls; `size` is not set */
-    struct hg_histogram in_ns;  /* of calls executed here */
+    _Atomic bool one_way;       /* its calls get no answer */
+    bool timed;                 /* call times are counted */
+    struct hg_histogram out_ns; /* outgoing calls; `size` is not set */
+    struct hg_histogram in_ns;  /* calls executed here */
 };
 
 #define HG_REGISTRY_BUCKETS 256 /* a power of two; ids are hashes */
 
 struct hg_registry {
     struct hg_monitor *lock; /* the class's */
-    bool timed;              /* entries that are added count times */
+    bool timed;              /* new entries count call times */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
@@ -16864,33 +16870,33 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 /* The id of a name. */
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
-/* Register or replace. `name` and `types` (the types of input and output as a
- * text) are copied; NULL: none, or not known. With `keep_callback` a NULL
- * callback leaves the one that is there. `entry` and `fingerprint` of *rpc are
- * not looked at. HG_NOMEM; HG_EXIST: another name has the id, the types are
- * others, or the name is the library's (all logged). */
+/* Register or replace a function. `name` and `types` (the types of input and
+ * output as a text) are copied; NULL: none or unknown. With `keep_callback` a
+ * NULL callback keeps the current one. `entry` and `fingerprint` of *rpc are
+ * ignored. HG_NOMEM; HG_EXIST: another name has the id, the types differ, or
+ * the name is reserved. All are logged. */
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc,
     bool keep_callback);
 
-/* hg_registry_put under the name's id, which keeps the callback; the id, or
- * 0. */
+/* hg_registry_put with the id of the name, keeping the callback. Returns the
+ * id, or 0. */
 HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     const char *name, const char *types, const struct hg_rpc *rpc);
 
-/* The text of the types, the registry's; NULL: not known. */
+/* The types as a text, owned by the registry; NULL: unknown. */
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 
-/* Copy what is registered. HG_NOENTRY. */
+/* Copy the registered function. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
-/* The registered function after another one; NULL: the first, and none is left.
- * The order stays while nothing is registered. */
+/* The registered function after `before`; NULL: the first one, and no more. The
+ * order is stable while nothing is registered. */
 HG_PRIVATE const struct hg_rpc *hg_registry_next(
     struct hg_registry *registry, const struct hg_rpc *before);
 
-/* Forget an id and free its data. HG_NOENTRY. */
+/* Remove an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
 
@@ -16904,7 +16910,7 @@ HG_PRIVATE void hg_registry_init(
     registry->lock = lock;
 }
 
-/* Forget an id's data, and free it without the lock. */
+/* Remove an id's data, and free it without the lock. */
 static void hg_registry_free_data(
     struct hg_registry *registry, struct hg_registry_entry *entry)
 {
@@ -16940,7 +16946,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     }
 }
 
-/* Never 0, which stands for types that are not known. */
+/* The fingerprint of a type list; never 0, which means unknown. */
 static uint32_t hg_registry_fingerprint(const char *types)
 {
     uint64_t crc = hg_crc64_update(0, types, strlen(types));
@@ -16962,7 +16968,7 @@ static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
     return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
 }
 
-/* The entry of an id, forgotten or not; NULL. */
+/* The entry of an id, registered or not; NULL: none. */
 static struct hg_registry_entry *hg_registry_look(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -16984,7 +16990,7 @@ static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
     return now != NULL ? &now->rpc : NULL;
 }
 
-/* Two texts, each of which may be NULL. */
+/* Compare two texts; either may be NULL. */
 static bool hg_registry_is_same_text(const char *one, const char *two)
 {
     return one == NULL || two == NULL ? one == two : strcmp(one, two) == 0;
@@ -17006,8 +17012,8 @@ static bool hg_registry_is_same(const struct hg_rpc *before,
         hg_registry_is_same_text(hg_registry_types(before), types);
 }
 
-/* The version of an entry that is so: the one there was, or a new one. The lock
- * is held. NULL: no memory. */
+/* Find the version of an entry with these properties, or create it. The lock is
+ * held. NULL: out of memory. */
 static const struct hg_registry_version *hg_registry_version(
     struct hg_registry_entry *entry, const char *name, const char *types,
     const struct hg_rpc *rpc)
@@ -17041,7 +17047,7 @@ static const struct hg_registry_version *hg_registry_version(
     return version;
 }
 
-/* An entry for an id that has none. The lock is held. NULL: no memory. */
+/* Create an entry for an id. The lock is held. NULL: out of memory. */
 static struct hg_registry_entry *hg_registry_new_entry(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -17059,7 +17065,7 @@ static struct hg_registry_entry *hg_registry_new_entry(
     return entry;
 }
 
-/* Make it what is registered. The lock is held. HG_NOMEM (logged). */
+/* Make it the registered version. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
@@ -17079,9 +17085,9 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     return HG_SUCCESS;
 }
 
-/* Whether an id may be registered so, where `before` is registered or NULL:
- * calls of either definition would use the procs of the other. The lock is
- * held. HG_EXIST (logged). */
+/* Whether an id may be registered with these properties; `before`: the current
+ * registration, or NULL. With different definitions, calls would use the wrong
+ * procs. The lock is held. HG_EXIST (logged). */
 static hg_return_t hg_registry_check(const struct hg_rpc *before,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
@@ -17093,14 +17099,14 @@ static hg_return_t hg_registry_check(const struct hg_rpc *before,
             other_name);
     else if (other != NULL && types != NULL && strcmp(other, types) != 0)
         hg_log_error("rpc",
-            "'%s' with the types %s is registered here with other types "
-            "already: %s",
+            "'%s' with the types %s is already registered with other types: "
+            "%s",
             name, types, other);
     else if (name != NULL && rpc->callback != NULL &&
         strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) == 0)
         hg_log_error("rpc",
             "'%s': names that begin with " HG_BUILTIN_PREFIX
-            " are served by the library itself",
+            " are reserved for the library",
             name);
     else
         return HG_SUCCESS;
@@ -17185,40 +17191,41 @@ HG_PRIVATE hg_return_t hg_registry_remove(
 
 /* ==== gen/hg/limit.h ==== */
 /*
- * limit: flow control. One rule divides what is limited among peers.
+ * limit: flow control. One rule divides each limit among peers.
  *
- * A class has limits for what peers have here (calls without an answer, bytes
- * of arguments, bytes of outputs) and for what it has in flight to them. A peer
- * that takes and gives nothing back must not have all of it. So a peer may use
- * at most half of what is free:
+ * A class limits what peers use here (calls without an answer, bytes of
+ * arguments, bytes of outputs) and what it has in flight to them. A peer must
+ * not be able to use all of a limit for ever. So a peer may use at most half of
+ * what is free:
  *
- *     (what this peer uses) + (what all use) <= 2 x limit
+ *     (used by this peer) + (used by all peers) <= 2 x limit
  *
- * While all together use no more than the limit, nothing is refused. One peer
- * alone gets to the limit, a second one to half of the limit then, and all
- * together never use twice the limit. Whatever is used alone is allowed.
+ * While all peers together use no more than the limit, nothing is refused. A
+ * single peer can use the whole limit, a second peer then half of it, and all
+ * peers together never use twice the limit. A request is always granted if
+ * nothing else is in use.
  *
- * What a peer uses is counted in its address, what all use in the class. What
- * goes past a limit gets HG_AGAIN: from HG_Forward at once, from a target as
- * its answer. The origin learns from such answers how much the target takes
- * (`window` of the address), and HG_Wait_room waits for that.
+ * The use of a peer is counted in its address, the use of all peers in the
+ * class. Beyond a limit the result is HG_AGAIN: from HG_Forward at once, or
+ * from the target as its answer. From such answers the origin learns how much
+ * the target accepts (`window` of the address). HG_Wait_room waits for that.
  *
  * Locking: the lock of the class guards all of it.
  */
 
 enum hg_limit_kind {
-    HG_LIMIT_CALLS = 0, /* calls to us whose answer has not left */
-    HG_LIMIT_REFUSALS,  /* refusals that cannot leave */
+    HG_LIMIT_CALLS = 0, /* incoming calls whose answer was not sent */
+    HG_LIMIT_REFUSALS,  /* refusals that cannot be sent */
     HG_LIMIT_FETCHED,   /* bytes of large inputs */
     HG_LIMIT_HELD,      /* bytes of large outputs */
-    HG_LIMIT_IN_FLIGHT, /* bytes of calls of ours */
+    HG_LIMIT_IN_FLIGHT, /* bytes of outgoing calls */
     HG_LIMIT_KINDS
 };
 
 _Static_assert((int) HG_LIMIT_KINDS <= NA_CORE_USES,
     "an address has a counter for each kind");
 
-/* Largest memory of a small call of ours: handle, operation, answer, and a
+/* Memory of a small outgoing call, at most: handle, operation, answer, and a
  * message of HG_LIMIT_SMALL bytes. */
 #define HG_LIMIT_SMALL 256u
 #define HG_LIMIT_CALL (1280u + HG_LIMIT_SMALL)
@@ -17231,14 +17238,14 @@ struct hg_limit {
     uint64_t used; /* by all peers */
 };
 
-/* What a peer uses. */
+/* The use of a peer. */
 static inline uint64_t *hg_limit_of(
     const struct na_addr *addr, enum hg_limit_kind kind)
 {
     return &na_addr_core_of(addr)->used[kind];
 }
 
-/* Whether the peer may use that much more. */
+/* Whether the peer may use `amount` more. */
 static inline bool hg_limit_fits(const struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
@@ -17250,8 +17257,8 @@ static inline bool hg_limit_fits(const struct hg_limit *limits,
                 *hg_limit_of(addr, kind), limit->used, amount, limit->max));
 }
 
-/* Count it, which may be past the limit; and give it back. The peer keeps its
- * address meanwhile. */
+/* Count `amount`, even beyond the limit; hg_limit_give uncounts it. The caller
+ * holds a reference of the address. */
 static inline void hg_limit_add(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
@@ -17267,7 +17274,7 @@ static inline void hg_limit_give(struct hg_limit *limits,
     *hg_limit_of(addr, kind) -= amount;
 }
 
-/* Count it if it fits. */
+/* Count `amount` if it fits. */
 static inline bool hg_limit_take(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
@@ -18697,25 +18704,26 @@ HG_PRIVATE void hg_transfer_cancel(
 /*
  * class: registered functions, and the settings of calls and services.
  *
- * A class uses one NA class for messages and a bulk layer for memory; its calls
+ * A class uses one NA class for messages and a bulk layer for memory. Its calls
  * run in contexts. Each context has its own counters, so that contexts do not
- * write to the same cache line, and adds them to the class's when it ends.
+ * write to the same cache line. A context adds its counters to those of the
+ * class when it is destroyed.
  *
- * Locking: the class's lock guards the list of contexts and what those that
- * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry). One lock guards the list of all classes: while it is
- * held none of them ends. A class's lock is taken inside it, and a context's
- * inside that. In a child of fork the list is empty at first.
+ * Locking: the class's lock guards the list of contexts and the counters of
+ * destroyed contexts. The registry has its own rules. Everything else is
+ * constant while contexts exist. One lock guards the list of all classes: while
+ * it is held, no class is destroyed. Lock order: list of classes, class,
+ * context. A child of fork starts with an empty list.
  */
 
-/* What each context counts, by the members of struct hg_counters. */
+/* The counters of a context, in the order of struct hg_counters. */
 enum hg_count {
-    /* Written under the class's lock. */
-    HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
+    /* Written with the class's lock held. */
+    HG_COUNT_REQUESTS_SENT = 0, /* including calls about to be sent */
     HG_COUNT_RESPONSES_RECEIVED,
     HG_COUNT_REQUESTS_RECEIVED,
-    HG_COUNT_RESPONSES_SENT, /* refusals, too, of handles put back */
-    /* Written without. */
+    HG_COUNT_RESPONSES_SENT, /* including refusals whose handles were freed */
+    /* Written without the lock. */
     HG_COUNT_ERRORS_SENT,
     HG_COUNT_INPUTS_FETCHED,
     HG_COUNT_OUTPUTS_FETCHED,
@@ -18729,41 +18737,41 @@ enum hg_count {
 };
 
 struct hg_class {
-    struct na_link link; /* of all classes */
+    struct na_link link; /* in the list of all classes */
     struct na_class *na_class;
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
-    /* The library's own, which are executed where nothing is registered; NULL:
-     * none. */
+    /* Functions of the library, for ids that are not registered; NULL: none. */
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
-    uint64_t trace_base;       /* a sequence and this are a trace id */
-    struct hg_clock_pair born; /* for ages */
-    _Atomic bool watched;      /* it has a hook, or times calls (watch.h) */
+    uint64_t trace_base;       /* trace id = this + sequence */
+    struct hg_clock_pair born; /* start of the clock for ages */
+    _Atomic bool watched; /* it has a hook or counts call times: see watch.h */
     _Atomic(hg_hook_cb_t) hook;
     void *hook_arg;
-    /* Of the callback model; constant while calls are under way. */
-    size_t input_offset; /* bytes of the application's before an input */
+    /* Callback model only; constant while calls are in flight. */
+    size_t input_offset; /* application bytes in front of an input */
     size_t output_offset;
-    bool sum_messages;        /* also with the option no_checksum */
-    bool no_overflow;         /* arguments fit a message */
-    bool release_input_early; /* with the decoding of it */
-    _Atomic bool draining;    /* takes no more calls */
+    bool sum_messages;        /* even with the option no_checksum */
+    bool no_overflow;         /* arguments must fit a message */
+    bool release_input_early; /* as soon as it is decoded */
+    _Atomic bool draining;    /* no more calls are accepted */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
-    bool own_na; /* it closes the NA class */
-    bool stats;  /* tell the counters at the end */
+    bool own_na; /* this class closes the NA class */
+    bool stats;  /* log the counters when it is destroyed */
     uint8_t max_contexts;
-    unsigned max_unanswered;        /* by default */
-    _Atomic unsigned contexts_made; /* also those being created */
+    unsigned max_unanswered;        /* the default */
+    _Atomic unsigned contexts_made; /* including contexts being created */
     void *data;
     void (*free_data)(void *data);
-    bool leaked; /* by a context that could not be freed: nor can this */
-    struct hg_monitor *lock; /* the NA class's */
+    bool leaked; /* a context could not be freed, so the class is not freed
+                   either */
+    struct hg_monitor *lock; /* the lock of the NA class */
     struct hg_limit limits[HG_LIMIT_KINDS];
-    uint32_t in_flight; /* calls of ours */
+    uint32_t in_flight; /* outgoing calls */
     struct na_link contexts;
-    uint64_t counted[HG_COUNTS]; /* by those that ended */
+    uint64_t counted[HG_COUNTS]; /* counters of destroyed contexts */
 };
 
 /* Whether its messages to other processes have a checksum. */
@@ -18780,45 +18788,45 @@ HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
 
-/* The class has these from now on, and no context yet. Functions that are
- * registered already keep their histograms, or have none. HG_OPNOTSUPPORT
- * (logged): bulk_checksum, where the transport moves the bytes itself; then
- * nothing has changed. */
+/* Set the options of a class without contexts. Functions registered before keep
+ * their histograms, or have none. HG_OPNOTSUPPORT, logged: bulk_checksum is
+ * set, but the transport moves bulk data itself; nothing is changed. */
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* Create a class without a context. `layer` and the NA class outlive it.
- * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
+/* Create a class without a context. `layer` and the NA class must outlive it.
+ * HG_NOMEM; HG_AGAIN: too many classes and contexts are open. Both are
+ * logged. */
 HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 
-/* Have `see` called with each class there is, of both models; none ends
- * meanwhile. False: without `wait`, and the list was not to be had. */
+/* Call `see` with each class of both models; none is destroyed meanwhile.
+ * False: `wait` is false and the list is locked. */
 HG_PRIVATE bool hg_class_each(
     bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg);
 
-/* No context is left, but those which hg_context_destroy could not free: they
- * keep the class. */
+/* Destroy a class. All contexts were destroyed; a context that
+ * hg_context_destroy could not free keeps the class in memory. */
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 
 /* ==== gen/hg/class.c ==== */
 /* class: see class.h. */
 
-/* Limits of sizes beyond this are none, and would overflow when added up. */
+/* A larger size limit means no limit: sums would overflow. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
-/* As many refusals as may wait until they can leave. */
+/* Limit of refusals that wait to be sent. */
 #define HG_CLASS_REFUSALS_MAX 65536u
 
-/* All of them; of this process. */
+/* All classes of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
 
 static pthread_once_t hg_class_once = PTHREAD_ONCE_INIT;
 
-/* The list is its parent's, and a thread that the child does not have may have
- * held the lock. */
+/* A child of fork starts with an empty list. Another thread of the parent may
+ * have held the lock at fork. */
 static void hg_class_fork_child(void)
 {
     (void) pthread_mutex_init(&hg_class_lock, NULL);
@@ -18857,7 +18865,7 @@ HG_PRIVATE void hg_class_fill_options(
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
     mine->max_args_size = hg_class_bound(mine->max_args_size, 0);
-    /* One call of the largest size is always possible. */
+    /* One call of maximum size is always possible. */
     mine->max_fetched_bytes =
         hg_class_bound(mine->max_fetched_bytes, mine->max_args_size);
     mine->max_held_bytes =
@@ -18976,50 +18984,52 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 /*
  * handle: one call, at its origin or at its target.
  *
- * The origin's handle and the target's are the same struct in two roles. A
- * handle owns the bytes of both messages; it is counted, and whoever uses it
- * across a call holds a reference: the application, a send under way, an
- * overflow transfer, a step in the queue. A call of ours has one, which goes
- * from who makes it to its callback. The last one returns the handle, buffers
- * and all, to its context's pool.
+ * The handles of the origin and the target have the same type. A handle owns
+ * the bytes of both messages. It is reference-counted: the application, a send
+ * in progress, the fetch of large arguments and a queued step each hold a
+ * reference. An outgoing call has one reference, which passes from its creator
+ * to its callback. Releasing the last reference returns the handle with its
+ * buffers to its context's pool.
  *
  *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *                                +---> DROPPED
  *
- * A target's handle counts as one of its peer's calls until its answer has
- * left, and as one of its refusals while that cannot leave (limit.h).
+ * A handle at the target counts as a call of its peer until its answer has been
+ * sent, and as a refusal of its peer while a refusal cannot be sent (limit.h).
  *
- * A handle is on one of the context's lists from the moment it leaves the pool
- * until it is back there: both happen under the lock anyhow. Once it was a call
- * of ours it is in the table of sequences as well, in the pool, too: under
- * another number from then on, so that the one it had names nothing. So lists
- * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it. A handle is cleared under the lock; so who
- * holds that may look at it, but not at its address, without a reference, and
- * get one unless the last has gone.
+ * A handle is on one of the context's lists from when it leaves the pool until
+ * it returns. Both happen with the lock held. A handle that was an outgoing
+ * call stays in the table of sequences, even in the pool, but with a new
+ * number, so that its old number finds nothing. Lists and table therefore hold
+ * handles in any state: check the state of a handle before anything else. A
+ * handle is reset with the lock held. With the lock held, any handle on a list
+ * may be read, except for its address, without a reference; hg_handle_try_ref
+ * gets a reference unless the last one was released.
  *
- * Locking: the class's lock guards lists, tables, counts and the pool. A
- * state is an atomic. Whoever drives the current one leaves it, and needs no
- * lock for that; but SENT and FETCHING, which several may want to end, are left
- * under the lock. The buffers belong to whoever drives the current state.
+ * Locking: the class's lock guards lists, tables, counts and the pool. The
+ * state is atomic. Only the owner of the current state changes it, without the
+ * lock. SENT and FETCHING have several possible ends, so these states change
+ * only with the lock held. The buffers belong to the owner of the current
+ * state.
  */
 
 struct hg_context;
 
-/* The fields of a handle's references. Below the first are the library's. Those
- * of the application are counted apart, as it gives back no more than it was
- * given; in the request model it has one at most. Those that came with decoded
- * arguments count in the last field, too. */
+/* The fields of a handle's reference count. The lowest field counts the
+ * library's references. The application's references are counted separately, so
+ * that the application cannot release more than it was given; in the request
+ * model it has one at most. References that came with decoded arguments also
+ * count in the highest field. */
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
-    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread changes it */
+    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
     HG_HANDLE_SENT,     /* origin: waits for the answer */
-    HG_HANDLE_FETCHING, /* pulls arguments too large for a message */
-    HG_HANDLE_ENDED,    /* origin: the result stands */
+    HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
+    HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED, /* target */
@@ -19027,130 +19037,137 @@ enum hg_handle_state {
 };
 
 enum hg_request_state {
-    HG_REQUEST_NONE = 0,  /* no ticket names it */
-    HG_REQUEST_UNDER_WAY, /* or ended, and nobody has asked */
-    HG_REQUEST_WAITED,    /* a thread waits for it, or decodes its output */
-    HG_REQUEST_OVER,      /* the result stands, and the output is decoded */
-    HG_REQUEST_ABANDONED  /* freed under way */
+    HG_REQUEST_NONE = 0,  /* it has no ticket */
+    HG_REQUEST_UNDER_WAY, /* or ended, but not waited for yet */
+    HG_REQUEST_WAITED,    /* a thread waits for it or decodes its output */
+    HG_REQUEST_OVER,      /* the result is set and the output is decoded */
+    HG_REQUEST_ABANDONED  /* freed before its call ended */
 };
 
-/* What the module request keeps of a call of ours; nobody else looks at it. */
+/* The part of an outgoing call that belongs to the module request. */
 struct hg_request_part {
-    _Atomic enum hg_request_state state; /* OVER and NONE without the lock */
+    _Atomic enum hg_request_state
+        state; /* OVER and NONE are set without the lock */
     _Atomic bool ended;
-    void *out_struct; /* NULL: nothing is decoded, or to be released */
+    void *out_struct; /* NULL: no decoded output, or none to free */
 };
 
-/* State of a handle of the callback model; used by call.c. */
+/* The part of a handle of the callback model; used by call.c. */
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
-    bool answered; /* origin: the last call brought an output */
-    bool own_area; /* the application owns what precedes the arguments */
-    bool dropped;  /* target: the message it came with is gone */
+    bool answered; /* origin: the last call returned an output */
+    bool
+        own_area; /* the application owns the bytes in front of the arguments */
+    bool dropped; /* target: the request message was freed */
     uint8_t target_context;
-    hg_cb_t callback; /* of the operation under way */
+    hg_cb_t callback; /* of the current operation */
     void *arg;
-    struct na_completion left; /* the answer has left: the callback is queued */
+    struct na_completion
+        left; /* queues the callback when the answer was sent */
     hg_return_t left_ret;
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
 };
 
-/* What the module cancel keeps of a call to us; under the class's lock. */
+/* The part of an incoming call that belongs to the module cancel; guarded by
+ * the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool queued;                 /* `notice` is queued */
-    struct na_completion notice; /* that nobody waits any more */
-    /* NULL: nobody wants to hear. Written under the lock. */
+    struct na_completion notice; /* the origin no longer waits */
+    /* NULL: none. Written with the lock held. */
     _Atomic(hg_cancel_cb_t) callback;
     void *arg;
 };
 
-/* What the module watch keeps of a call in a class that is watched. */
+/* The part that belongs to the module watch, in a class that is watched. */
 struct hg_watch_part {
-    uint64_t began;    /* when it was forwarded, or arrived */
-    uint64_t executed; /* target: when that began */
-    bool counted;      /* target: how long it took */
+    uint64_t began;    /* when it was forwarded or arrived */
+    uint64_t executed; /* target: when its handler started */
+    bool counted;      /* target: its time was counted */
 };
 
-/* Arguments that travel outside a message. */
+/* Arguments that do not fit a message. */
 struct hg_overflow {
-    struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
-    struct na_mem_handle *remote; /* theirs: being fetched */
-    unsigned char *data;          /* fetched bytes, for the handle's life */
+    struct na_mem_handle
+        *mem; /* local memory: a peer fetches from it, or it receives a fetch */
+    struct na_mem_handle *remote; /* the peer's memory that is being fetched */
+    unsigned char *data; /* fetched bytes; kept as long as the handle */
     size_t size;
-    size_t got;       /* of it; class's lock */
-    uint64_t crc;     /* as described; 0: nothing is checked */
-    uint64_t got_crc; /* of what has come */
-    size_t counted;   /* target: for the peer; class's lock */
-    na_op_id_t op_id; /* of the piece under way; class's lock */
+    size_t got;       /* fetched so far; class's lock */
+    uint64_t crc;     /* from the description; 0: not checked */
+    uint64_t got_crc; /* of the bytes fetched so far */
+    size_t counted;   /* target: bytes counted for the peer; class's lock */
+    na_op_id_t op_id; /* of the current piece; class's lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
-/* Encoded arguments, wherever they are. */
+/* Encoded arguments. */
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    bool raw; /* need not be decoded to the end */
+    bool raw; /* trailing bytes may be ignored */
 };
 
-/* What became of a message. Its handle may have another call by now, of another
- * number: in the callback model, and if it is ours. */
+/* Called when a message was sent or could not be sent. An outgoing handle of
+ * the callback model may already have another call, with another number. */
 typedef void (*hg_handle_left_t)(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
 
 struct hg_handle {
-    struct na_completion done;  /* a step or a callback of it, queued */
-    struct na_link link;        /* in flight or unanswered; the pool */
-    struct hg_handle *returned; /* before this one; hg_context.returned */
+    struct na_completion done;  /* entry of the queue: a step or callback */
+    struct na_link link;        /* list of calls, or the pool */
+    struct hg_handle *returned; /* the next handle of hg_context.returned */
     struct hg_context *context;
-    _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
+    _Atomic uint64_t refs; /* three counts: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;    /* target: in its peer's share; who sends, and the last */
-    bool in_flight;  /* origin: counted as such; class's lock */
-    uint64_t number; /* its place among sequences; 0: none; class's lock.
-                        Another one for each call */
-    /* From here to `in` the pool's handles are all zeros. */
+    bool counted;    /* target: counted for its peer; written by the sender or
+                    with the last reference */
+    bool in_flight;  /* origin: counted as in flight; class's lock */
+    uint64_t number; /* its number in the table of sequences, new for each call;
+                   0: none; class's lock */
+    /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
-    bool one_way;       /* nobody waits for an answer */
-    bool ack_fetch;     /* target: ... but to hear that its input was fetched */
-    bool large;         /* something is, or was, in in_large or out_large */
-    bool refused;       /* target: not to be executed */
-    bool mistyped;      /* target: refused, as its origin has other types */
-    bool refused_early; /* target: ... from the start; class's lock */
-    bool held;          /* target: a large output waits; class's lock */
-    bool canceled;      /* the fetch was canceled; class's lock */
-    bool indexed;       /* target: entered in by_call; class's lock */
-    /* Target: the thread that runs its handler, as in a monitor; NULL. */
+    bool one_way;       /* one-way call: no answer */
+    bool ack_fetch;     /* target: one-way, but its fetched input must be
+                      acknowledged */
+    bool large;         /* in_large or out_large is or was used */
+    bool refused;       /* target: refused, will not be executed */
+    bool mistyped;      /* target: refused because the types differ */
+    bool refused_early; /* target: refused on arrival; class's lock */
+    bool held; /* target: a large output waits to be fetched; class's lock */
+    bool canceled; /* the fetch was canceled; class's lock */
+    bool indexed;  /* target: entered in by_call; class's lock */
+    /* Target: the thread that runs its handler, as in hg_monitor; or NULL. */
     _Atomic(const void *) executed;
-    _Atomic bool unwanted;         /* target: nobody waits for its answer */
-    enum hg_limit_kind counted_as; /* if so */
-    uint64_t weight; /* origin: in flight, bytes it counts for; class's lock */
-    uint64_t deadline; /* of this one; 0: none */
+    _Atomic bool unwanted;         /* target: the origin no longer waits */
+    enum hg_limit_kind counted_as; /* if `counted` */
+    uint64_t weight;   /* origin: bytes counted as in flight; class's lock */
+    uint64_t deadline; /* of this call; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
-    uint64_t trace_set; /* origin: by the application; 0: not */
+    uint64_t trace_set; /* origin: set by the application; 0: not set */
     struct hg_watch_part watch;
-    uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
-    hg_return_t why;  /* origin: if `canceled`, how it ends; class's lock */
-    const char *text; /* origin: how it ended, in words; NULL: none */
+    uint32_t timeout; /* origin: timeout of each call, ms; 0: none */
+    hg_return_t why;  /* origin: if `canceled`, the result; class's lock */
+    const char *text; /* origin: error text; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence; /* of the call, as its origin numbers it */
-    /* Which of the peer's has the call; first 0. An answer may come, and set
-     * it, while the send of the call still looks at it. */
+    uint64_t sequence; /* the origin's number of the call */
+    /* The peer's context that has the call; initially 0. An answer may set it
+     * while the send of the request still reads it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
-    _Atomic hg_return_t misread; /* why what came was not decoded */
+    _Atomic hg_return_t misread; /* why decoding failed */
     struct hg_args in_args;
     struct hg_args out_args;
-    size_t raw_size; /* target: of the buffer given for raw output */
+    size_t raw_size; /* target: size of the buffer for raw output */
     struct hg_timer timer;
-    /* The message of the call numbered so could not be sent after all; NULL:
-     * nobody minds. */
+    /* Called when the message of the call with that number could not be sent;
+     * or NULL. */
     hg_handle_left_t unsent;
-    /* It has left, or could not; once. NULL: nobody asks. */
+    /* Called once when the message was sent or could not be sent; or NULL. */
     hg_handle_left_t left;
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
@@ -19161,49 +19178,53 @@ struct hg_handle {
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
-    _Atomic uint32_t sends;   /* of its messages under way */
-    _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
+    _Atomic uint32_t sends;   /* messages being sent */
+    _Atomic(na_op_id_t) late; /* the last queued message, or NULL */
 };
 
 struct hg_context {
     struct hg_class *hg_class;
     struct na_link sibling; /* the class's lock */
     _Atomic uint64_t counts[HG_COUNTS];
-    /* Of the callback model: threads progress and trigger as they like, and the
+    /* Callback model: threads call progress and trigger as they like, and the
      * application counts its references of handles. */
     bool callbacks;
     uint8_t id;
     void *data;
     void (*free_data)(void *data);
     struct na_context *na_context;
-    struct na_queue *queue; /* of na_context: the one queue */
+    struct na_queue *queue; /* the queue of na_context */
     struct hg_transfer_list transfers;
     struct hg_monitor *lock; /* the NA class's */
-    /* Handles without a reference that somebody outside gave back. Who is
-     * inside next puts them into the pool: hg_handle_collect. */
+    /* Handles without references that were released without the lock. The next
+     * thread with the lock moves them to the pool: hg_handle_collect. */
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
-    struct na_link origins;    /* calls of ours */
-    struct na_link targets;    /* calls to us */
-    struct hg_map by_call;     /* of these, by origin and number; cancel.h */
-    struct hg_slots sequences; /* origins by sequence, and what was one */
+    _Atomic size_t
+        pool_bytes; /* of large buffers in the pool; written with the lock */
+    struct na_link origins; /* outgoing calls */
+    struct na_link targets; /* incoming calls */
+    struct hg_map
+        by_call; /* of incoming calls, by origin and number; see cancel.h */
+    struct hg_slots
+        sequences; /* outgoing calls, current or former, by number */
     struct hg_deadline deadline;
     unsigned waits;             /* threads in hg_wait_until */
-    unsigned quota_waits;       /* those of them in HG_Wait_room */
-    _Atomic bool quota_changed; /* a call has ended, for these */
-    bool ending;                /* it is being destroyed: none may begin */
-    _Atomic bool raised;      /* a flag was, since somebody set this to false */
-    uint32_t live;            /* handles out of the pool */
-    _Atomic uint32_t sending; /* sends under way */
-    _Atomic uint32_t lookups; /* of the callback model, under way */
-    _Atomic bool closing;     /* refuses what arrives */
-    /* Takes in a message that came from the network, or from ourselves. */
+    unsigned quota_waits;       /* those of them in HG_Wait_room() */
+    _Atomic bool quota_changed; /* a call has ended */
+    bool ending;                /* it is being destroyed: no call may start */
+    _Atomic bool
+        raised;    /* a flag was raised since this was last set to false */
+    uint32_t live; /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends in progress */
+    _Atomic uint32_t lookups; /* lookups of the callback model in progress */
+    _Atomic bool closing;     /* refuses incoming calls */
+    /* Receives a message from the network or from this process. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);
-    /* When a handle's last reference goes: frees what is left of a large input,
-     * and answers a call that nobody answered. */
+    /* Called when a handle's last reference is released: free a large input;
+     * answer an unanswered call. */
     void (*end_input)(struct hg_handle *handle);
     void (*abandon)(struct hg_handle *handle);
     unsigned char apart[HG_APART];
@@ -19215,7 +19236,8 @@ static inline void hg_handle_count(
     atomic_fetch_add_explicit(&context->counts[count], 1, memory_order_relaxed);
 }
 
-/* The same, or less, where the lock keeps other writers away. */
+/* Add to a counter, possibly a negative number. The lock keeps other writers
+ * out. */
 static inline void hg_handle_count_locked(
     struct hg_context *context, enum hg_count count, int change)
 {
@@ -19227,8 +19249,8 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us. A peer that does not know the secret
- * cannot take the key of another peer's call on purpose. */
+/* The key of an incoming call in by_call. A secret keeps peers from choosing
+ * the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
 {
@@ -19244,22 +19266,23 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
         handle->sequence);
 }
 
-/* Calls to us that are there, answered or not; the lock is held. */
+/* The number of incoming calls in either of the two states; the lock is
+ * held. */
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
-/* Whether the application is to hear that the call is canceled. */
+/* Whether the application has set a cancel callback. */
 static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
     return atomic_load_explicit(
                &handle->cancel.callback, memory_order_acquire) != NULL;
 }
 
-/* Whether nobody but this thread has it, which runs its handler and has the one
- * reference of the application's: its steps need not be atomic. */
+/* Whether only this thread uses the handle: it runs the handler and has the
+ * application's only reference. Then its steps need not be atomic. */
 static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
-    /* First the callback: who takes it away has a reference then. */
+    /* The callback is read first: a thread that clears it holds a reference. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
         !hg_handle_wants_cancel(handle) &&
@@ -19267,18 +19290,19 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
         HG_HANDLE_GIVEN + 1;
 }
 
-/* A handle with one reference, idle, without an address. NULL: no memory
- * (logged). The lock is held, but free while a new one is made. */
+/* Get an idle handle with one reference and no address. NULL: out of memory
+ * (logged). The lock is held, but released while memory is allocated. */
 HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The same of a handle that was found; the lock is held. False: nobody has one
- * any more. */
+/* Take a reference of a handle found on a list; the lock is held. False: the
+ * last reference was released. */
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
-/* With the last reference it goes back to the pool: at once where the lock is
- * held, which is free then while data of the application's are freed. */
+/* Release a reference. The last one returns the handle to the pool: at once if
+ * the lock is held. The lock is released while application data is freed. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
-/* Put into the pool what was given back without the lock. Inside. */
+/* Move handles that were released without the lock into the pool. The lock is
+ * held. */
 HG_PRIVATE void hg_handle_collect_some(struct hg_context *context);
 
 static inline void hg_handle_collect(struct hg_context *context)
@@ -19287,76 +19311,78 @@ static inline void hg_handle_collect(struct hg_context *context)
         hg_handle_collect_some(context);
 }
 
-/* The application gets a reference, one more than there are; `decoded`: with
- * arguments. Or it gets the caller's, which is the only one; with `keep` the
- * caller has one, too. */
+/* hg_handle_give: give the application a new reference; `decoded`: along with
+ * arguments. hg_handle_hand_over: give it the caller's only reference; with
+ * `keep` the caller keeps one, too. */
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded);
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
-/* It gives one back. False: it has none; as many who try get true as it has. */
+/* The application releases a reference. False: it has none. Exactly as many
+ * calls return true as it has references. */
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded);
 
-/* Fill in what the application may ask of a handle of the callback model, and
- * show it to whoever asked to see them; what that returns. And fill in again
- * what changed. */
+/* hg_handle_open_call: fill in what the application may read from a handle of
+ * the callback model, and call the function set for new handles; returns its
+ * result. hg_handle_set_info: update what changed. */
 HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle);
 HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 
-/* Forget the last call of an idle handle of ours, but for function and peer. */
+/* Reset an idle outgoing handle, but keep its function and its peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
 
-/* Set the peer, and take a reference of the address until the handle is put
- * back. Our own stays for as long as its class does. Inside. */
+/* Set the peer of a handle that has none, and take a reference of the address
+ * until the handle returns to the pool. The own address needs no reference. The
+ * lock is held. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
-/* Set another one. */
+/* Replace the peer. */
 HG_PRIVATE void hg_handle_change_addr(
     struct hg_handle *handle, struct na_addr *addr);
 
-/* Release the pool. Every handle is back. */
+/* Free the pool. No handle is in use. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 
-/* Begin the header of a message to the call's peer: it lacks the code, the
- * flags, and what concerns arguments. */
+/* Fill in the header of a message to the call's peer, except for the code, the
+ * flags, and the fields about arguments. */
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which begins with room for its header. What has to
- * wait is copied: nobody looks at `data` once it was sent. */
+/* A message of `size` bytes, which begins with space for its header. If it must
+ * wait, it is copied; `data` is not read after the call. */
 struct hg_handle_message {
-    struct hg_header *header; /* NULL: it is written */
+    struct hg_header *header; /* NULL: already written */
     unsigned char *data;
     size_t size;
 };
 
-/* Write the header in front, unless it stays in this context, which takes it as
- * it is. Then nothing is written to the message any more. */
+/* Write the header into the message, unless the message stays in this context,
+ * which uses the struct. Afterwards the message is not changed. */
 HG_PRIVATE void hg_handle_seal(
     const struct hg_handle *handle, struct hg_handle_message *message);
 
-/* Send it, sealed, to the call's context at the peer; to oneself, hand it over.
- * What has to wait holds a reference until it has left. */
+/* Send a sealed message to the call's context at the peer, or deliver it within
+ * this process. A send that must wait holds a reference until it completes. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
 
-/* Tell who asks that the message has left, or could not. */
+/* Call `left`, if it is set: the message was sent or could not be sent. */
 HG_PRIVATE void hg_handle_notify_left(
     struct hg_handle *handle, hg_return_t ret);
 
-/* Send a message without arguments: a cancellation, or an answer without an
- * output. Where there is no memory to send it, the connection ends. Failures
+/* Send a message without arguments: a cancellation, or an answer without
+ * output. If there is no memory to send it, the connection is ended. Failures
  * are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
-/* Take back a message that is queued. True: it does not leave. */
+/* Withdraw a queued message. True: it will not be sent. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
 
-/* Let its timer, which is not set, expire at `when`; who drives hears of it.
- * HG_NOMEM (logged). The lock is held. */
+/* Start the handle's timer, which is not running. A thread in progress is woken
+ * if needed. HG_NOMEM (logged). The lock is held. */
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
@@ -19371,18 +19397,18 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
     return HG_CONTAINER_OF(done, struct hg_handle, done);
 }
 
-/* Decode what came, the input at a target and the output at an origin, with
- * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
- * stays allocated on failure. */
+/* Decode the input at a target, or the output at an origin, with its proc into
+ * `data`. Returns the codes of HG_Handler_get_input(). Nothing stays allocated
+ * on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. The second one tells the proc whose
- * arguments they were. */
+/* Free what decoding allocated. hg_handle_release_of passes the call's handle
+ * to the proc. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 HG_PRIVATE hg_return_t hg_handle_release_of(
     struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
 
-/* Bytes of the application's in front of the arguments in this direction. */
+/* Application bytes in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -19390,40 +19416,40 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
     return output ? hg_class->output_offset : hg_class->input_offset;
 }
 
-/* Room for the message that is to be sent, of `size` bytes behind its header at
- * least. What the application may write before the arguments is zeros until it
- * has asked for it. HG_NOMEM (logged). */
+/* Reserve the buffer of the message to be sent, with at least `size` bytes
+ * after its header. The application's bytes in front of the arguments are 0
+ * until it asks for them. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
 
-/* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header, and for the application's.
- * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
- * logged. */
+/* Encode the input at an origin, or the output at a target, into its buffer,
+ * behind space for the header and the application's bytes. HG_OVERFLOW: it
+ * exceeds a message, and larger arguments are disabled. Failures are logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
-/* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
- * waits any more for a call to us. */
+/* hg_handle_time_left: ms until the deadline, rounded up; HG_NO_DEADLINE: none.
+ * hg_handle_is_over: whether the origin of an incoming call no longer waits. */
 HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle);
 
-/* For log lines: the peer's name, and that of the function. */
+/* Names for log lines: of the peer, and of the function. */
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);
 HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
 
-/* The code with which a call may end: `ret`, unless it means that a call has
- * not ended, or nothing at all; those are HG_OTHER_ERROR. */
+/* The result code for `ret`: HG_OTHER_ERROR if `ret` means that a call has not
+ * ended, or is no code at all; else `ret`. */
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 
-/* Target: the answer has left, so the peer has one call less; nothing when it
- * is not counted. */
+/* Target: the answer was sent, so the peer has one call less. No effect if the
+ * call is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 /* ==== gen/hg/handle.c ==== */
 /* handle: see handle.h. */
 
-/* Free handles kept, and the largest buffer one keeps. A buffer above the small
- * size is kept only while all such buffers in the pool are within the total. */
+/* The number of free handles kept, and the largest buffer that a free handle
+ * keeps. Larger than small buffers are kept only while their total in the pool
+ * is within the limit. */
 #define HG_HANDLE_POOL_MAX 1024
 #define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
@@ -19443,7 +19469,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     return handle;
 }
 
-/* Bytes of its buffers above the small size. */
+/* Total size of the handle's buffers that exceed the small size. */
 static HG_HOT size_t hg_handle_large_bytes(const struct hg_handle *handle)
 {
     size_t in = handle->in.capacity;
@@ -19455,7 +19481,7 @@ static HG_HOT size_t hg_handle_large_bytes(const struct hg_handle *handle)
         (out > HG_HANDLE_BUF_SMALL ? out : 0);
 }
 
-/* Such bytes join or leave the pool. The lock is held; the count is read
+/* Count such bytes into or out of the pool. The lock is held; the count is read
  * without it. */
 static HG_HOT void hg_handle_count_large(
     struct hg_context *context, size_t change)
@@ -19519,7 +19545,7 @@ static void hg_handle_trim(struct hg_buf *buf)
         hg_buf_fini(buf);
 }
 
-/* Whether the pool may keep its buffers as they are. */
+/* Whether the pool may keep the handle's buffers as they are. */
 static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 {
     size_t bytes = hg_handle_large_bytes(handle);
@@ -19548,7 +19574,7 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
-/* A later call of the same peer may have taken the number. */
+/* A later call of the same peer may have replaced the entry. */
 static void hg_handle_leave_index(struct hg_handle *handle)
 {
     struct hg_map *map = &handle->context->by_call;
@@ -19558,8 +19584,9 @@ static void hg_handle_leave_index(struct hg_handle *handle)
         (void) hg_map_remove(map, key);
 }
 
-/* Back to what hg_handle_new made, but for the buffers; not yet what others may
- * look at: state, list and number. It is light, and the lock is held. */
+/* Reset the handle to what hg_handle_new made, except for the buffers, and for
+ * the fields that others may read: state, list and number. The handle has no
+ * data to free, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0);
@@ -19575,8 +19602,8 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Back into the pool. The handle for which that is full, or NULL. The lock is
- * held. */
+/* Put the handle into the pool. Returns the handle that the pool has no space
+ * for, or NULL. The lock is held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -19585,7 +19612,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     assert(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
     hg_list_remove(&handle->link);
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
-        HG_HANDLE_ANSWERED) /* what it was as a call of ours is past */
+        HG_HANDLE_ANSWERED) /* an outgoing call has ended */
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
     else if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
@@ -19606,8 +19633,8 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     return NULL;
 }
 
-/* Whether the reference that is given back is the last one. Nobody gets another
- * one of a handle with one alone, but who tells that a call is canceled. */
+/* Whether the reference being released is the last one. A handle with one
+ * reference gets no other, except from the module cancel. */
 static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
@@ -19633,7 +19660,8 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
     return false;
 }
 
-/* Whether there is nothing to free, which takes too long with the lock held. */
+/* Whether the handle has nothing to free. Freeing takes too long with the lock
+ * held. */
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
@@ -19671,7 +19699,7 @@ static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
         na_addr_unuse(addr);
 }
 
-/* Put a handle back that nobody has a reference of. Inside. */
+/* Put a handle without references into the pool. The lock is held. */
 static HG_HOT void hg_handle_take_in(struct hg_handle *handle)
 {
     struct na_addr *addr = handle->addr;
@@ -19700,8 +19728,9 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
-/* The last reference went while a call to us was with its handler: answer it.
- * False: somebody has a reference again, until the answer has left. */
+/* The last reference was released while an incoming call was with its handler:
+ * answer the call. False: the handle has a reference again, until the answer
+ * has been sent. */
 static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -19715,7 +19744,7 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     return hg_handle_is_last(handle);
 }
 
-/* Nobody has a reference any more. */
+/* The last reference was released. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -19731,7 +19760,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     if (!light || hg_is_inside(context->lock)) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
-        /* From here on context and class may be gone. */
+        /* From here on the context and the class may be freed. */
         hg_leave(context->lock);
         return;
     }
@@ -19843,7 +19872,8 @@ HG_PRIVATE void hg_handle_change_addr(
 {
     struct na_addr *before;
 
-    hg_enter(handle->context->lock); /* who looks for calls to a dead peer */
+    hg_enter(handle->context
+                 ->lock); /* another thread may scan for calls to a dead peer */
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
@@ -19888,7 +19918,7 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
-    /* A thread that sleeps in progress wakes up for the first timer. */
+    /* A thread that sleeps in progress must wake up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
     return ret;
@@ -19950,7 +19980,7 @@ HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
     hg_leave(context->lock);
 }
 
-/* A refusal cannot leave yet. */
+/* Count a refusal that cannot be sent yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
     if (!handle->target || !handle->refused || handle->counted)
@@ -19986,16 +20016,16 @@ HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
     left(handle, handle->sequence, ret);
 }
 
-/* A message of the handle has left. What is sent of a call one way before it is
- * executed tells no more than that its input was fetched. */
+/* A message of the handle was sent. The notice that the input of a one-way call
+ * was fetched is not its answer: the call still counts. */
 static void hg_handle_discount_sent(struct hg_handle *handle)
 {
     if (handle->target && (!handle->one_way || handle->refused))
         hg_handle_discount(handle);
 }
 
-/* A send that could not leave at once. What is to be told of it is not asked of
- * the handle when it has: that may have its next call already. */
+/* A send that could not complete at once. Its data is not read from the handle
+ * when it completes, since the handle may have its next call by then. */
 struct hg_handle_late {
     struct hg_handle *handle; /* a reference */
     uint64_t sequence;
@@ -20005,7 +20035,7 @@ struct hg_handle_late {
     unsigned char data[];
 };
 
-/* It has left, or failed. */
+/* The send completed or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
@@ -20013,9 +20043,9 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     struct hg_monitor *lock = handle->context->lock;
 
     hg_leave(lock);
-    /* If another message is queued by now, that cannot be taken back. */
+    /* Another message that is queued by now cannot be withdrawn any more. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
-    /* With either a call of ours may be over, and the next one begin. */
+    /* Either callback may end an outgoing call, and the next call may start. */
     if (late->left != NULL)
         late->left(handle, late->sequence, info->ret);
     if (late->unsent != NULL && info->ret != NA_SUCCESS)
@@ -20027,9 +20057,8 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Send a copy when there is room, and tell `left` then. From here on the send
- * has a reference, and ends in hg_handle_sent, whoever lets go of the handle
- * meanwhile. */
+/* Queue a copy to be sent, and call `left` when it was sent. The send holds a
+ * reference until hg_handle_sent. */
 static HG_NOINLINE hg_return_t hg_handle_send_later(
     struct hg_handle *handle, struct na_msg msg, hg_handle_left_t left)
 {
@@ -20082,7 +20111,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     header->sequence = handle->sequence;
 }
 
-/* Whether what it sends stays in this context. */
+/* Whether its messages stay in this context. */
 static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
 {
     const struct hg_context *context = handle->context;
@@ -20093,7 +20122,7 @@ static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
                 context->id);
 }
 
-/* Whether what it sends has a checksum: none is of use within a process. */
+/* Whether its messages have a checksum: none is needed within a process. */
 static inline bool hg_handle_is_summed(const struct hg_handle *handle)
 {
     return !handle->addr->self &&
@@ -20114,7 +20143,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
     message->header = NULL;
 }
 
-/* Hand a message over to ourselves, to this context or another. */
+/* Deliver a message within this process, to this context or another. */
 static HG_HOT hg_return_t hg_handle_hand_to_self(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -20129,9 +20158,9 @@ static HG_HOT hg_return_t hg_handle_hand_to_self(
         message->data, message->size);
 }
 
-/* The same. Who answers hears that the answer has left before who called hears
- * of the answer, and may let go of the handle then. Whether the context that
- * called is there still is nothing to who answers. */
+/* As hg_handle_hand_to_self, but `left` runs before the caller is notified of
+ * the answer, since the caller may free the handle then. An answer succeeds
+ * even if the context that called is gone. */
 static hg_return_t hg_handle_send_self(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -20144,7 +20173,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-/* The same to another process. */
+/* Send a message to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -20162,7 +20191,7 @@ static hg_return_t hg_handle_send_away(
     hg_return_t ret;
 
     assert(message->header == NULL);
-    handle->left = NULL; /* not ours to look at, once it has left */
+    handle->left = NULL; /* may be reused once the message was sent */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
@@ -20203,7 +20232,7 @@ HG_PRIVATE void hg_handle_send_control(
     ret = hg_handle_send(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
-    hg_log_warning("rpc", "could not tell %s about a call: %s%s",
+    hg_log_warning("rpc", "cannot send a control message to %s: %s%s",
         hg_handle_peer(handle), HG_Error_to_string(ret),
         ret == HG_NOMEM ? "; the connection ends" : "");
     if (ret == HG_NOMEM)
@@ -20212,7 +20241,8 @@ HG_PRIVATE void hg_handle_send_control(
 
 /* ---- Arguments ---- */
 
-/* A proc of this handle can ask for it in the callback model only. */
+/* Set what a proc may ask for. Only the callback model gives procs the handle
+ * and the class. */
 static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc)
 {
@@ -20225,14 +20255,14 @@ static HG_HOT void hg_handle_lend(
     proc->handle = handle;
 }
 
-/* Begin to decode arguments behind so many bytes of the application's. */
+/* Start decoding arguments that follow `area` bytes of the application. */
 static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     struct hg_proc *proc, const struct hg_args *args, size_t area)
 {
     if (args->size < area) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
-            "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
-            "arguments",
+            "\"%s\" with %s: %zu bytes arrived, but the arguments follow %zu "
+            "bytes of the application",
             hg_handle_function(handle), hg_handle_peer(handle), args->size,
             area);
         return HG_OVERFLOW;
@@ -20241,7 +20271,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* Note in the handle that its arguments cannot be decoded. */
+/* Record in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
@@ -20265,7 +20295,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
-        proc.cursor.pos = proc.cursor.end; /* the proc may leave some */
+        proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
@@ -20305,8 +20335,8 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
- * they are more than a message may have, and nothing else is allowed. */
+/* Check the size of arguments to be sent. HG_OVERFLOW, logged: they exceed a
+ * message, and larger arguments are disabled. */
 static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     const char *function, bool output, size_t size)
 {
@@ -20316,8 +20346,8 @@ static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     if (HG_LIKELY(!hg_class->no_overflow || size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
-        "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
-        "switched off",
+        "the %s of \"%s\" has %zu bytes; the maximum is %zu, since larger ones "
+        "are disabled",
         output ? "output" : "input", function, size, eager);
     return HG_OVERFLOW;
 }
@@ -20353,14 +20383,14 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 
 /* ==== gen/hg/check.h ==== */
 /*
- * check: whether the application may use what it passes.
+ * check: validates classes, contexts and handles that the application passes.
  *
- * A public function that is given a class, a context or a handle of the RPC
- * layer begins here, before it takes a lock. HG_INVALID_ARG, logged with the
- * function's name: NULL; a class or a context that does not exist (live); a
- * handle whose last reference was given back, as long as it waits to be used
- * again. HG_FAULT, logged once for each class: this process is a child of the
- * one that made it (live).
+ * Every public function that takes a class, a context or a handle of the RPC
+ * layer begins here, before it takes a lock. It returns HG_INVALID_ARG, logged
+ * with the function's name, for NULL, for a class or context that does not
+ * exist (see live), and for a handle whose last reference was freed, as long as
+ * the handle is in the pool. It returns HG_FAULT, logged once for each class,
+ * in a child process of the process that opened the class.
  *
  * Locking: none.
  */
@@ -20370,8 +20400,8 @@ HG_PRIVATE hg_return_t hg_check_class(
 HG_PRIVATE hg_return_t hg_check_context(
     const struct hg_context *context, const char *function);
 
-/* The cause, for hg_check_handle, which has found one: HG_INVALID_ARG or
- * HG_FAULT, logged. */
+/* The slow path of hg_check_handle: find and log the cause. HG_INVALID_ARG or
+ * HG_FAULT. */
 HG_PRIVATE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function);
 
@@ -20387,15 +20417,15 @@ static inline hg_return_t hg_check_handle(
     return hg_check_handle_slowly(handle, function);
 }
 
-/* Checks the handle, and its side: `target` for a call that arrived.
- * HG_INVALID_ARG (logged): it is of the other side. */
+/* Check the handle and its side: `target` for an incoming call. HG_INVALID_ARG,
+ * logged: the handle belongs to the other side. */
 HG_PRIVATE hg_return_t hg_check_side(
     const struct hg_handle *handle, bool target, const char *function);
 
 /* ==== gen/hg/check.c ==== */
 /* check: see check.h. */
 
-/* Its NA class exists: the class holds it. */
+/* The NA class exists, because the class holds it. */
 static hg_return_t hg_check_fork(
     const struct hg_class *hg_class, const char *function)
 {
@@ -20443,32 +20473,32 @@ HG_PRIVATE hg_return_t hg_check_side(
     if (HG_LIKELY(handle->target == target))
         return HG_SUCCESS;
     return hg_log_misuse("rpc", function,
-        target ? "the handle is of a call of ours"
-               : "the handle is of a call that arrived");
+        target ? "the handle belongs to an outgoing call"
+               : "the handle belongs to an incoming call");
 }
 
 /* ==== gen/hg/watch.h ==== */
 /*
- * watch: what is done at the four moments of a call for who looks on.
+ * watch: hooks, traces and histograms, at four points of a call:
  *
  *     origin   FORWARD   before its input is encoded
  *              COMPLETE  before its callback
  *     target   HANDLE    before it is executed
  *              RESPOND   when it is answered
  *
- * A class is watched if it has a hook, or counts how long calls take. Nothing
- * of this module costs more than a look at that mark where it is not.
+ * A class is watched if it has a hook or counts call times. Otherwise this
+ * module only costs a check of that flag.
  *
- * Every call belongs to a trace. Its id has a place of its own in each request,
- * so it travels always; the target's handle has it. A call that is made while
- * another is executed is of that one's trace: so each thread knows which it
- * executes just now.
+ * Every call belongs to a trace. Each request has a field for the trace id, so
+ * the id always travels; the target's handle has it. A call that is forwarded
+ * while another is executed belongs to the trace of the latter, so each thread
+ * stores the trace it executes.
  *
- * A histogram has buckets by powers of two, which sum up to its count; a
- * percentile is as exact as a bucket is wide.
+ * A histogram has buckets by powers of two; the sum of the buckets is its
+ * count. A percentile is as exact as a bucket is wide.
  *
  * Locking: the class's lock around the histograms of functions. The hook is
- * constant while calls are under way; no lock is held when it runs.
+ * constant while calls are in flight; no lock is held when it runs.
  */
 
 static inline bool hg_watch_is_on(const struct hg_class *hg_class)
@@ -20477,9 +20507,9 @@ static inline bool hg_watch_is_on(const struct hg_class *hg_class)
         atomic_load_explicit(&hg_class->watched, memory_order_relaxed));
 }
 
-/* The moments, and an arrival before them; only where the class is watched.
- * What FORWARD and HANDLE return, if not HG_SUCCESS, ends the call. RESPOND:
- * with `ret`. */
+/* The four points, and the arrival of a request; called only if the class is
+ * watched. A result of FORWARD or HANDLE other than HG_SUCCESS ends the call.
+ * RESPOND gets the code of the answer as `ret`. */
 HG_PRIVATE HG_NOINLINE hg_return_t hg_watch_forward(struct hg_handle *handle);
 HG_PRIVATE HG_NOINLINE void hg_watch_arrive(struct hg_handle *handle);
 HG_PRIVATE HG_NOINLINE void hg_watch_complete(struct hg_handle *handle);
@@ -20487,26 +20517,27 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_watch_handle(struct hg_handle *handle);
 HG_PRIVATE HG_NOINLINE void hg_watch_respond(
     struct hg_handle *handle, hg_return_t ret);
 
-/* Give a call of ours, which is numbered, its trace id. */
+/* Set the trace id of a numbered outgoing call. */
 HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
 
-/* This thread executes what belongs to a trace from now on, 0: to none; to
- * which it did before. */
+/* Set the trace that this thread executes; 0: none. Returns the previous
+ * one. */
 HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
 
-/* Copy how long calls of a registered function took, or those executed here.
- * False: it is not counted. `size` stays. */
+/* Copy the histogram of a registered function: of its outgoing calls, or with
+ * `target` of the calls executed here. False: it has none. `size` is not
+ * set. */
 HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
     const struct hg_rpc *rpc, bool target, struct hg_histogram *histogram_p);
 
-/* See HG_Set_hook. */
+/* Implements HG_Set_hook(). */
 HG_PRIVATE void hg_watch_set_hook(
     struct hg_class *hg_class, hg_hook_cb_t hook, void *arg);
 
 /* ==== gen/hg/watch.c ==== */
 /* watch: see watch.h. */
 
-/* Of what this thread executes; 0: nothing. */
+/* The trace of the call that this thread executes; 0: none. */
 static _Thread_local uint64_t hg_watch_current;
 
 /* ---- Traces ---- */
@@ -20520,7 +20551,7 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
     if (handle->trace_id == 0)
         handle->trace_id =
             handle->context->hg_class->trace_base + handle->sequence;
-    if (HG_UNLIKELY(handle->trace_id == 0)) /* that is none */
+    if (HG_UNLIKELY(handle->trace_id == 0)) /* 0 means none */
         handle->trace_id = 1;
 }
 
@@ -20534,7 +20565,7 @@ HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
 
 /* ---- Moments ---- */
 
-/* Tell the hook, if there is one. */
+/* Call the hook, if there is one. */
 static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     hg_hook_point_t point, hg_return_t ret, uint64_t elapsed_ns)
 {
@@ -20560,13 +20591,13 @@ static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     return ret == HG_SUCCESS ? HG_SUCCESS : hg_handle_result(ret);
 }
 
-/* 0 where nobody watched when it began. */
+/* Time since `began`; 0 if the call was not watched when it started. */
 static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 {
     return began != 0 && now > began ? now - began : 0;
 }
 
-/* Count how long a call took, where that is wanted. */
+/* Count the time of a call, if its function has histograms. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
     struct hg_registry_entry *entry = handle->rpc.entry;
@@ -20611,20 +20642,20 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
     uint64_t now = hg_clock_now();
 
     if (handle->refused || handle->rpc.entry == NULL)
-        return; /* not executed, or by the library */
-    /* One that could not be answered so may be answered again. */
+        return; /* not executed, or executed by the library */
+    /* An answer that failed may be followed by another. */
     if (!handle->watch.counted)
         hg_watch_count(handle, hg_watch_since(handle->watch.began, now));
     handle->watch.counted = true;
     if (handle->one_way && ret == HG_CANCELED)
-        ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
+        ret = HG_SUCCESS; /* one-way: done without an answer */
     (void) hg_watch_run_hook(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
 }
 
 /* ---- Histograms ---- */
 
-/* The bucket of a time: the place of its highest bit. */
+/* The bucket of a time: the position of its highest bit. */
 static unsigned hg_watch_bucket(uint64_t ns)
 {
     unsigned bucket = 0;
@@ -20634,7 +20665,7 @@ static unsigned hg_watch_bucket(uint64_t ns)
     return bucket;
 }
 
-/* The longest time that a bucket stands for. */
+/* The longest time that a bucket counts. */
 static uint64_t hg_watch_bucket_end(
     const struct hg_histogram *histogram, unsigned bucket)
 {
@@ -20677,7 +20708,7 @@ uint64_t HG_Histogram_percentile(
         if (passed > 0 && (double) passed >= wanted)
             return hg_watch_bucket_end(histogram, i);
     }
-    return histogram->max_ns; /* of more than 100 per cent */
+    return histogram->max_ns; /* more than 100 per cent */
 }
 
 HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,
@@ -20709,11 +20740,11 @@ HG_PRIVATE void hg_watch_set_hook(
 /*
  * overflow: arguments too large for a message.
  *
- * They stay where they were encoded. The message carries a description
- * instead, and the receiver's library fetches them before anybody sees the
- * call. The sender withdraws the memory of an input when the call ends. A
- * target holds an output until the origin no longer waits for it (CANCEL, which
- * it sends once it has fetched it, too), has died, or did not fetch it within
+ * The arguments stay in the buffer where they were encoded. The message carries
+ * a description instead, and the receiver's library fetches them before the
+ * application sees the call. The sender withdraws the memory of an input when
+ * the call ends. A target holds an output until the origin has fetched it or no
+ * longer waits (both send CANCEL), has died, or did not fetch it within
  * output_hold_ms.
  *
  *      payload of a message with HG_HEADER_LARGE
@@ -20722,48 +20753,48 @@ HG_PRIVATE void hg_watch_set_hook(
  *      | args size   | args CRC64  | length | memory handle |
  *      +-------------+-------------+--------+---------------+
  *
- * The CRC64 is that of the arguments; 0: the sender computed none, and nothing
- * is checked. The receiver's is computed piece by piece, as they come.
+ * The CRC64 covers the arguments; 0: the sender computed none, and nothing is
+ * checked. The receiver computes it piece by piece.
  *
- * The size is the peer's word. It is checked against max_args_size, and counts
- * at a target: an input of max_fetched_bytes, an output of max_held_bytes
- * (limit.h). At a target each piece of an input has output_hold_ms to come. At
- * an origin it is the caller, who chose whom to call, that waits as long as it
- * likes.
+ * The size is not trusted. It is checked against max_args_size, and a target
+ * counts it: an input in max_fetched_bytes, an output in max_held_bytes
+ * (limit.h). At a target each piece of an input must arrive within
+ * output_hold_ms. At an origin only the deadline of the call limits the fetch.
  *
- * Locking: an overflow belongs to whoever drives its handle's state. What the
- * class's lock guards is marked in handle.h.
+ * Locking: the owner of the handle's state owns its overflow. Fields guarded by
+ * the class's lock are marked in handle.h.
  */
 
-/* Let the peer fetch `args`, which lie in `buf`: appends a message with their
- * description, which *message is then, to be sealed. HG_AGAIN (logged): a
- * target holds enough for this peer. */
+/* Expose `args`, which are in `buf`, to the peer. Appends a message with their
+ * description; *message is that message, to be sealed. HG_AGAIN, logged: a
+ * target holds too much for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
     struct hg_handle_message *message);
 
-/* The same with the output in handle->out, which is held then, with a
- * reference. HG_CANCELED: nobody waits for it any more. */
+/* Expose the output in handle->out, and hold it with a reference. HG_CANCELED:
+ * the origin no longer waits. */
 HG_PRIVATE hg_return_t hg_overflow_hold(
     struct hg_handle *handle, struct hg_handle_message *message);
 
-/* Hold an output no longer, if it is held: once the internal lane runs, as
- * withdrawing may wait; the lock is held. The same of all in a context, without
- * the lock. Or at once, without the lock: the offer could not be sent. */
+/* hg_overflow_release: release a held output, if any, from the internal lane,
+ * since withdrawing may wait; the lock is held. hg_overflow_release_all:
+ * release all outputs of a context; without the lock. hg_overflow_take_back:
+ * release an output at once, since it could not be sent; without the lock. */
 HG_PRIVATE void hg_overflow_release(struct hg_handle *handle);
 HG_PRIVATE void hg_overflow_release_all(struct hg_context *context);
 HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle);
 
-/* Start fetching what a payload describes into `large`; `fetched` is called
- * once, from the internal lane, also on errors found at once. Takes a
- * reference of the handle until then. */
+/* Start fetching the arguments that a payload describes into `large`. `fetched`
+ * is called once from the internal lane, even if an error is found at once.
+ * Holds a reference of the handle until then. */
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret));
 
-/* Withdraw or free everything; nothing when there is nothing. A fetch must
- * have ended. What a slow peer is at still goes later, with the buffer that the
- * handle encoded into; see na_emul_withdraw. */
+/* Withdraw and free the arguments, if any. A fetch must have ended. Memory that
+ * a slow peer still reads is freed later, along with the buffer that the handle
+ * encoded into; see na_emul_withdraw. */
 HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large);
 static inline void hg_overflow_end(
@@ -20773,12 +20804,12 @@ static inline void hg_overflow_end(
         hg_overflow_end_large(handle, large);
 }
 
-/* Ask a fetch to end early; its handle is marked as canceled. */
+/* Cancel a fetch; its handle is marked as canceled. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 
-/* The timer of a handle to us expired: an output is held no longer, or a fetch
- * that waits for the same piece still ends with HG_CANCELED. */
+/* The timer of a target's handle expired: release its output, or cancel a fetch
+ * that still waits for the same piece. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 /* ==== gen/hg/overflow.c ==== */
@@ -20786,7 +20817,8 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 #define HG_OVERFLOW_FIXED 20
 
-/* Arguments are fetched in pieces of this size. Each has output_hold_ms. */
+/* Arguments are fetched in pieces of this size. Each piece must arrive within
+ * output_hold_ms. */
 #define HG_OVERFLOW_PIECE ((size_t) 16 << 20)
 
 /* ---- Limits ---- */
@@ -20797,7 +20829,8 @@ static enum hg_limit_kind hg_overflow_kind(
     return large == &handle->in_large ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
 }
 
-/* Count `size` bytes for a target's peer, of its input or its output. */
+/* Count `size` bytes of input or output for a target's peer. HG_AGAIN
+ * (logged). */
 static hg_return_t hg_overflow_take_quota(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
@@ -20808,7 +20841,7 @@ static hg_return_t hg_overflow_take_quota(
 
     if (!handle->target)
         return HG_SUCCESS;
-    /* Held no more, but on its way still: as if it were held. */
+    /* Released outputs that are still being sent count, too. */
     if (kind == HG_LIMIT_HELD)
         lingering = na_emul_lingering(handle->addr);
     hg_enter(context->lock);
@@ -20823,7 +20856,7 @@ static hg_return_t hg_overflow_take_quota(
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
-        "no room for an %s of %zu bytes of \"%s\" with %s for now",
+        "the limit leaves no space for an %s of %zu bytes of \"%s\" with %s",
         kind == HG_LIMIT_HELD ? "output" : "input", size,
         hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
@@ -20858,8 +20891,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     size_t total;
     hg_return_t ret;
 
-    /* Room first: what is exposed must not move afterwards. The memory
-     * handle's size does not depend on the address. */
+    /* Reserve space first: exposed memory must not move. The size of the memory
+     * handle does not depend on the address. */
     total = args_end + HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
@@ -20867,7 +20900,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         ret = hg_overflow_take_quota(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
-    /* Only for the transport of this peer: nobody else fetches it. */
+    /* Registered only for the transport of this peer: no other peer fetches
+     * it. */
     ret = na_rma_create(handle->addr->na_class, buf->data + HG_HEADER_MIN,
         args->size, NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
@@ -20877,7 +20911,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         goto end_large;
     mem_size = (size_t) NA_Mem_handle_get_serialize_size(na_class, large->mem);
     if (mem_size > NA_MAX_ADDR_LEN) {
-        hg_log_error("rpc", "a memory handle of %zu bytes", mem_size);
+        hg_log_error(
+            "rpc", "a memory handle of %zu bytes is too large", mem_size);
         ret = HG_MSGSIZE;
         goto end_large;
     }
@@ -20914,7 +20949,7 @@ HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     if (large->mem != NULL) {
-        /* What was offered lies where the handle encodes. */
+        /* The exposed memory is the handle's own buffer. */
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
@@ -20929,7 +20964,7 @@ HG_PRIVATE void hg_overflow_end_large(
 
 /* ---- Holding an output ---- */
 
-/* Take back the reference that holds an output, before another does. The lock
+/* Take the reference that holds an output, unless another thread did. The lock
  * is held. */
 static bool hg_overflow_take_held(struct hg_handle *handle)
 {
@@ -20940,7 +20975,7 @@ static bool hg_overflow_take_held(struct hg_handle *handle)
     return true;
 }
 
-static void hg_overflow_let_go(struct hg_handle *handle)
+static void hg_overflow_release_held(struct hg_handle *handle)
 {
     hg_overflow_end(handle, &handle->out_large);
     hg_handle_unref(handle);
@@ -20952,7 +20987,7 @@ static void hg_overflow_run_release(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
 
     hg_leave(lock);
-    hg_overflow_let_go(handle);
+    hg_overflow_release_held(handle);
     hg_enter(lock);
 }
 
@@ -20981,7 +21016,7 @@ HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle)
     taken = hg_overflow_take_held(handle);
     hg_leave(handle->context->lock);
     if (taken)
-        hg_overflow_let_go(handle);
+        hg_overflow_release_held(handle);
 }
 
 static void hg_overflow_unsent(
@@ -21018,15 +21053,15 @@ HG_PRIVATE hg_return_t hg_overflow_hold(
 
 /* ---- Fetching ---- */
 
-/* A fetch ended, or could not begin; of one that failed nothing is left. The
- * lock is not held. */
+/* A fetch ended or could not start; a failed fetch leaves nothing. The lock is
+ * not held. */
 static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
 
     assert(large->op_id == NA_OP_ID_NULL);
-    hg_overflow_free_mem(&large->mem); /* described the local half */
+    hg_overflow_free_mem(&large->mem); /* described the local buffer */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
@@ -21043,7 +21078,7 @@ static size_t hg_overflow_piece(const struct hg_overflow *large)
 
 static na_return_t hg_overflow_got(const struct na_cb_info *info);
 
-/* Fetch the next piece, which at a target has its time. The lock is held. */
+/* Fetch the next piece; at a target, start its timer. The lock is held. */
 static hg_return_t hg_overflow_next(
     struct hg_handle *handle, struct hg_overflow *large)
 {
@@ -21068,7 +21103,7 @@ static hg_return_t hg_overflow_next(
     return ret;
 }
 
-/* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
+/* All pieces have arrived: check the CRC64. HG_CHECKSUM_ERROR (logged). */
 static hg_return_t hg_overflow_check_crc(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
@@ -21076,14 +21111,14 @@ static hg_return_t hg_overflow_check_crc(
         return HG_SUCCESS;
     hg_handle_count(handle->context, HG_COUNT_REFUSED);
     hg_log_warning("rpc",
-        "%zu bytes of arguments of \"%s\" from %s changed on the way: CRC64 "
-        "%016" PRIx64 " instead of %016" PRIx64,
+        "%zu bytes of arguments of \"%s\" from %s were damaged in transit: "
+        "CRC64 %016" PRIx64 " instead of %016" PRIx64,
         large->size, hg_handle_function(handle), hg_handle_peer(handle),
         large->got_crc, large->crc);
     return HG_CHECKSUM_ERROR;
 }
 
-/* A piece came, or did not. */
+/* The fetch of a piece ended. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
@@ -21115,7 +21150,7 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Take a description apart and get memory. */
+/* Decode a description and allocate memory. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
@@ -21128,7 +21163,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     handle->large = true;
     large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    /* Of a description that is too short the rest is 0. */
+    /* The missing part of a short description reads as 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_handle_count(handle->context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
@@ -21140,7 +21175,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
         hg_handle_count(handle->context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
             "arguments of %" PRIu64
-            " bytes of \"%s\" from %s are past the limit of %zu",
+            " bytes of \"%s\" from %s exceed the limit of %zu",
             args_size, hg_handle_function(handle), hg_handle_peer(handle),
             handle->context->hg_class->options.max_args_size);
         return HG_MSGSIZE;
@@ -21200,7 +21235,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 
     hg_enter(context->lock);
     held = hg_overflow_take_held(handle);
-    /* With the timer set again it is the next piece that is on its way. */
+    /* If the timer runs again, it belongs to the next piece. */
     late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
         handle->canceled = true;
@@ -21208,99 +21243,101 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     }
     hg_leave(context->lock);
     if (held || late)
-        hg_log_warning("rpc", "the %s of \"%s\" did not %s %s in time",
+        hg_log_warning("rpc", "the %s of \"%s\" was not %s %s in time",
             held ? "output" : "input", hg_handle_function(handle),
-            held ? "get to" : "come from", hg_handle_peer(handle));
+            held ? "fetched by" : "received from", hg_handle_peer(handle));
     if (held)
-        hg_overflow_let_go(handle);
+        hg_overflow_release_held(handle);
 }
 
 /* ==== gen/hg/forward.h ==== */
 /*
  * forward: the origin's side of a call.
  *
- * A call ends in one place: whoever takes it out of the table of calls in
- * flight (the answer, a cancel, the peer's death, the end of the layer) sets
- * its result and queues its callback. Nobody else can, so it comes once. Who
- * ends it though it was sent, because its time is over for one, tells the
- * target. What comes of it later is let go of.
+ * A call ends in one place. The answer, a cancel, the peer's death or the end
+ * of the layer takes the call out of the table of calls in flight, sets its
+ * result and queues its callback. Only one of them can take it out, so the
+ * callback runs once. If the call was sent and ends for another reason, such as
+ * its deadline, the target is told to cancel it. A later answer is ignored.
  *
- * A call of the request model takes the lock once: its arguments are encoded
+ * A call of the request model takes the lock once. Its arguments are encoded
  * before it has a handle, on the caller's stack if they are small, and are sent
- * from there. A handle of the callback model keeps its arguments: the lock is
- * taken to claim it, and again to send.
+ * from there. A handle of the callback model keeps its arguments; the lock is
+ * taken once to claim the handle and once to send.
  *
- * Locking: the class's lock, which is free around procs, hooks and callbacks.
+ * Locking: the class's lock. It is not held around procs, hooks and callbacks.
  */
 
-/* What is registered under an id. HG_NOENTRY (logged). */
+/* Find the function registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
 
-/* Encode the arguments of a call that has no handle yet, behind room for its
- * header. Failures are logged. */
+/* Encode the arguments of a call that has no handle yet, leaving space for its
+ * header in front. Failures are logged. */
 HG_PRIVATE hg_return_t hg_forward_encode(const struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc, void *data,
     struct hg_buf *buf, size_t *size_p);
 
-/* A handle to call a function at `addr`, numbered. HG_AGAIN: so many calls are
- * in flight (logged). Inside. */
+/* Create a handle to call a function at `addr`, with a number. HG_AGAIN,
+ * logged: too many calls are in flight. The lock is held. */
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc,
     struct hg_handle **handle_p);
 
-/* The same in steps, for handles that are used again: one without a call, and
- * without a peer if `addr` is NULL; NULL: no memory (logged). */
+/* Create a handle that can be used for several calls, without a call, and
+ * without a peer if `addr` is NULL. NULL: out of memory (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 
-/* Have an idle handle for oneself, to encode a call or to change it, until it
- * is forgotten. HG_BUSY (logged): its call is not over. */
+/* Claim an idle handle, to encode or change a call, until hg_forward_forget.
+ * HG_BUSY, logged: its call is in progress. */
 HG_PRIVATE hg_return_t hg_forward_claim(
     struct hg_handle *handle, const char *function);
 
-/* Whether it would be HG_BUSY. */
+/* Whether hg_forward_claim would return HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
-/* Number a call of a handle that was claimed. HG_AGAIN, HG_NOMEM (logged).
- * Inside. */
+/* Number the next call of a claimed handle. HG_AGAIN, HG_NOMEM (logged). The
+ * lock is held. */
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
-/* The call is over, or did not begin: the handle is idle. */
+/* The call has ended or did not start: the handle is idle. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Send what was encoded, of in_args.size bytes behind room for the header: in
- * handle->in, or in a buffer of the caller's, which goes to the handle if it is
- * on the heap. The call's time begins. Inside. `callback` runs once, from the
- * queue's DONE lane, with the lock held, which it may leave and enter again; it
- * has the caller's reference of the handle from then on;
- * until then the caller keeps it, and so does the callback until this returned.
- * On an error the callback never runs, and the caller forgets the call. In the
- * callback model what cannot be sent is no error here, but the callback's. */
+/* Send the encoded arguments, in_args.size bytes behind the space for the
+ * header. They are in handle->in or in `buf`, a buffer of the caller that is
+ * moved to the handle if it is on the heap. The deadline starts now. The lock
+ * is held. `callback` runs once, from the queue's DONE lane, with the lock
+ * held, which it may release and take again. It owns the caller's reference of
+ * the handle. It does not run before this function has returned. On an error
+ * the callback never runs, and the caller calls hg_forward_forget. In the
+ * callback model a failure to send is reported to the callback instead of
+ * returned. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle,
     struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
     void *arg);
 
-/* The timer of a call of ours expired. */
+/* The timer of an outgoing call expired. */
 HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
 
-/* Take a call back: its callback comes with HG_CANCELED, or with the result
- * that won. HG_NOENTRY: it ended already. */
+/* Cancel a call: its callback runs with HG_CANCELED, or with a result that
+ * arrived first. HG_NOENTRY: it has ended. */
 HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
 
-/* An answer came; borrowed. `damaged` is the code of a header that could be
- * read only in part. */
+/* An answer arrived; `header` is borrowed. `damaged` is the error code if the
+ * header could be decoded only in part. */
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
-/* End every call to `addr`, which is dead, or whose connection ended, or to
- * anybody when NULL, with `ret`. */
+/* End every call to `addr`, which is dead or was disconnected, with `ret`.
+ * NULL: end all calls. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 
-/* Keep for HG_Get_last_error_text why a call ended with `ret`. With HG_SUCCESS
- * the text becomes empty, as handlers that ran meanwhile may have set it. */
+/* Keep for HG_Get_last_error_text() why a call ended with `ret`. With
+ * HG_SUCCESS the text becomes empty, because handlers that ran meanwhile may
+ * have set it. */
 HG_COLD HG_PRIVATE void hg_forward_explain_failure(
     const struct hg_handle *handle, hg_return_t ret);
 
@@ -21313,22 +21350,23 @@ static inline void hg_forward_explain(
         hg_forward_explain_failure(handle, ret);
 }
 
-/* A call could not begin: unless the text tells why, keep `function` and the
- * code's text. */
+/* A call could not start: if no text is set, keep `function` and the text of
+ * the code. */
 HG_COLD HG_PRIVATE void hg_forward_complete_text(
     const char *function, hg_return_t ret);
 
-/* This thread has just failed to decode the output: keep the reason as the
- * call's text. */
+/* This thread failed to decode the output: keep the reason as the call's
+ * text. */
 HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
 
 /* ==== gen/hg/forward.c ==== */
 /* forward: see forward.h. */
 
-/* A target's window grows by one call for so many that it answers. */
+/* A target's window grows by one call for this many answered calls. */
 #define HG_FORWARD_STEPS 32u
 
-/* A handle of the context's origins. The lock is held, but for moments. */
+/* Get an origin handle of the context. The lock is held, but released while
+ * memory is allocated. */
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
@@ -21343,8 +21381,8 @@ static HG_HOT struct hg_handle *hg_forward_make(
     return handle;
 }
 
-/* Give it a place in the table, unless it has one, and so a number. The lock is
- * held. */
+/* Give the handle a number in the table of sequences, unless it has one. The
+ * lock is held. */
 static hg_return_t hg_forward_place(struct hg_handle *handle)
 {
     return handle->number != 0
@@ -21352,8 +21390,9 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
         : hg_slots_add(&handle->context->sequences, handle, &handle->number);
 }
 
-/* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
- * calls are in flight, or as large ones. The lock is held. */
+/* Number and count a new call of the handle. Nothing can end it yet. HG_AGAIN:
+ * the number of calls or their bytes in flight are at the limit. The lock is
+ * held. */
 static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -21377,7 +21416,7 @@ static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/* It is in flight no more. The lock is held. */
+/* Uncount a call in flight. The lock is held. */
 static inline void hg_forward_leave(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -21393,7 +21432,7 @@ static inline void hg_forward_leave(struct hg_handle *handle)
         na_queue_raise(context->queue, &context->quota_changed);
 }
 
-/* A warning only: the application may go on trying. */
+/* Only a warning, because the application may retry. */
 static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
@@ -21403,7 +21442,7 @@ static void hg_forward_log_limit(struct hg_context *context)
         options->max_in_flight, options->max_in_flight_bytes);
 }
 
-/* Log why a call could not begin. */
+/* Log why a call could not start. */
 static inline hg_return_t hg_forward_refuse(
     struct hg_context *context, hg_return_t ret)
 {
@@ -21492,7 +21531,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_enter(context->lock);
-    if (handle->in_flight) { /* it was never sent */
+    if (handle->in_flight) { /* the call was not sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
@@ -21504,8 +21543,9 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* ---- The table of calls in flight ---- */
 
-/* Take a call out; the lock is held. Who gets true ends it, or first fetches
- * its output, for which its time goes on. */
+/* Remove a call from the table of calls in flight. The caller that gets true
+ * ends the call, or fetches its output first; the deadline still applies to the
+ * fetch. The lock is held. */
 static HG_HOT bool hg_forward_take_to(
     struct hg_handle *handle, enum hg_handle_state state)
 {
@@ -21525,7 +21565,7 @@ static bool hg_forward_take(struct hg_handle *handle)
     return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
-/* Entry of the queue, inside: the result stands. */
+/* Entry of the queue: the call has its result. The lock is held. */
 static void hg_forward_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -21540,29 +21580,29 @@ static void hg_forward_run(struct na_completion *done)
             hg_watch_complete(handle);
         hg_enter(context->lock);
     }
-    handle->callback(handle, handle->arg); /* the handle is its now */
+    handle->callback(handle, handle->arg); /* it owns the handle now */
 }
 
-/* What this side has to say of how it ended a call. */
+/* Text for the result of a call that this side ended. */
 static const char *hg_forward_reason(hg_return_t ret)
 {
     switch (ret) {
-    case HG_TIMEOUT: return "its time was over";
-    case HG_CANCELED: return "it was taken back";
-    case HG_DISCONNECT: return "the peer is gone";
+    case HG_TIMEOUT: return "it timed out";
+    case HG_CANCELED: return "it was canceled";
+    case HG_DISCONNECT: return "the peer disconnected";
     case HG_HOSTUNREACH: return "the peer cannot be reached";
     default: return NULL;
     }
 }
 
-/* Tell the result of a call that was taken out, and that is a result. */
+/* Deliver the final result of a call that was taken out. */
 static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
     handle->ret = ret;
     hg_enter(context->lock);
-    /* No code of the application is to run: so it need not be queued. */
+    /* No application code runs, so the result need not be queued. */
     if (HG_LIKELY(!context->callbacks && !handle->large &&
             !hg_watch_is_on(context->hg_class)))
         handle->callback(handle, handle->arg);
@@ -21578,8 +21618,9 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
-/* Take the call with that number out, unless it ended, and perhaps another one
- * began: its message has left, or never will. */
+/* Take out the call with that number. False: that call has ended, and the
+ * handle may have a new call. Used when the message was sent, or could not be
+ * sent. */
 static bool hg_forward_take_numbered(
     struct hg_handle *handle, uint64_t sequence)
 {
@@ -21591,8 +21632,8 @@ static bool hg_forward_take_numbered(
     return taken;
 }
 
-/* A call that is not answered ends when it has left; if it could not,
- * hg_forward_unsent tells. */
+/* A one-way call ends when it has been sent. If it could not be sent,
+ * hg_forward_unsent ends it. */
 static void hg_forward_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -21600,7 +21641,7 @@ static void hg_forward_left(
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
-/* Offer arguments that are too large for a message, without the lock. */
+/* Expose arguments that are too large for a message. Without the lock. */
 static HG_NOINLINE hg_return_t hg_forward_offer(
     struct hg_handle *handle, struct hg_handle_message *message)
 {
@@ -21620,7 +21661,7 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
     return ret;
 }
 
-/* Write the header, or offer what is too large. */
+/* Write the header, or expose arguments that are too large. */
 static hg_return_t hg_forward_prepare(
     struct hg_handle *handle, struct hg_handle_message *message)
 {
@@ -21639,8 +21680,8 @@ static hg_return_t hg_forward_prepare(
 
         header->time_left = left > 0 ? left : 1;
     }
-    /* What is offered ends when the arguments were fetched, and a call to
-     * ourselves when who executes it is done. */
+    /* An exposed input ends when it was fetched, and a call to the own process
+     * when its handler is done. */
     if (!handle->addr->self &&
         message->size > hg_class->na_class->max_unexpected_size)
         ret = hg_forward_offer(handle, message);
@@ -21651,7 +21692,7 @@ static hg_return_t hg_forward_prepare(
     return ret;
 }
 
-/* The request never left: end the call, unless that happened already. */
+/* The request could not be sent: end the call, unless it has ended. */
 static void hg_forward_unsent(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -21661,8 +21702,8 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
-/* Count a call for so much more; what it counts for already is not another's.
- * False: that is past the limit. The lock is held. */
+/* Count `more` bytes for a call. Bytes counted for it before are not counted as
+ * another call's. False: that exceeds the limit. The lock is held. */
 static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
 {
     struct hg_limit *limits = handle->context->hg_class->limits;
@@ -21677,8 +21718,8 @@ static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
     return fits;
 }
 
-/* What else there is to be done before a call begins, with the lock held: count
- * it for what its message is larger than a small one, and set its timer. */
+/* Before a call starts: count what its message exceeds a small one by, and set
+ * its timer. The lock is held. */
 static HG_NOINLINE hg_return_t hg_forward_admit(
     struct hg_handle *handle, size_t size)
 {
@@ -21689,8 +21730,8 @@ static HG_NOINLINE hg_return_t hg_forward_admit(
                                  : HG_SUCCESS;
 }
 
-/* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
- * not. `size` is that of its message. */
+/* Start the call: from now on any event may end it. HG_NOMEM, HG_AGAIN: it did
+ * not start. `size` is the size of its message. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
@@ -21705,7 +21746,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     return hg_forward_refuse(handle->context, ret);
 }
 
-/* The application wants it: from now on it has an age, and a trace. */
+/* The application forwards the call: set its start time and its trace. */
 static hg_return_t hg_forward_announce(struct hg_handle *handle)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -21721,7 +21762,7 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
     return ret;
 }
 
-/* Begin the call and send its message. On error it has not begun. The lock is
+/* Start the call and send its message. On error it has not started. The lock is
  * held. */
 static hg_return_t hg_forward_launch(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -21739,7 +21780,7 @@ static hg_return_t hg_forward_launch(
         return HG_SUCCESS;
     }
     if (!hg_forward_take(handle))
-        return HG_SUCCESS; /* it ended meanwhile: the callback tells */
+        return HG_SUCCESS; /* it ended meanwhile, and the callback reports it */
     hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     return ret;
 }
@@ -21757,10 +21798,12 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
-            "\"%s\" cannot be called: %s is gone: %s; look it up again",
+            "\"%s\" cannot be called: %s is dead: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        if (!handle->context->callbacks) /* there the callback tells, too */
+        if (!handle->context
+                 ->callbacks) /* in the callback model the callback reports
+                                 it */
             return ret;
     }
     handle->deadline =
@@ -21788,8 +21831,8 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
 
 /* ---- Ending ---- */
 
-/* Tell the target that nobody waits any more for a call that was taken out,
- * and is ours still; or take its message back, if that has not left. */
+/* Send CANCEL for a call that was taken out and belongs to this side, or
+ * withdraw its message if that was not sent. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
@@ -21801,8 +21844,8 @@ static void hg_forward_revoke(struct hg_handle *handle)
     hg_handle_send_control(handle, &header);
 }
 
-/* Whether the time of a call that is under way is over; the lock is held. What
- * expired may be the timer of a call that the handle had before. */
+/* Whether the deadline of a call in flight has passed; the lock is held. The
+ * expired timer may belong to an earlier call of the handle. */
 static bool hg_forward_is_late(const struct hg_handle *handle)
 {
     return (handle->state == HG_HANDLE_SENT ||
@@ -21810,8 +21853,8 @@ static bool hg_forward_is_late(const struct hg_handle *handle)
         handle->deadline != 0 && hg_clock_now() >= handle->deadline;
 }
 
-/* End a call that is under way with HG_CANCELED, or HG_TIMEOUT if it is late.
- * False: it is not, or ended already. */
+/* End a call in flight with HG_CANCELED, or with HG_TIMEOUT if its deadline has
+ * passed. False: there is none, or it has ended. */
 static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -21848,12 +21891,12 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
     return hg_forward_give_up(handle, HG_CANCELED) ? HG_SUCCESS : HG_NOENTRY;
 }
 
-/* With an address, the newest calls are visited first, and the scan stops when
- * all bytes that the peer has in flight were found. */
+/* With an address, the scan starts at the newest call and stops when it has
+ * found all bytes that the peer has in flight. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
 {
-    /* Unsent calls go by the next connection, if there is to be one. */
+    /* Unsent calls stay for the next connection, if there will be one. */
     bool next = addr != NULL && !na_addr_is_dead(addr);
     uint64_t left = UINT64_MAX;
     struct na_link ended;
@@ -21895,7 +21938,7 @@ HG_PRIVATE void hg_forward_end_all(
 
 /* ---- Answers ---- */
 
-/* The fetch of a large output ended, or could not begin. */
+/* The fetch of a large output ended, or could not start. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -21911,19 +21954,19 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         text = hg_forward_reason(ret);
     }
     hg_leave(context->lock);
-    hg_forward_revoke(handle); /* the target need not hold it any longer */
+    hg_forward_revoke(handle); /* the target may release the output */
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
         hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
     } else {
-        hg_overflow_end(handle, &handle->out_large); /* it may have come */
+        hg_overflow_end(handle, &handle->out_large); /* it may have arrived */
         handle->text = text;
     }
     hg_forward_deliver(handle, ret);
 }
 
-/* Step from the internal lane: the sink may not start a transfer. */
+/* Step of the internal lane: the sink must not start a transfer. */
 static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -21938,9 +21981,9 @@ static void hg_forward_fetch(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* An answer to a call that is in flight still tells how much the target takes.
- * A refusal sets its window to what is in flight without the refused call, and
- * other answers widen it a little: so few calls are refused. */
+/* Adjust the target's window, for an answer to a call in flight. A refusal sets
+ * the window to what is in flight without the refused call. Other answers widen
+ * it slightly. So few calls are refused. */
 static inline void hg_forward_learn(
     const struct hg_handle *handle, const struct hg_header *header)
 {
@@ -21958,7 +22001,7 @@ static inline void hg_forward_learn(
     }
 }
 
-/* The call this answers, taken out of the table; NULL: nobody waits. */
+/* Take out the call that an answer belongs to; NULL: no call waits for it. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
 {
@@ -21980,8 +22023,9 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
-/* Keep the text of an error, if there is memory, without control characters.
- * The target that refuses our types names its own; ours are appended. */
+/* Keep the error text without control characters, if there is memory. A target
+ * that refuses the types of a call names its own; the types of this side are
+ * appended. */
 static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -22009,8 +22053,8 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
-/* Say why a call was not executed. A code of the handler's own is the
- * application's matter. */
+/* Log why a call was not executed. An error code of the handler is not logged
+ * here. */
 static HG_NOINLINE void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
@@ -22021,26 +22065,28 @@ static HG_NOINLINE void hg_forward_log_code(
 
     assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
-        hg_log_warning("rpc", "%s answered \"%s\" with %d, which is no result",
-            peer, function, code);
+        hg_log_warning("rpc",
+            "%s answered \"%s\" with %d, which is not a valid result", peer,
+            function, code);
     else if ((header->flags & HG_HEADER_REFUSED) == 0)
         return;
     else if (code == HG_NOENTRY)
         hg_log_warning("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
         hg_log_warning(
-            "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
+            "rpc", "%s refused \"%s\": it is at its limit", peer, function);
     else
         hg_log_warning("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
-/* Copy an answer, which is whole; its code. */
+/* Copy a complete answer. Returns its code. */
 static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = HG_HEADER_MIN + header->payload_size;
-    hg_return_t ret = header->code; /* a result once the call is finished */
+    hg_return_t ret =
+        header->code; /* becomes the result when the call is finished */
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);
@@ -22072,7 +22118,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
     if (damaged != HG_SUCCESS) {
         handle->text = damaged == HG_CHECKSUM_ERROR
-            ? "the answer changed on the way"
+            ? "the answer was damaged in transit"
             : "the answer is malformed, or of another version";
         hg_log_warning("rpc", "\"%s\" with %s: %s", hg_handle_function(handle),
             hg_handle_peer(handle), handle->text);
@@ -22117,7 +22163,7 @@ HG_PRIVATE void hg_forward_explain_failure(
 
     assert(!handle->target && ret != HG_SUCCESS);
     if (atomic_load(&handle->misread) == ret && text[0] != '\0')
-        hg_log_keep_text("%s", text); /* it names function and peer */
+        hg_log_keep_text("%s", text); /* the text names function and peer */
     else
         hg_log_keep_text("\"%s\" with %s: %s%s%s", hg_handle_function(handle),
             hg_handle_peer(handle), HG_Error_to_string(ret),
@@ -22126,43 +22172,44 @@ HG_PRIVATE void hg_forward_explain_failure(
 
 /* ==== gen/hg/cancel.h ==== */
 /*
- * cancel: calls to us for which nobody waits any more.
+ * cancel: incoming calls whose origin no longer waits.
  *
- * The origin says so (CANCEL) when it takes a call back, when the time of the
- * call is over, and when it has fetched a large output; its death says so of
- * all its calls. A call is found by its origin and its number there. The table
- * for that is filled when a notice comes: without notices it costs nothing. The
- * call is marked; what that does depends on its state:
+ * The origin sends CANCEL when it cancels a call, when the deadline of the call
+ * passes, and when it has fetched a large output. The death of a peer cancels
+ * all its calls. A call is found by its origin and its number at the origin.
+ * The index for that is filled when a notice arrives; without notices it costs
+ * nothing. The call is marked. What happens then depends on its state:
  *
- *     FETCHING    its fetch is ended, then as QUEUED
- *     QUEUED      serve drops it when its turn comes: neither executed nor
- *                 answered
- *     ARRIVED     whoever executes it may ask, or has a callback run
- *     ANSWERED    a large output is held no longer
+ *     FETCHING    the fetch is canceled, then as QUEUED
+ *     QUEUED      serve drops the call when it is dequeued: the call is
+ *                 neither executed nor answered
+ *     ARRIVED     HG_Is_canceled() is true, and the callback of
+ *                 HG_Set_cancel_cb() runs
+ *     ANSWERED    a large output is released
  *
- * An origin that dies wants no answer of what nobody waits for, a call one way,
- * and its last words are executed all the same.
+ * One-way calls of a peer that died are still executed: nobody waits for an
+ * answer.
  *
- * The callback is an entry of the queue like others. It has a reference of the
- * handle while it is queued, and finds out in its turn whether the application
- * still has the call and has not answered it.
+ * The notice is an entry of the completion queue. While queued it holds a
+ * reference of the handle. When it runs, it checks that the application still
+ * has the call and has not answered it.
  *
- * Locking: the class's lock guards marks, being set, and what is in
- * handle->cancel. Callbacks, and transports, are called without.
+ * Locking: the class's lock guards the marks, the callback that is set, and
+ * handle->cancel. Callbacks and transports are called without the lock.
  */
 
-/* Somebody does not wait any more for a call of theirs; it need not be here. */
+/* A CANCEL message arrived; the call may be unknown here. */
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header);
 
-/* A peer died. */
+/* A peer died: cancel all its calls. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr);
 
-/* An answer could not be encoded: the call is ARRIVED again. */
+/* The output could not be encoded: the call is in state ARRIVED again. */
 HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle);
 
-/* See HG_Set_cancel_cb. */
+/* Implements HG_Set_cancel_cb(). */
 HG_PRIVATE void hg_cancel_set_callback(
     struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
 
@@ -22174,8 +22221,8 @@ static struct hg_handle *hg_cancel_of(struct na_completion *notice)
     return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
 }
 
-/* Queue the notice, with a reference, unless it is queued, or the handle is on
- * its way home; the lock is held. */
+/* Queue the notice, with a reference of the handle, unless it is queued already
+ * or the handle is about to return to the pool. The lock is held. */
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
@@ -22188,7 +22235,7 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
 
-/* Step from the internal lane: the sink may not end a transfer. */
+/* Step of the internal lane: the sink must not end a transfer. */
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
@@ -22202,7 +22249,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     hg_handle_unref(handle);
 }
 
-/* Whether the application has the call, and has yet to answer it. */
+/* Whether the application has the call and has not answered it. */
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
@@ -22232,7 +22279,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_enter(lock);
 }
 
-/* Whether it is there still; it may be answered. The lock is held. */
+/* Whether the call still exists; it may be answered. The lock is held. */
 static bool hg_cancel_is_there(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -22241,11 +22288,11 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
         state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
 }
 
-/* Nobody waits any more for a call that is there, or its output was fetched.
- * The lock is held. */
+/* The origin no longer waits for the call, or has fetched its output. The lock
+ * is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (handle->held) { /* its output was fetched, perhaps */
+    if (handle->held) { /* the origin may have fetched its output */
         hg_overflow_release(handle);
         return;
     }
@@ -22259,7 +22306,8 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
-/* A notice comes from the address its call came from: pointers are compared. */
+/* A notice is valid only if it comes from the address of the call: pointers are
+ * compared. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -22268,9 +22316,10 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
         header->origin_context;
 }
 
-/* Enter the calls that arrived since the last time, oldest first, so that those
- * without an entry are the latest of the list. Each is visited once, however
- * many notices come. Without memory some have no entry. */
+/* Index the calls that arrived since the last notice, oldest first. Calls that
+ * are not indexed are therefore the newest of the list. Each call is visited
+ * once, however many notices arrive. On out-of-memory some calls are not
+ * indexed. */
 static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
@@ -22305,10 +22354,10 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_leave(context->lock);
 }
 
-/* The newest calls are visited first, and the scan stops when all were found
- * that count as not answered, or as held: a peer that dies soon after its calls
- * costs little, however many calls of others there are. A call is answered or
- * dropped before it no longer counts, so none is missed. */
+/* The scan starts at the newest call and stops when it has found all calls that
+ * count as unanswered or as held. A peer that dies soon after its calls costs
+ * little, however many calls of other peers exist. A call is counted until it
+ * is answered or dropped, so none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
@@ -22366,97 +22415,99 @@ HG_PRIVATE void hg_cancel_set_callback(
 /*
  * serve: the target's side of a call.
  *
- * A request that arrived is checked, fetched if it is large, and queued for
- * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed. Where there
- * is no memory for that, and where a peer takes no answers, so that they pile
- * up here, the connection ends.
+ * A request that arrived is checked, its arguments are fetched if they are
+ * large, and it is queued for a thread that runs handlers. Every request with a
+ * readable header gets an answer: an output, the code of the handler, or the
+ * reason why it was not executed. If there is no memory for the answer, or a
+ * peer does not read answers so that they accumulate, the connection is ended.
  *
- * What a peer may have here at a time is limited (limit.h): calls unanswered,
- * bytes of input being fetched or with a handler, bytes of output not fetched
- * yet. What is past a limit ends with HG_AGAIN.
+ * The use of each peer is limited (limit.h): unanswered calls, bytes of input
+ * being fetched or with a handler, bytes of output not fetched yet. Calls
+ * beyond a limit end with HG_AGAIN.
  *
- * Nobody waits any more for a call that was canceled (cancel.h), or whose time
- * is over: it is dropped where it was not executed yet, and what answers it
- * goes nowhere.
+ * If a call was canceled (cancel.h) or its deadline has passed, the origin no
+ * longer waits. A call that was not executed yet is dropped, and an answer is
+ * not sent.
  *
- * A handle is the application's from the start of the handler until
- * HG_Handler_free, or until the handler fails without having answered.
+ * The application owns a handle from the start of the handler until
+ * HG_Handler_free, or until the handler fails without an answer.
  *
  * Locking: as forward.
  */
 
-/* A request came; borrowed. `damaged` is the code of a header that could be
- * read only in part: its sender is told that it will not be executed. HG_NOMEM
- * (logged): a call to oneself could not be filed. */
+/* A request arrived; `header` is borrowed. `damaged` is the error code if the
+ * header could be decoded only in part: the sender is told that the call will
+ * not be executed. HG_NOMEM (logged): a call from this process could not be
+ * queued. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
-/* The next call that is to be executed, taken out of the queue, or NULL; and
- * execute it. The first inside, the second with no lock held: the call is gone
- * then. And whether one that was taken so is being executed; inside. */
+/* hg_serve_next: dequeue the next call to be executed, or NULL; the lock is
+ * held. hg_serve_call: execute and release it; the lock is not held.
+ * hg_serve_is_executing: whether such a call is being executed; the lock is
+ * held. */
 HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
 HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
 HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
 
-/* Answer: with `data` encoded by the output proc, or with a `code` alone. An
- * output that cannot be encoded or sent becomes a code, and is returned.
- * HG_EXIST: answered already. */
+/* Answer with `data`, encoded by the output proc, or with a `code` alone. If an
+ * output cannot be encoded or sent, the origin gets the error code, which is
+ * also returned. HG_EXIST: already answered. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
 
-/* Answer with a code and a text, which may be NULL, and is left out when there
- * is no memory for it. HG_EXIST: answered already. */
+/* Answer with a code and a text. The text may be NULL, and is omitted if memory
+ * is short. HG_EXIST: already answered. */
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
-/* Answer with an output, as HG_Respond. With a `callback`, `left` is called
- * when the answer has left, or could not, with a reference of the handle that
- * it gives back; it finds `callback` and `arg` in handle->call. On an error it
- * is not called, and the call is still unanswered, but with HG_EXIST. */
+/* Implements HG_Respond(). With a `callback`, `left` is called when the answer
+ * was sent or could not be sent. It gets a reference of the handle, which it
+ * releases, and finds `callback` and `arg` in handle->call. On an error it is
+ * not called, and the call is still unanswered, except with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
-/* See HG_Handler_start_response. */
+/* Implements HG_Handler_start_response(). */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
 
-/* A buffer for an output encoded by hand. HG_EXIST: answered already. */
+/* A buffer for an output that the application encodes. HG_EXIST: already
+ * answered. */
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p);
 
-/* The application is done with the handle; HG_INVALID_ARG: it was before. */
+/* The application frees the handle. HG_INVALID_ARG: it was freed before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* The last reference of a call to us went, and nobody has answered it: its
- * caller is told HG_CANCELED. */
+/* The last reference of an unanswered call was released: answer HG_CANCELED. */
 HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 
-/* Log, as an error, how many handles the application did not answer, with the
- * function and the peer of the first one. */
+/* Log an error with the number of handles that the application did not answer,
+ * and the function and the peer of the first. */
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
-/* Whether a call is there that was not refused as it came: unanswered, or its
- * answer on its way, or its handle not given back. */
+/* Whether there is a call that was not refused on arrival and is unanswered, or
+ * whose answer is not sent, or whose handle is not freed. */
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 
-/* Free every handle the application has, as it should have done itself. */
+/* Free all handles that the application did not free. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
 /* ==== gen/hg/serve.c ==== */
 /* serve: see serve.h. */
 
-/* What is said of a call that nobody answered. */
+/* Error text of a call whose handle was freed without an answer. */
 #define HG_SERVE_UNANSWERED "freed without an answer"
 
-/* The buffer given for an output encoded by hand. */
+/* Size of the buffer for an output that the application encodes. */
 #define HG_SERVE_RAW_SIZE 4096
 
 /* ---- Arrival ---- */
 
-/* A handle came out of the queue. False: the layer is ending, so it is not to
- * be executed any more. */
+/* A handle was dequeued. False: the layer is ending, so the call is not
+ * executed. */
 static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
@@ -22465,7 +22516,7 @@ static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
     return !atomic_load(&handle->context->closing);
 }
 
-/* Whether it takes no more calls. */
+/* Whether the context accepts no more calls. */
 static bool hg_serve_is_ending(struct hg_context *context)
 {
     return atomic_load_explicit(&context->closing, memory_order_relaxed) ||
@@ -22478,19 +22529,19 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
-/* Whether it is the library that executes it. */
+/* Whether the library executes the call. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
     return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
 }
 
-/* Whether its origin has said, or its death has, that nobody waits. */
+/* Whether the origin no longer waits: it sent CANCEL or died. */
 static bool hg_serve_is_unwanted(struct hg_handle *handle)
 {
     return atomic_load_explicit(&handle->unwanted, memory_order_acquire);
 }
 
-/* How much of a text travels: whole characters of UTF-8. */
+/* How much of a text is sent: whole characters of UTF-8. */
 static size_t hg_serve_text_size(const char *text)
 {
     size_t size = strlen(text);
@@ -22503,7 +22554,8 @@ static size_t hg_serve_text_size(const char *text)
     return size;
 }
 
-/* Send a code with a text. False: there is no memory for it, or no room. */
+/* Send a code with a text. False: memory is short, or the message has no
+ * space. */
 static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
@@ -22512,7 +22564,7 @@ static bool hg_serve_send_text(
     size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
 
-    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
+    assert(handle->out_large.mem == NULL); /* nobody reads that buffer */
     if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
@@ -22525,8 +22577,7 @@ static bool hg_serve_send_text(
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
 
-/* Send a code in place of an output, if anybody waits for one; `text` may be
- * NULL. */
+/* Send a code instead of an output, if the origin waits; `text` may be NULL. */
 static void hg_serve_send_code(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
@@ -22535,7 +22586,7 @@ static void hg_serve_send_code(
     if (handle->one_way && !handle->ack_fetch)
         return;
     if (hg_serve_is_unwanted(handle)) {
-        if (!handle->one_way) /* else it may be yet to be executed */
+        if (!handle->one_way) /* otherwise it may still be executed */
             hg_handle_discount(handle);
         return;
     }
@@ -22555,8 +22606,7 @@ static void hg_serve_send_code(
     hg_handle_send_control(handle, &header);
 }
 
-/* What this side has to say of a call that it did not execute; NULL: no more
- * than the code says. */
+/* The error text of a call that was not executed; NULL: the code is enough. */
 static const char *hg_serve_reason(
     const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
 {
@@ -22566,7 +22616,7 @@ static const char *hg_serve_reason(
     case HG_NOENTRY:
     case HG_INVALID_ARG:
         if (handle->rpc.callback != NULL)
-            return "its input is not there any more";
+            return "its input was withdrawn";
         if (handle->rpc.name != NULL)
             snprintf(buf, size, "\"%s\" is registered without a handler",
                 handle->rpc.name);
@@ -22577,7 +22627,7 @@ static const char *hg_serve_reason(
     case HG_AGAIN:
         if (hg_serve_is_ending(handle->context))
             return "it is ending";
-        snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
+        snprintf(buf, size, "the limits are %u calls, %zu bytes of input",
             options->max_unanswered, options->max_fetched_bytes);
         return buf;
     case HG_MSGSIZE:
@@ -22590,16 +22640,16 @@ static const char *hg_serve_reason(
                 hg_registry_types(&handle->rpc));
         else
             snprintf(
-                buf, size, "malformed, or not of version %d", HG_HEADER_MAJOR);
+                buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
         return buf;
-    case HG_CHECKSUM_ERROR: return "it changed on the way";
-    case HG_CANCELED: return "its input did not come in time";
+    case HG_CHECKSUM_ERROR: return "it was damaged in transit";
+    case HG_CANCELED: return "its input did not arrive in time";
     default: return NULL;
     }
 }
 
-/* The same of one whose handler failed with that code, which it may have from
- * anywhere: only where it is that of decoding the input we know why. */
+/* The error text of a call whose handler failed. The reason for the code is
+ * known only if it is the result of decoding the input. */
 static const char *hg_serve_reason_failed(
     struct hg_handle *handle, hg_return_t ret)
 {
@@ -22610,7 +22660,7 @@ static const char *hg_serve_reason_failed(
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
 }
 
-/* Nobody waits for it: it is neither executed nor answered. */
+/* The origin no longer waits: the call is neither executed nor answered. */
 static void hg_serve_pass_over(struct hg_handle *handle)
 {
     bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
@@ -22624,7 +22674,8 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* The one answer of a handle: who gets true gives it, which is `ret`. */
+/* Claim the single answer of a handle, which is `ret`. The caller that gets
+ * true sends it. */
 static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
@@ -22635,7 +22686,7 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
     else if (!atomic_compare_exchange_strong(
                  &handle->state, &arrived, HG_HANDLE_ANSWERED))
         return false;
-    if (handle->addr->self || handle->one_way) /* nothing is sent */
+    if (handle->addr->self || handle->one_way) /* no network message */
         hg_handle_discount(handle);
     if (hg_watch_is_on(handle->context->hg_class))
         hg_watch_respond(handle, ret);
@@ -22659,11 +22710,12 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
     if (callbacks)
-        (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+        (void) hg_handle_take_back(
+            handle, false); /* the application has not seen it */
     return ret;
 }
 
-/* Execute a call that came out of the queue. The lock is not held. */
+/* Execute a call that was dequeued. The lock is not held. */
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -22679,7 +22731,8 @@ static void hg_serve_execute(struct hg_handle *handle)
     (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
-            "the handler of \"%s\" returns %d (%s), which is no result",
+            "the handler of \"%s\" returned %d (%s), which is not a valid "
+            "result",
             hg_handle_function(handle), ret, HG_Error_to_string(ret));
         ret = HG_OTHER_ERROR;
     }
@@ -22745,7 +22798,7 @@ static void hg_serve_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Step from the internal lane: answer without executing. */
+/* Step of the internal lane: answer without executing the call. */
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -22773,7 +22826,7 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* Find the function: one that is registered, or else the library's own. */
+/* Find the function: a registered one, or one of the library. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -22787,7 +22840,7 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         handle->rpc.id = id;
 }
 
-/* Execute a function of the library's own. */
+/* Execute a function of the library. */
 static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
@@ -22805,7 +22858,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Step from the internal lane. */
+/* Step of the internal lane. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -22816,7 +22869,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Its input is there: queue it for who executes it. */
+/* The input is complete: queue the call for execution. */
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
@@ -22854,8 +22907,8 @@ static void hg_serve_fetch(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Count a call as one of its peer's, or not: then it is to be refused. False:
- * the peer takes no refusals either. The lock is held. */
+/* Count a call for its peer, or decide to refuse it. False: the peer has too
+ * many unsent refusals as well. The lock is held. */
 static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
@@ -22870,7 +22923,8 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
 }
 
-/* Whose call it is, and of what. The lock is held: others look for it. */
+/* Set the origin and the function of a call. The lock is held, since others
+ * search for the call. */
 static void hg_serve_identify(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -22886,9 +22940,9 @@ static void hg_serve_identify(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
 
-/* What a call gets that came when there was no room, or too late: a context
- * that was unposted takes it back, a class that was drained before that says
- * what it has said all the time. */
+/* The code of a refusal: the limit is reached, or the context accepts no more
+ * calls. A context that was unposted answers HG_CANCELED; a class that was
+ * drained before keeps its answer. */
 static hg_return_t hg_serve_why_refused(struct hg_context *context)
 {
     return context->callbacks && atomic_load(&context->closing) &&
@@ -22897,8 +22951,8 @@ static hg_return_t hg_serve_why_refused(struct hg_context *context)
         : HG_AGAIN;
 }
 
-/* The peer of a call sends more of them than are accepted, and takes no
- * answers: its connection ends. */
+/* The peer sends more calls than are accepted, and does not read answers: end
+ * its connection. */
 static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -22907,17 +22961,18 @@ static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_handle_count(context, HG_COUNT_DROPPED);
     hg_log_warning("rpc",
-        "%s sends more calls than are accepted, and takes no answers: the "
+        "%s sends more calls than are accepted and does not read answers: the "
         "connection ends",
         hg_handle_peer(handle));
     na_addr_abandon(handle->addr);
     hg_handle_unref(handle);
 }
 
-/* A handle for a request, in the list of those to us, with two references: its
- * step's in the queue, and the application's, which is what hg_serve_free lets
- * go of. Beyond its peer's share it is made all the same, to be refused. None,
- * though HG_SUCCESS: the peer takes no refusals either (logged). */
+/* Create a handle for a request, on the list of incoming calls, with two
+ * references: one for its step in the queue, one for the application, which
+ * hg_serve_free releases. A call beyond its peer's share gets a handle, too, to
+ * be refused. With HG_SUCCESS and no handle, the peer has too many unsent
+ * refusals (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
@@ -22926,7 +22981,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 
     assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context);
-    if (handle == NULL) { /* logged; a caller in this process is told */
+    if (handle == NULL) { /* logged; a caller in this process gets HG_NOMEM */
         na_addr_abandon(source);
         return source->self ? HG_NOMEM : HG_SUCCESS;
     }
@@ -22950,7 +23005,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Whether both sides know their types, which differ (logged). */
+/* Whether the types of both sides are known and differ (logged). */
 static HG_NOINLINE bool hg_serve_is_mistyped(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -22963,8 +23018,8 @@ static HG_NOINLINE bool hg_serve_is_mistyped(
     return true;
 }
 
-/* Copy the arguments, which are looked at nowhere else, if the function is
- * served with these types. */
+/* Copy the arguments, which are read nowhere else, if the function is served
+ * with these types. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -23024,7 +23079,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* The same; HG_EXIST (logged). */
+/* Claim the answer, or HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
     if (hg_serve_try_take(handle, code))
@@ -23034,7 +23089,8 @@ static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
     return HG_EXIST;
 }
 
-/* An answer goes nowhere, as nobody waits for it: `ret` says why. */
+/* The answer is not sent, because the origin does not wait; `ret` is the
+ * reason. */
 static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
@@ -23043,7 +23099,7 @@ static hg_return_t hg_serve_send_nothing(
     return HG_SUCCESS;
 }
 
-/* Send what stands in handle->out behind the header's place. */
+/* Send the output in handle->out, behind the header's place. */
 static hg_return_t hg_serve_send_output(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -23078,8 +23134,8 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     return ret;
 }
 
-/* Encoding the output ended with `ret`: send it, and what cannot be encoded or
- * sent becomes a code. */
+/* Encoding the output ended with `ret`: send it. If it cannot be encoded or
+ * sent, send a code. */
 static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
@@ -23107,7 +23163,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(callback == NULL || handle->left == left); /* it was not told */
+    assert(callback == NULL ||
+        handle->left == left); /* the callback was not run */
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)
@@ -23143,8 +23200,8 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 {
     hg_return_t ret;
 
-    if (hg_serve_is_answered(handle)) { /* what was sent lies there */
-        hg_log_error("rpc", "the output of \"%s\" was sent already",
+    if (hg_serve_is_answered(handle)) { /* the buffer holds the sent message */
+        hg_log_error("rpc", "the output of \"%s\" was already sent",
             hg_handle_function(handle));
         return HG_EXIST;
     }
@@ -23186,7 +23243,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
         return hg_serve_finish(handle, ret);
-    if (extra != NULL && size > 0) /* from the same buffer, perhaps */
+    if (extra != NULL && size > 0) /* it may be in the same buffer */
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
@@ -23196,7 +23253,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
-/* Whether the application has the handle: it was given, and not freed. */
+/* Whether the application has the handle: it was passed to it and not freed. */
 static bool hg_serve_is_given(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -23207,8 +23264,8 @@ static bool hg_serve_is_given(struct hg_handle *handle)
 
 HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    /* One that is back in the pool has another state. One that serves another
-     * call by now is not told from it: that call is ended. */
+    /* A handle in the pool has another state. A handle that already serves
+     * another call cannot be detected: that call ends. */
     if (HG_LIKELY(
             hg_serve_is_given(handle) && hg_handle_take_back(handle, false)))
         return HG_SUCCESS;
@@ -23216,7 +23273,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_INVALID_ARG;
 }
 
-/* The first handle that the application has; with a reference. */
+/* The first handle that the application has, with a new reference. */
 static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
 {
     struct hg_handle *found = NULL;
@@ -23290,69 +23347,73 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
 
 /* ==== gen/hg/context.h ==== */
 /*
- * context: where messages come in and time passes.
+ * context: receives messages, makes progress and runs timers.
  *
- * Takes what the RPC plane delivers, reads its header and gives it to the
- * side it concerns; what a context sends to itself it gets with its header, by
- * `file` (handle). Progress drives the NA context of the calls and, where bulk
- * has a class of its own, that one's too, and runs timers.
+ * The sink of the RPC plane decodes the header of a message and passes it to
+ * forward (answers), serve (requests) or cancel. A context receives messages to
+ * itself through `file` (see handle), with the header already decoded. Progress
+ * drives the NA context of the calls and, if bulk data uses its own class, the
+ * NA context of that class.
  *
- * Locking: the class's lock guards the timers. The sink runs on whatever
- * thread delivers and takes that lock for moments only.
+ * Locking: the class's lock guards the timers. The sink runs in any thread that
+ * delivers messages, and holds the lock only briefly.
  */
 
-/* For hg_context_create: of the request model; with the first free id. */
+/* For hg_context_create: a context of the request model; the first free id. */
 #define HG_CONTEXT_OWN (-1)
 #define HG_CONTEXT_ANY (-2)
 
-/* A context of a class; it makes NA contexts of its own. With an `id`, or any,
- * it is one of the callback model. HG_NOMEM; HG_AGAIN: too
- * many are open; HG_EXIST: the id is taken (all logged). */
+/* Create a context of a class, with its own NA contexts. An `id` of 0 or more,
+ * or HG_CONTEXT_ANY, makes it a context of the callback model. HG_NOMEM;
+ * HG_AGAIN: too many contexts are open; HG_EXIST: the id is in use. All are
+ * logged. */
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
 
-/* Add up the counters of all contexts of a class, also of those that ended.
- * `size` is not set. */
+/* Sum the counters of all contexts of a class, including destroyed ones. `size`
+ * is not set. */
 HG_PRIVATE void hg_context_sum(
     struct hg_class *hg_class, struct hg_counters *sum_p);
 
-/* Take no more calls. */
+/* Accept no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
-#define HG_CONTEXT_TEXT_MAX 640 /* of hg_context_describe */
+#define HG_CONTEXT_TEXT_MAX 640 /* buffer size for hg_context_describe */
 
-/* Write into `text` what keeps a context from ending: how many handles, with
- * the function and the peer of the first one, sends and transfers. */
+/* Describe in `text` what keeps a context from being destroyed: the number of
+ * handles, with the function and the peer of the first, sends and transfers. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 
-/* Whether no handle, send, transfer or lookup of it is anywhere. And make
- * progress for at most `ms` until that is so, or the application alone can
- * bring it about. */
+/* Whether no handle, send, transfer or lookup of the context is in use.
+ * hg_context_drain makes progress for at most `ms` until that is so, or until
+ * only the application can free what is left. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
 HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms);
 
-/* Cancel and answer what is left, let accepted sends leave for at most
- * drain_ms, take back what did not for as long again, free everything. What
- * the transport does not give back even then (logged) is never freed, neither
- * its buffers nor the context that its end would look at, nor its class. */
+/* Destroy a context: cancel and answer pending calls, let accepted sends
+ * complete for at most drain_ms, cancel the rest and wait for as long again,
+ * free everything. If the transport does not release an operation even then
+ * (logged), its buffers, the context and the class are leaked, since the
+ * operation still refers to them. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
-/* Progress until one of `lanes` of the context's queue has an entry, or until
- * *done (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
- * (HG_INTR). `done` may be NULL; with a flag it also ends when somebody pokes.
- * Inside, once. */
+/* Make progress until one of `lanes` of the context's queue has an entry or
+ * *done is set (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0: one turn) or a
+ * signal arrives (HG_INTR). `done` may be NULL. With a flag, it also returns
+ * when na_progress_poke is called. The lock is held, once. */
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
-/* Whether this thread is in hg_context_progress. Code of the application that
- * runs there, as a function may that frees data, must not wait: no other thread
+/* Whether this thread is in hg_context_progress. Application code that runs
+ * there, such as a function that frees data, must not wait: no other thread
  * makes progress meanwhile. */
 HG_PRIVATE bool hg_context_is_driver(void);
 
-/* In the callback model: a descriptor that is readable when there is something
- * to do, a timer of ours included; -1: none. And whether there is something to
- * do now; if not, the descriptor tells from then on, until progress is made. */
+/* Callback model: a descriptor that is readable when there is work, including
+ * timers; -1: none. hg_context_event_ready returns whether there is work now;
+ * if not, the descriptor becomes readable when there is, until the next
+ * progress. */
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context);
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
@@ -23361,10 +23422,10 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
 /* ---- Messages in ---- */
 
-/* A message came, or was handed over by a call to ourselves, whose header is
- * `header`; `ret` is what reading that gave. It is only filed: answers and
- * refusals leave from the internal lane. NA_NOMEM: it could not be; a caller in
- * this process is told that by HG_Forward. */
+/* Queue a message that arrived, or that a call to the own process handed over;
+ * `header` is its header. `ret` is the result of decoding it. Answers and
+ * refusals are sent later, from the internal lane. NA_NOMEM: it could not be
+ * queued; a caller in this process gets that from HG_Forward(). */
 static na_return_t hg_context_file(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t ret)
 {
@@ -23379,7 +23440,7 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
-/* The RPC plane's sink. */
+/* Sink of the RPC plane. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -23446,7 +23507,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     }
 }
 
-/* Run the timers that expired; when to come back. Inside. */
+/* Run expired timers. Returns when the next timer expires. The lock is held. */
 static inline uint64_t hg_context_run_timers(struct hg_context *context)
 {
     return context->deadline.count > 0 ? hg_context_run_some_timers(context)
@@ -23455,7 +23516,7 @@ static inline uint64_t hg_context_run_timers(struct hg_context *context)
 
 /* ---- Progress ---- */
 
-/* Whether bulk has a class of its own. */
+/* Whether bulk data uses its own NA class. */
 static bool hg_context_is_separate(const struct hg_context *context)
 {
     return context->transfers.context != context->na_context;
@@ -23479,7 +23540,7 @@ static hg_return_t hg_context_sleep(
         if (!NA_Poll_try_wait(contexts[i]->na_class, contexts[i]))
             return HG_SUCCESS;
         if (fd < 0 && timeout > 1)
-            timeout = 1; /* polled once a millisecond */
+            timeout = 1; /* poll once a millisecond */
         if (fd >= 0) {
             fds[count].fd = fd;
             fds[count].events = POLLIN;
@@ -23492,7 +23553,7 @@ static hg_return_t hg_context_sleep(
     return HG_SUCCESS;
 }
 
-/* Calls and bulk on classes of their own: make progress in both. */
+/* Make progress on two NA classes, one for calls and one for bulk data. */
 static hg_return_t hg_context_progress_both(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -23539,7 +23600,7 @@ HG_PRIVATE bool hg_context_is_driver(void)
     return hg_context_driver;
 }
 
-/* As hg_context_progress. */
+/* Implements hg_context_progress(). */
 static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -23552,7 +23613,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
 
         if (ret == HG_SUCCESS && done == NULL &&
             !na_queue_has(context->queue, lanes)) {
-            /* Poked, for a timer; or another thread was faster. */
+            /* Woken for a timer, or another thread took the entry. */
             if (hg_clock_is_past(deadline))
                 return HG_TIMEOUT;
         } else if (ret != HG_TIMEOUT || until == deadline) {
@@ -23564,7 +23625,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
 HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
-    bool before = hg_context_driver; /* a hook may make progress, too */
+    bool before = hg_context_driver; /* a hook may make progress itself */
     hg_return_t ret;
 
     hg_context_driver = true;
@@ -23596,7 +23657,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 
 /* ---- Counts ---- */
 
-/* Its lock is held, or it is past its end. */
+/* The lock is held, or the context is being destroyed. */
 static void hg_context_add_counts(
     const struct hg_context *context, uint64_t counts[HG_COUNTS])
 {
@@ -23607,7 +23668,7 @@ static void hg_context_add_counts(
             atomic_load_explicit(&context->counts[i], memory_order_relaxed);
 }
 
-/* The same, and what is there now. */
+/* Add the counters, and the current values of those that are not cumulative. */
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
@@ -23653,8 +23714,8 @@ HG_PRIVATE void hg_context_sum(
 
 /* ---- Life ---- */
 
-/* Where messages come in, and where transfers run: in one place, or in two
- * where bulk has a class of its own. */
+/* Open the NA context for messages, and a second one if bulk data uses its own
+ * class. */
 static hg_return_t hg_context_open_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
@@ -23676,7 +23737,8 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     return ret;
 }
 
-/* `quiet`: everything is home; else it had its time. */
+/* Close the NA contexts. `quiet`: no operation is pending; otherwise the drain
+ * time has passed. */
 static void hg_context_close_na(struct hg_context *context, bool quiet)
 {
     unsigned ms = quiet ? NA_CONTEXT_DRAIN_MS : 0;
@@ -23749,8 +23811,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Whether what is left of a context is left to stay: handles of no call, which
- * only the application can let go of. */
+/* Whether only idle handles are left, which only the application can free. */
 static bool hg_context_is_stuck(struct hg_context *context)
 {
     const struct na_link *link;
@@ -23787,7 +23848,7 @@ HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms)
     return hg_context_is_quiet(context);
 }
 
-/* Free what no transport can touch any more: everything is home. */
+/* Free the context. No transport uses its memory any more. */
 static void hg_context_delete(struct hg_context *context)
 {
     hg_handle_drop_pool(context);
@@ -23797,7 +23858,7 @@ static void hg_context_delete(struct hg_context *context)
     hg_mem_free(context);
 }
 
-/* Leave the class, and the counts to it. */
+/* Remove the context from its class, and add its counters to the class's. */
 static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
@@ -23867,7 +23928,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_context_refuse(context);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
-    /* First what can leave by itself, then what has to be taken back. */
+    /* First wait for sends that can still complete, then cancel the rest. */
     quiet = hg_context_drain(context, drain_ms);
     na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
@@ -23875,8 +23936,8 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }
-    /* Also when all was quiet: a call may have come just before the sink was
-     * gone. */
+    /* Needed even if all was quiet: a call may have arrived before the sink was
+     * closed. */
     (void) hg_context_drain(context, drain_ms);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
@@ -23884,7 +23945,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
-            " transfers did not end: their memory is left to them (%s)",
+            " transfers did not end: their memory is leaked (%s)",
             context->live, context->sending,
             hg_transfer_list_count(&context->transfers), left);
     }
@@ -23898,25 +23959,26 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 
 /* ==== gen/hg/inspect.h ==== */
 /*
- * inspect: what is going on in a class, in words: HG_Dump, and the functions
+ * inspect: describes the state of a class as text: HG_Dump, and the functions
  * that every class serves.
  *
- * HG_Dump is called when something hangs, so it waits for no lock that is not
- * free within a moment: it writes a note instead. The text is put together with
- * the class's lock held, and written to the application's stream without.
+ * HG_Dump is called when something hangs. It waits only briefly for a lock; if
+ * it does not get the lock, it writes a note instead. It composes the text with
+ * the class's lock held, and writes it to the application's stream without the
+ * lock.
  *
- * The functions tell any peer with an address whether the class answers, its
- * version, its functions and its counters. A question and an answer have one
- * type, a number and a text of limited size. The thread that makes progress
- * executes them as steps of the library, one in a turn: they answer also when
- * all functions of the application hang, and a peer that calls them often does
- * not keep others from their calls. They are not registered: a call is looked
- * up here when the application has nothing to execute under its id.
+ * The functions of the library tell any peer whether the class answers, its
+ * version, its functions and its counters. Requests and answers have the same
+ * type: a number and a text of limited size. The thread that makes progress
+ * executes them as steps of the library, one per round of progress. They answer
+ * even when all handlers of the application hang, and frequent calls do not
+ * delay other calls. They are not registered: serve looks here when the
+ * application has registered nothing under the id.
  *
  * Locking: the list of classes, then the class.
  */
 
-/* The library's function with an id. HG_NOENTRY. */
+/* Find the library's function with an id. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
 
 /* ==== gen/hg/inspect.c ==== */
@@ -23924,22 +23986,23 @@ HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
 
 #include <string.h>
 
-#define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
+#define HG_INSPECT_LINE_MAX 1024 /* longer lines are truncated */
 
-/* Of a function in a list. */
+/* Longest function name in a list. */
 #define HG_INSPECT_NAME_MAX 512
 
 /* ---- Texts ---- */
 
-/* A text that grows, with a NUL at its end. */
+/* A text that grows, with a terminating NUL. */
 struct hg_inspect_text {
     struct hg_buf buf;
-    size_t size;     /* without the NUL */
-    size_t limit;    /* with it */
-    hg_return_t ret; /* HG_AGAIN: something is missing */
+    size_t size;     /* excluding the NUL */
+    size_t limit;    /* including the NUL */
+    hg_return_t ret; /* HG_AGAIN: the text is incomplete */
 };
 
-/* Append. False: it does not fit, or there is no memory; nothing was added. */
+/* Append. False: the text would exceed its limit, or memory is short; nothing
+ * was appended. */
 HG_PRINTF_LIKE(2, 3)
 static bool hg_inspect_print(
     struct hg_inspect_text *text, const char *format, ...)
@@ -23966,7 +24029,7 @@ static bool hg_inspect_print(
 
 /* ---- What is in flight ---- */
 
-/* How far a call is; NULL: it is none now. */
+/* The state of a call in words; NULL: it is not a call now. */
 static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
@@ -23978,15 +24041,15 @@ static const char *hg_inspect_state(struct hg_handle *handle)
     case HG_HANDLE_ENDED:
         return !handle->context->callbacks &&
                 atomic_load(&handle->request.ended)
-            ? NULL /* a request that has yet to be freed */
-            : "ended, its callback is to be run";
+            ? NULL /* a request that was not freed yet */
+            : "ended, its callback waits to run";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
         return atomic_load(&handle->executed) != NULL ? "is being executed"
-                                                      : "is to be answered";
+                                                      : "waits to be answered";
     case HG_HANDLE_ANSWERED:
         if (handle->held)
-            return "its output is to be fetched";
+            return "its output waits to be fetched";
         return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
                                                : NULL;
     default: return NULL;
@@ -24013,7 +24076,7 @@ static unsigned hg_inspect_count_calls(const struct na_link *list)
     return count;
 }
 
-/* The lock is held, so a handle in the list keeps its address. */
+/* With the lock held, a handle in the list keeps its address. */
 static void hg_inspect_print_calls(
     struct hg_inspect_text *text, const struct na_link *list)
 {
@@ -24051,7 +24114,7 @@ static void hg_inspect_print_transfers(
         (void) hg_inspect_print(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
-            transfer->done.run != NULL ? ", ended, its callback is to be run"
+            transfer->done.run != NULL ? ", ended, its callback waits to run"
                                        : "");
         hg_inspect_print_age(text, context, transfer->began);
     }
@@ -24071,9 +24134,9 @@ static void hg_inspect_print_context(
             hg_inspect_count_calls(&context->targets),
         looked ? context->transfers.count : 0, atomic_load(&context->sending),
         atomic_load(&context->lookups),
-        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks wait to run"
                                                     : "",
-        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls wait to run"
                                                          : "");
     hg_inspect_print_calls(text, &context->origins);
     hg_inspect_print_calls(text, &context->targets);
@@ -24098,7 +24161,7 @@ static void hg_inspect_print_class(struct hg_class *hg_class, void *arg)
             : "does not listen");
     if (!hg_enter_try(hg_class->lock)) {
         text->ret = HG_AGAIN;
-        (void) hg_inspect_print(text, "  its lock is not free\n");
+        (void) hg_inspect_print(text, "  its lock is held: no details\n");
         return;
     }
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
@@ -24122,7 +24185,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         hg_inspect_print_class(hg_class, &text);
     } else if (!hg_class_each(false, hg_inspect_print_class, &text)) {
         text.ret = HG_AGAIN;
-        (void) hg_inspect_print(&text, "the list of classes is not free\n");
+        (void) hg_inspect_print(&text, "the list of classes is locked\n");
     }
     if (text.size > 0)
         (void) fwrite(text.buf.data, 1, text.size, stream);
@@ -24142,8 +24205,8 @@ hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
 }
 
-/* Each of these gets the question and appends the answer's text; *number_p is
- * the answer's number, 0 at first. An error ends the call. */
+/* Each function gets the request and appends the text of the answer; *number_p
+ * is the number in the answer, initially 0. An error ends the call. */
 
 static hg_return_t hg_inspect_version(struct hg_handle *handle,
     const hg_builtin_t *question, struct hg_inspect_text *out,
@@ -24180,7 +24243,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
         if (seen >= question->number &&
             !hg_inspect_print(out, "%016" PRIx64 " %.*s\n", rpc->id,
                 HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
-            *number_p = seen; /* the next question begins here */
+            *number_p = seen; /* the next request begins here */
             return HG_SUCCESS;
         }
         seen++;
@@ -24188,7 +24251,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* Counters of the class, and those of its transport. */
+/* Append the counters of the class and of its transport. */
 static void hg_inspect_print_counters(
     struct hg_inspect_text *out, struct hg_class *hg_class)
 {
@@ -24220,7 +24283,7 @@ static void hg_inspect_print_counters(
         (void) hg_inspect_print(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* How long calls of a function took. */
+/* Append how long calls of a function took. */
 static void hg_inspect_print_times(
     struct hg_inspect_text *out, const struct hg_histogram *times)
 {
@@ -24300,7 +24363,7 @@ static hg_return_t hg_inspect_answer(
     if (function->fill == NULL)
         return hg_serve_respond(handle, HG_SUCCESS, &answer);
     answer.number = 0;
-    (void) hg_inspect_print(&out, "%s", ""); /* a text, if an empty one */
+    (void) hg_inspect_print(&out, "%s", ""); /* the text is never NULL */
     ret = function->fill(handle, question, &out, &answer.number);
     if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
         ret = HG_NOMEM;
@@ -24338,34 +24401,35 @@ HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
 
 /* ==== gen/hg/ticket.h ==== */
 /*
- * ticket: what an application holds in place of a request.
+ * ticket: identifies a request for the application.
  *
- * A ticket looks like a pointer and is none, as it is odd: it is the index and
- * the generation of a slot, so that one whose request is gone names nothing,
- * and what is no ticket at all does no harm. Freeing twice, and using what was
- * freed, are told apart from use.
+ * A ticket looks like a pointer, but is odd and never dereferenced. It contains
+ * the index and the generation of a slot, so that the ticket of a freed request
+ * finds nothing, and an arbitrary value does no harm. Double free and use after
+ * free are detected.
  *
- * The table is freed between one HG_Init and the next, and generations would
- * begin anew: a salt that changes then keeps old tickets stale.
+ * The table is freed between HG_Finalize and the next HG_Init, and generations
+ * would start again: a salt that changes each time keeps old tickets invalid.
  *
  * Locking: none; the owner guards its table.
  */
 
 /* ---- For who has slots of its own ---- */
 
-/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
- * identifier is *id_p then, or NULL: it names nothing. */
+/* hg_ticket_of: the ticket of a slot, never 0. hg_ticket_find: the object in
+ * the slot of a ticket, and its identifier in *id_p; NULL: the ticket is
+ * invalid. */
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
 HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
     uintptr_t ticket, uint64_t *id_p);
 
-/* Whether something may be a ticket, and then no pointer to an object. */
+/* Whether a value may be a ticket; then it is not a pointer to an object. */
 static inline bool hg_ticket_is_one(uintptr_t ticket)
 {
     return (ticket & 1) != 0;
 }
 
-/* The salt that follows. */
+/* The next salt. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
 
 /* ---- A table ---- */
@@ -24375,7 +24439,8 @@ struct hg_tickets {
     uint32_t salt;
 };
 
-/* A ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW past 2^24. */
+/* Issue a ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW: more than
+ * 2^24. */
 HG_PRIVATE hg_return_t hg_ticket_issue(
     struct hg_tickets *tickets, void *object, uintptr_t *ticket_p);
 
@@ -24383,20 +24448,20 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket);
 
-/* The same, and the ticket is stale from now on. */
+/* Get the object of a ticket and invalidate the ticket. */
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 
-/* Take any one that is left; NULL: the table is empty, and freed. */
+/* Remove any remaining object; NULL: the table is empty and was freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 
 /* ==== gen/hg/ticket.c ==== */
 /* ticket: see ticket.h. */
 
-/* Odd, so that every salt comes before any comes again. */
+/* Odd, so that all salts occur before any is repeated. */
 #define HG_TICKET_SALT 0x9e3779b9u
 
-/* Where the generation begins: what a pointer has above 24 bits of index, and
- * a one, is left for it on a small machine. */
+/* Lowest bit of the generation. On 32-bit machines a ticket has 24 bits of
+ * index, and the low bit is 1; the rest is left for the generation. */
 #if UINTPTR_MAX > 0xffffffffu
 #define HG_TICKET_INDEX_BITS 32
 #else
@@ -24411,7 +24476,8 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
         (uint32_t) id << 1 | 1);
 }
 
-/* The upper bits come from the slot, where a ticket has not room for all. */
+/* If a ticket does not hold all bits of the generation, the rest come from the
+ * slot. */
 HG_PRIVATE HG_HOT void *hg_ticket_find(const struct hg_slots *slots,
     uint32_t salt, uintptr_t ticket, uint64_t *id_p)
 {
@@ -26065,63 +26131,65 @@ hg_return_t HG_Event_trigger(
 /*
  * layer: the RPC layer and the bulk layer of the request model.
  *
- * A process has one of each at a time. HG_Init sets them, HG_Finalize takes
- * them back. A function that finds none says so. Calling one beside HG_Finalize
- * is the caller's error, as with any object that is being destroyed; but
- * HG_Finalize refuses while a thread waits or runs a handler.
+ * A process has at most one of each. HG_Init sets them, HG_Finalize removes
+ * them. A function that finds no layer logs an error. Calling a function while
+ * HG_Finalize runs is an error of the caller, but HG_Finalize refuses while a
+ * thread waits or runs a handler.
  *
- * fork: a child has no part in its parent's layer, in which a thread may have
- * been that it does not have. It finds none.
+ * fork: a child has no layer, since threads of the parent may have been using
+ * the parent's layer.
  *
- * Locking: both are atomics. A mutex serializes beginnings and endings.
+ * Locking: both pointers are atomic. A mutex serializes start and end.
  */
 
 /* ---- The RPC layer ---- */
 
-/* The context. NULL (logged, unless `function` is NULL): HG_Init was not
+/* Get the context. NULL, logged unless `function` is NULL: HG_Init was not
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
-/* `context` is the layer from now on; NULL: there is none. */
+/* Set the context; NULL: there is no layer any more. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
 
 /* ---- The bulk layer ---- */
 
-/* The same for what makes and serializes bulk handles: hg_bulk_current. */
+/* Get the bulk layer that creates and serializes bulk handles: hg_bulk_current.
+ * NULL as above. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 
-/* This process is a child of one whose layer was not at rest: there is none,
- * nor may one begin. By the only thread. */
+/* Called by the only thread of a child process whose parent had a layer in use:
+ * the child has no layer and can start none. */
 HG_PRIVATE void hg_layer_fork(void);
 
-/* Whether it is such a child (logged once, unless `function` is NULL):
- * HG_FAULT. Asked before a lock is taken by what does not enter. */
+/* Whether hg_layer_fork was called: HG_FAULT, logged once unless `function` is
+ * NULL. Checked before a lock is taken, by functions that do not enter a
+ * class. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
-/* Around beginnings and endings. */
+/* The mutex around start and end. */
 HG_PRIVATE bool hg_layer_try_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 
-/* Log what is wrong with an argument: HG_INVALID_ARG. */
+/* Log an invalid argument. Returns HG_INVALID_ARG. */
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 
 /* ==== gen/hg/layer.c ==== */
 /* layer: see layer.h. */
 
-/* NULL: there is none. */
+/* NULL: no layer. */
 static _Atomic(struct hg_context *) hg_layer_context;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static bool hg_layer_forked; /* set while there is one thread */
+static bool hg_layer_forked; /* set by the only thread of a child */
 static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
 
-/* There is none. */
+/* Log that there is no layer. */
 static HG_NOINLINE void hg_layer_log_none(
     const char *subsys, const char *function)
 {
@@ -26204,54 +26272,55 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 
 /* ==== gen/hg/wait.h ==== */
 /*
- * wait: progress until a flag is up, and run what the queue has meanwhile.
+ * wait: makes progress until a flag is up, and runs queued entries meanwhile.
  *
  * Any number of threads may wait. One of them makes progress for all, the
  * others sleep (na/progress.h). Callbacks and handlers run while another thread
- * may make progress. They may wait in turn, up to a depth.
+ * may make progress. They may wait themselves, up to a maximum depth.
  *
  *     wait:  *done? --> HG_SUCCESS
- *            progress until *done, a lane has an entry, or time is up
- *            run entries of the lanes; again
+ *            progress until *done, a lane has an entry, or the deadline
+ *            run entries of the lanes; repeat
  *
- * A flag is an atomic bool of whoever waits; this module knows neither calls
- * nor transfers.
+ * A flag is an atomic bool of the caller; this module knows neither calls nor
+ * transfers.
  *
- * Locking: the lock of the context's class guards the flags, and is held around
- * hg_wait_until, once. It is free while the thread sleeps, while it runs
- * handlers and callbacks, and between two turns of progress.
+ * Locking: the lock of the context's class guards the flags, and is held once
+ * around hg_wait_until. It is released while the thread sleeps or runs handlers
+ * and callbacks, and between two rounds of progress.
  */
 
-/* Handlers that may be running inside each other in one thread. */
+/* Maximum number of nested handlers in one thread. */
 #define HG_WAIT_DEPTH_MAX 16
 
-/* Set a flag and wake the thread that waits for it, which may free the flag's
- * memory as soon as the flag is set. */
+/* Set a flag and wake the thread that waits for it. That thread may free the
+ * flag as soon as it is set. */
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
-/* Wait until *done, or for any event when `done` is NULL: an entry was run, or
- * a flag of another wait was raised, or a call is to be executed, which the
- * caller does. `lanes` are run meanwhile, of calls one at
- * a time. HG_SUCCESS, at once if *done is set already; else after one turn of
- * progress at least: HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a signal
- * came while this thread slept) or HG_BUSY (logged: this thread makes progress,
- * and runs code that waits). A wait exceeds its time by one handler at
- * most. */
+/* Wait until *done, or, with `done` NULL, for any event: an entry was run, the
+ * flag of another wait was raised, or a call is queued, which the caller
+ * executes. Entries of `lanes` are run meanwhile, calls one at a time.
+ * HG_SUCCESS at once if *done is set. Otherwise after at least one round of
+ * progress: HG_TIMEOUT (`deadline` passed; 0: one round), HG_INTR (a signal
+ * arrived while this thread slept) or HG_BUSY (logged: this thread is inside
+ * progress). A wait may exceed its deadline by one handler. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
 
-/* Wait for any event, and execute the calls that are there then, a batch at
- * most. The lock is not held. After the last call it is not taken again. */
+/* Wait for any event, then execute queued calls, at most a batch. The lock is
+ * not held, and is not taken after the last call. */
 HG_PRIVATE hg_return_t hg_wait_serve(
     struct hg_context *context, uint64_t deadline);
 
-/* What a wait runs that may run handlers if the thread is not too deep. */
+/* The lanes of a wait that runs handlers unless this thread has too many nested
+ * ones. */
 HG_PRIVATE unsigned hg_wait_lanes(void);
 
-/* When a wait of so many milliseconds ends. */
+/* The deadline of a wait of `timeout` ms. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
-/* Log that this thread makes progress, so that it cannot wait: HG_BUSY. */
+/* Log that this thread makes progress and therefore cannot wait. Returns
+ * HG_BUSY. */
 HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs an entry inside a wait. */
@@ -26260,10 +26329,10 @@ HG_PRIVATE bool hg_wait_in_handler(void);
 /* ==== gen/hg/wait.c ==== */
 /* wait: see wait.h. */
 
-/* Completions that run at a time. */
+/* Completions that run in one batch. */
 #define HG_WAIT_BATCH 64
 
-/* Handlers running in this thread. */
+/* Nested handlers in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
 HG_PRIVATE bool hg_wait_in_handler(void)
@@ -26290,9 +26359,9 @@ HG_PRIVATE HG_HOT void hg_wait_raise(
     hg_leave(context->lock);
 }
 
-/* A call is queued that this thread is too deep to run: who waits for it, if
- * nobody else runs it, waits for ever. So the log tells: of the first wait like
- * that, and when there are twice as many. */
+/* A call is queued, but too many handlers are nested in this thread to run it.
+ * If no other thread runs it, its caller waits for ever. This is logged for the
+ * first such wait, and then each time their number has doubled. */
 static void hg_wait_log_depth(void)
 {
     static _Atomic uint64_t waits;
@@ -26301,21 +26370,21 @@ static void hg_wait_log_depth(void)
 
     if ((count & (count - 1)) == 0)
         hg_log_error("rpc",
-            "a call is left to another thread, if there is one: in this one %d "
-            "handlers wait inside each other, and it runs no more",
+            "a call waits for another thread to run it: this thread already "
+            "has %d nested handlers, which is the maximum",
             HG_WAIT_DEPTH_MAX);
 }
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
 {
     hg_log_error("rpc",
-        "a wait is refused: this thread makes progress already, and would wait "
+        "cannot wait here: this thread makes progress, and would wait "
         "for itself");
     return HG_BUSY;
 }
 
-/* Run what completed, and one call unless *done; whether anything was run, or a
- * call is there for who waits for any event. */
+/* Run completed entries, and one call unless *done. Returns whether anything
+ * was run, or a call is queued for a wait without a flag. */
 static HG_HOT bool hg_wait_run(
     struct hg_context *context, const _Atomic bool *done, unsigned lanes)
 {
@@ -26365,7 +26434,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (ret != HG_SUCCESS)
             break;
-        /* Calls that keep coming do not put off the end. */
+        /* A steady stream of calls must not delay the deadline. */
         if (hg_clock_now() >= deadline) {
             ret = HG_TIMEOUT;
             break;
@@ -26394,7 +26463,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
         hg_wait_depth++;
         hg_serve_call(handle);
         hg_wait_depth--;
-        if (!more) /* the context may be gone */
+        if (!more) /* the context may be freed */
             return ret;
         hg_enter(context->lock);
         context->waits--;
@@ -26407,46 +26476,47 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
 
 /* ==== gen/hg/request.h ==== */
 /*
- * request: calls of ours, as the request model has them.
+ * request: outgoing calls of the request model.
  *
- * A request is a part of its call's handle. Its ticket (ticket.h) is made from
- * the number that the call has anyhow. The thread that waits for a request
- * decodes the output, in HG_Wait, outside the lock. So one thread at a time
- * waits for a request. One that is freed under way is taken back, and freed
- * when the call ends.
+ * A request is part of its call's handle. Its ticket (ticket.h) is derived from
+ * the number of the call. The thread that waits for a request decodes the
+ * output, in HG_Wait, without the lock. Therefore only one thread at a time
+ * waits for a request. A request that is freed before its call has ended is
+ * canceled, and freed when the call ends.
  *
  *     UNDER_WAY --HG_Wait--> WAITED --ended, decoded--> OVER --freed--> NONE
  *         |                    +----time up----> UNDER_WAY
  *         +--freed--> ABANDONED --ended--> NONE
  *
- * The ticket has the handle's reference, or the call once it is abandoned.
+ * The ticket owns the handle's reference; after ABANDONED the call owns it.
  *
- * Locking: the class's lock guards all of it, but for the last steps: who
- * waits owns the request in WAITED, and makes it OVER without the lock. In OVER
- * it is the application's, which frees it without the lock.
+ * Locking: the class's lock guards all of it, with two exceptions. In WAITED
+ * the waiting thread owns the request, and sets OVER without the lock. In OVER
+ * the application owns it, and frees it without the lock.
  */
 
-/* Whether this thread runs the proc of a call that is to begin. */
+/* Whether this thread runs the proc of a call that is being forwarded. */
 HG_PRIVATE bool hg_request_in_proc(void);
 
-/* Error text of a request that ended; "" if it has none. */
+/* The error text of a request that ended; "": none. */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 
-/* Give the caller the memory that decoding the output allocated, once the
- * request has ended: HG_Request_free leaves it. */
+/* The caller takes over the memory that decoding the output allocated;
+ * HG_Request_free does not free it. The request has ended. */
 HG_PRIVATE void hg_request_keep_output(hg_request_t request);
 
-/* Free the requests the application left. No thread waits any more. */
+/* Free the requests that the application did not free. No thread waits any
+ * more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
 /* ==== gen/hg/request.c ==== */
 /* request: see request.h. */
 
-/* Arguments up to this size, with room for a header, are encoded on the
+/* Arguments up to this size, including space for a header, are encoded on the
  * stack. */
 #define HG_REQUEST_SMALL 4400
 
-/* Changes from one layer to the next; written while there is none. */
+/* Differs from layer to layer; written while there is no layer. */
 static uint32_t hg_request_salt;
 
 /* This thread runs the proc of arguments. */
@@ -26474,7 +26544,7 @@ static bool hg_request_is_ended(const struct hg_handle *handle)
     return atomic_load_explicit(&handle->request.ended, memory_order_relaxed);
 }
 
-/* The call ended. Inside. */
+/* The call ended. The lock is held. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     (void) arg;
@@ -26486,14 +26556,14 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 
 /* ---- Its beginning ---- */
 
-/* Whether the context's class has such an address. */
+/* Whether the address belongs to the context's class. */
 static inline bool hg_request_may_call(
     const struct hg_context *context, const struct na_addr *addr)
 {
     return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
-/* What the application asks for with HG_Forward. */
+/* The arguments of HG_Forward(). */
 struct hg_request_call {
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -26502,7 +26572,7 @@ struct hg_request_call {
     unsigned timeout;
 };
 
-/* Send what was encoded: the number of the call. Inside. */
+/* Send the encoded call, and make its request. The lock is held. */
 static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
     const struct hg_request_call *call, struct hg_buf *buf, size_t size,
     uint64_t *number_p)
@@ -26533,7 +26603,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
 {
     unsigned char bytes[HG_REQUEST_SMALL];
     struct hg_buf buf = {bytes, sizeof(bytes), true};
-    bool before = hg_request_encoding; /* a proc may call */
+    bool before = hg_request_encoding; /* a proc may forward a call */
     uint64_t number = 0;
     size_t size = 0;
     hg_return_t ret;
@@ -26572,7 +26642,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     struct hg_context *context;
     hg_return_t ret;
 
-    /* Freeing the variable after a failure must not free another request. */
+    /* After a failure, freeing the variable must not free another request. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
@@ -26597,10 +26667,10 @@ static hg_return_t hg_request_unknown(hg_request_t ticket, const char *function)
 {
     return hg_layer_refuse(function,
         ticket == HG_REQUEST_NULL ? "request is NULL"
-                                  : "no such request: freed already?");
+                                  : "no such request; it may have been freed");
 }
 
-/* The request that the application means, or NULL. With the lock or without. */
+/* Find a request; NULL: there is none. With the lock held or not. */
 static HG_HOT struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
@@ -26614,7 +26684,7 @@ static HG_HOT struct hg_handle *hg_request_find(
     return handle;
 }
 
-/* The call ended, and this thread waits for it: decode the output. */
+/* The call ended and this thread waits for it: decode the output. */
 static void hg_request_decode(struct hg_handle *handle)
 {
     struct hg_request_part *request = &handle->request;
@@ -26635,8 +26705,8 @@ static HG_NOINLINE hg_return_t hg_request_refuse_wait(const char *function)
     return HG_BUSY;
 }
 
-/* Wait for one request. *status becomes whether its result stands, which is
- * returned then, if there is such a request. */
+/* Wait for one request. *status becomes true if its result is final; then the
+ * result is returned. */
 static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
     hg_request_t ticket, uint64_t deadline, const char *function,
     hg_status_t *status)
@@ -26684,7 +26754,7 @@ HG_EXPORT hg_return_t HG_Wait(
         "HG_Wait", status != HG_STATUS_IGNORE ? status : &ignored);
 }
 
-/* Whether its result stands: then HG_Wait does not wait. */
+/* Whether its result is final, so that HG_Wait returns at once. */
 static bool hg_request_is_done(struct hg_context *context, hg_request_t request)
 {
     const struct hg_handle *handle;
@@ -26697,7 +26767,7 @@ static bool hg_request_is_done(struct hg_context *context, hg_request_t request)
     return done;
 }
 
-/* Whether all are requests, before any of them is waited for. */
+/* Check that all requests exist, before waiting for any. */
 static hg_return_t hg_request_check_all(
     struct hg_context *context, int count, const hg_request_t requests[])
 {
@@ -26787,7 +26857,7 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 
 /* ---- Freeing ---- */
 
-/* A request that is over: the application's, like its output. */
+/* Free a request that is over; the application owns it and its output. */
 static HG_HOT void hg_request_end(struct hg_handle *handle)
 {
     hg_proc_cb_t proc =
@@ -26802,7 +26872,8 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* One whose output nobody has asked for; its call may be under way. Inside. */
+/* Free a request that was not waited for; its call may be in progress. The lock
+ * is held. */
 static void hg_request_abandon(struct hg_handle *handle)
 {
     if (hg_request_is_ended(handle)) {
@@ -27601,9 +27672,9 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 /*
  * handler: the target's functions of the request model.
  *
- * HG_Handler_process waits and runs the callbacks of calls that arrived; the
- * others are what a callback does with its handle, then or later, in any
- * thread. What they do is serve's; here arguments are checked.
+ * HG_Handler_process waits and runs the handlers of calls that arrived. A
+ * handler uses the other functions on its handle, then or later, in any thread.
+ * This module checks arguments; serve does the work.
  *
  * Locking: none of its own.
  */
@@ -27628,7 +27699,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-/* Whether there are a layer, a handle and the other arguments. */
+/* Check that the layer, the handle and the other arguments exist. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
 {
@@ -27638,7 +27709,7 @@ static HG_HOT hg_return_t hg_handler_check(
     return hg_layer_find(function) != NULL ? HG_SUCCESS : HG_FAULT;
 }
 
-/* The same where the function has to have an input. */
+/* As hg_handler_check; the function must have an input proc. */
 static HG_HOT hg_return_t hg_handler_check_input(
     const struct hg_handle *handle, const void *in, const char *function)
 {
@@ -27734,24 +27805,23 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 
 /* ==== gen/hg/extras.c ==== */
 /*
- * extras: what both models have beyond Mercury's functions: time limits,
- * cancellation, errors with a text, traces, histograms, who calls, and an
- * orderly end of serving.
+ * extras: functions of both models that Mercury does not have: deadlines,
+ * cancellation, error texts, traces, histograms, peer identity, and HG_Drain.
  *
- * A handle may be of either model. Arguments are checked here; forward, serve,
- * cancel and watch do the rest. No other module includes this one.
+ * A handle may belong to either model. Arguments are checked here; forward,
+ * serve, cancel and watch do the work. No other module includes this one.
  *
- * HG_Drain marks the class, so that serve refuses every call from then on, and
- * makes progress in all contexts until no accepted call is left. A call counts
- * until its handle is back, so until its answer has left and its handler has
- * returned. Other threads may end what it waits for, so it looks again each
- * millisecond.
+ * HG_Drain marks the class, so that serve refuses all new calls, and makes
+ * progress in all contexts until no accepted call is left. A call counts until
+ * its handle is freed, that is until its answer has been sent and its handler
+ * has returned. Other threads may hold the handle, so HG_Drain checks again
+ * every millisecond.
  *
- * Locking: the class's lock around what others use, too.
+ * Locking: the class's lock, around data shared with other modules.
  */
 
-/* HG_Drain: a turn of one context; how long no call may arrive at the end, and
- * how long it waits for that. */
+/* HG_Drain: how long it progresses one context at a time; how long no call may
+ * arrive at the end, and how long it waits for that. */
 #define HG_EXTRAS_SLICE_MS 1
 #define HG_EXTRAS_QUIET_MS 10
 #define HG_EXTRAS_REST_MS 100
@@ -27782,7 +27852,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
         return HG_NO_DEADLINE;
     left = hg_handle_time_left(handle);
     return left == HG_NO_DEADLINE && handle->timeout != 0
-        ? handle->timeout /* it has not begun */
+        ? handle->timeout /* not forwarded yet */
         : left;
 }
 
@@ -27809,8 +27879,8 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- Traces, hooks, times ---- */
 
-/* The class that is meant: for NULL that of the request model. HG_FAULT: there
- * is none; codes of hg_check_class. All logged. */
+/* Find the class; NULL stands for the class of the request model. HG_FAULT:
+ * there is none; codes of hg_check_class. All are logged. */
 static hg_return_t hg_extras_find_class(
     struct hg_class **hg_class, const char *function)
 {
@@ -27887,7 +27957,8 @@ HG_EXPORT hg_return_t HG_Respond_error(
     if (ret != HG_SUCCESS)
         return ret;
     if (code <= HG_SUCCESS || code >= HG_RETURN_MAX)
-        return hg_log_misuse("rpc", "HG_Respond_error", "that is no error");
+        return hg_log_misuse(
+            "rpc", "HG_Respond_error", "the code is not an error");
     return hg_serve_respond_error(handle, code, text);
 }
 
@@ -27906,8 +27977,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 
 /* ---- Who calls ---- */
 
-/* The address of a peer holds what the transport has proved of it, which never
- * changes, and the handle keeps the address. */
+/* The identity in a peer's address never changes, and the handle holds a
+ * reference of the address. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 {
     return handle != NULL &&
@@ -27919,7 +27990,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 
 /* ---- An orderly end ---- */
 
-/* Make progress in each context once. The lock is held. */
+/* Make progress once in each context. The lock is held. */
 static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
 {
     const struct na_link *link;
@@ -27938,7 +28009,7 @@ static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
     }
 }
 
-/* Whether an accepted call is left in any context. The lock is held. */
+/* Whether any context has an accepted call. The lock is held. */
 static bool hg_extras_has_calls(const struct hg_class *hg_class)
 {
     const struct na_link *link = hg_class->contexts.next;
@@ -27949,9 +28020,9 @@ static bool hg_extras_has_calls(const struct hg_class *hg_class)
     return link != &hg_class->contexts;
 }
 
-/* Refuse calls that lie in the transport already, until none comes for a
- * moment: a caller that is not refused would not know that its call was not
- * executed. The lock is held. */
+/* Refuse calls that the transport has received already, until none arrives for
+ * HG_EXTRAS_QUIET_MS. Without a refusal the caller would not know that its call
+ * was not executed. The lock is held. */
 static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
 {
     uint64_t end = hg_clock_after_ms(HG_EXTRAS_REST_MS);
@@ -28025,8 +28096,8 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 
 #define HG_QUOTA_WAIT_MS 10
 
-/* The context with that number if it makes calls: one of the callback model, or
- * the request model's `layer`. NULL: there is none. */
+/* The context with that number if it forwards calls: one of the callback model,
+ * or the request model's `layer`. NULL: none. */
 static struct hg_context *hg_quota_wait_context(
     struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
@@ -28039,8 +28110,8 @@ static struct hg_context *hg_quota_wait_context(
         : NULL;
 }
 
-/* Whether a small call is within the limits, as far as they are known. After
- * `hope` a peer without a call in flight is assumed to take one. */
+/* Whether a small call is within the known limits. After `hope` a peer without
+ * a call in flight is assumed to accept one. */
 static bool hg_quota_wait_is_over(
     const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
@@ -28055,8 +28126,8 @@ static bool hg_quota_wait_is_over(
         used + HG_LIMIT_CALL <= *window;
 }
 
-/* Make progress until a call of the context ends, or `until`. In the callback
- * model the application runs what the queue has. */
+/* Make progress until a call of the context ends, or until `until`. In the
+ * callback model the application triggers callbacks. */
 static hg_return_t hg_quota_wait_once(
     struct hg_context *context, uint64_t until)
 {
@@ -28075,7 +28146,7 @@ static hg_return_t hg_quota_wait(struct na_class_core *core,
     uint64_t deadline)
 {
     uint64_t hope = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
-    uint64_t until = 0; /* first, take in answers that have arrived */
+    uint64_t until = 0; /* first, receive answers that have arrived */
     bool found;
 
     do {
@@ -28126,30 +28197,31 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
         core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     hg_leave(core->lock);
     if (ret == HG_INVALID_ARG)
-        hg_log_error(
-            "rpc", "HG_Wait_room: no context makes calls on that class");
+        hg_log_error("rpc",
+            "HG_Wait_room: the class has no context that forwards calls");
     return ret;
 }
 
 /* ==== gen/hg/stub.c ==== */
 /*
- * stub: what MERCURY_GEN_RPC_STUB calls, and functions that block, for both
+ * stub: functions for MERCURY_GEN_RPC_STUB, and blocking functions of both
  * models.
  *
- * The functions that the macro makes are compiled into the application; what
- * they need besides the calls of their model is here. A thread that blocks
- * makes progress and runs callbacks. It runs calls only where it waits for a
- * call, and no deeper than HG_WAIT_DEPTH_MAX handlers inside each other. No
+ * The functions that the macro generates are compiled into the application.
+ * Functions that they need besides those of the two models are here. A blocked
+ * thread makes progress and runs callbacks. It runs handlers only while it
+ * waits for a call, and at most HG_WAIT_DEPTH_MAX of them inside each other. No
  * other module includes this one.
  *
- * Locking: none; a flag that is waited for is an atomic.
+ * Locking: none; a flag that is waited for is atomic.
  */
 
-/* How long a turn lasts at most: timers of the context wait as long, and so
- * does the end of a transfer whose call nobody wants any more. */
+/* The longest time between two checks: timers of the context, and the
+ * cancellation of a transfer whose call was canceled, are delayed by that
+ * much. */
 #define HG_STUB_SLICE_MS 5
 
-/* Longer than any text of HG_Get_last_error_text. */
+/* At least the size of any text of HG_Get_last_error_text(). */
 #define HG_STUB_TEXT_MAX 600
 
 hg_return_t hg_stub_clear(void *call, size_t size)
@@ -28170,19 +28242,20 @@ hg_id_t HG_Name_to_id(const char *func_name)
 
 /* ---- Calls in the callback model ---- */
 
-/* A flag, and the context in which it is waited for. */
+/* A flag, and the context of the thread that waits for it. */
 struct hg_stub_flag {
     _Atomic bool up;
     struct hg_context *context;
 };
 
-/* The flag may be gone once it is up. */
+/* The flag may be freed when it is up. */
 static void hg_stub_raise(struct hg_stub_flag *flag)
 {
     hg_wait_raise(flag->context, &flag->up);
 }
 
-/* Wait until the flag is up, or `deadline`. A signal does not end it. */
+/* Wait until the flag is up or `deadline` passes. A signal does not end the
+ * wait. */
 static void hg_stub_await(
     const struct hg_stub_flag *flag, unsigned lanes, uint64_t deadline)
 {
@@ -28244,7 +28317,7 @@ hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret)
     char why[HG_STUB_TEXT_MAX];
 
     if (HG_Get_last_error_text()[0] == '"')
-        return ret; /* it names the function already */
+        return ret; /* it already names the function */
     (void) snprintf(why, sizeof(why), "%s", HG_Get_last_error_text());
     if (ret == HG_NOENTRY)
         (void) snprintf(why, sizeof(why),
@@ -28267,7 +28340,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
         return 0;
     id = hg_registry_id(func_name);
-    /* A handler written by hand keeps the procs it was registered with. */
+    /* A handler that the application registered keeps its procs. */
     if (rpc_cb == NULL &&
         hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
         before.callback != NULL && before.fingerprint == 0)
@@ -28319,7 +28392,8 @@ hg_return_t hg_stub_wait(hg_request_t request)
 hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p)
 {
-    void *address = (void *) (uintptr_t) memory; /* flags keep it const */
+    void *address =
+        (void *) (uintptr_t) memory; /* the flags make it read-only */
     hg_size_t bytes = size;
     hg_return_t ret;
 
@@ -28355,8 +28429,9 @@ static void hg_stub_moved(struct hg_transfer *transfer)
     hg_stub_raise(&moved->flag);
 }
 
-/* Wait for the end of the transfer. It is canceled when nobody waits for the
- * call any more (HG_CANCELED), and at `deadline` (HG_TIMEOUT): the reason. */
+/* Wait for the end of the transfer. It is canceled when the call is canceled
+ * (HG_CANCELED) and at `deadline` (HG_TIMEOUT). Returns the reason, or
+ * HG_SUCCESS. */
 static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
 {
@@ -28376,7 +28451,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     return why;
 }
 
-/* `timeout` in ms; 0: without a limit. */
+/* Transfer data within `timeout` ms; 0: no limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
@@ -28409,8 +28484,8 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     return HG_TIMEOUT;
 }
 
-/* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
- * and `buf`, within `timeout`; NULL: within bulk_ms. */
+/* Move `size` bytes between `buf` and the memory `bulk` of the caller of
+ * `call`, within `timeout` ms; NULL: within the option bulk_ms. */
 static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
     const unsigned *timeout)
@@ -28418,7 +28493,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     bool pull = op == HG_BULK_PULL;
     const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
     struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
-    void *memory = (void *) (uintptr_t) buf; /* flags keep it const */
+    void *memory = (void *) (uintptr_t) buf; /* the flags make it read-only */
     hg_return_t ret;
 
     if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
@@ -28437,7 +28512,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
         timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
         function);
     (void) hg_bulk_take_back(args.local);
-    /* The caller gave its memory back: it does not wait any more. */
+    /* The caller withdrew its memory: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
@@ -28478,27 +28553,28 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 
 /* ==== gen/hg/init.c ==== */
 /*
- * init: begins and ends the request model.
+ * init: starts and ends the request model.
  *
- *     HG_Bulk_init   make the bulk layer
- *     HG_Init        make the bulk layer unless there is one, then the context
- *     HG_Finalize    HG_BUSY, or free what is left; end the context; undo
+ *     HG_Bulk_init   create the bulk layer
+ *     HG_Init        create the bulk layer if there is none, then the context
+ *     HG_Finalize    HG_BUSY, or free what is left; destroy the context; undo
  *                    HG_Bulk_init if HG_Init did it
  *
- * It stands above every module that has something to free. Registering and
- * counting stand here, too: they act on the layer as a whole.
+ * This module depends on every module that has something to free. It also
+ * registers functions and returns counters, which concern the layer as a whole.
  *
- * Locking: layer's mutex guards `hg_init_state`. HG_Finalize does not hold it
- * while it empties the layer, which may call procs: `context` is still set, so
- * that nobody begins or ends another one meanwhile.
+ * Locking: layer's mutex guards `hg_init_state`. HG_Finalize releases it while
+ * it frees handles, which may call procs. `context` is still set then, so that
+ * no other thread starts or ends a layer.
  *
- * fork: unless nothing of a layer was there, a child has none, and gets none.
+ * fork: the layer of the parent cannot be used in the child. If the parent had
+ * a layer, the child cannot start one either.
  */
 
 struct hg_init_state {
-    struct hg_context *context; /* NULL: not initialised */
+    struct hg_context *context; /* NULL: not initialized */
     struct hg_bulk_layer *bulk;
-    bool own_bulk; /* made by HG_Init */
+    bool own_bulk; /* created by HG_Init() */
     struct hg_options options;
 };
 
@@ -28507,7 +28583,7 @@ static struct hg_init_state hg_init_state = {
 
 /* ---- Fork ---- */
 
-/* Whoever held the mutex is not here. */
+/* The thread that held the mutex does not exist in the child. */
 static void hg_init_fork_child(void)
 {
     bool rests = hg_layer_try_lock();
@@ -28526,7 +28602,7 @@ static void hg_init_watch_forks(void)
     hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
-/* Around what begins and ends layers; false, logged: HG_FAULT. */
+/* Lock to start or end a layer. False: HG_FAULT, logged. */
 static bool hg_init_lock(const char *function)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -28556,7 +28632,7 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
         hg_init_state.options = *options;
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
-        hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
+        hg_log_error("rpc", "HG_Set_options: HG_Init was already called");
     return ret;
 }
 
@@ -28572,7 +28648,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     return HG_SUCCESS;
 }
 
-/* Hold the class, so that NA_Finalize refuses to close it, and lock.
+/* Lock, and hold the class, so that NA_Finalize refuses to close it.
  * HG_INVALID_ARG, HG_FAULT (logged). */
 static hg_return_t hg_init_enter(
     const char *function, struct na_class *na_class)
@@ -28588,7 +28664,7 @@ static hg_return_t hg_init_enter(
     return HG_FAULT;
 }
 
-/* Unlock; the class stays held if `ret` is HG_SUCCESS. */
+/* Unlock. The class stays held if `ret` is HG_SUCCESS. */
 static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 {
     hg_layer_unlock();
@@ -28599,8 +28675,8 @@ static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 
 /* ---- The bulk layer ---- */
 
-/* Make it. With `own` it lives as long as the RPC layer, which holds the class;
- * else it keeps the caller's hold. Lock held. */
+/* Create the bulk layer. With `own` it lives as long as the RPC layer, which
+ * holds the class; otherwise it keeps the caller's hold. The lock is held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -28612,7 +28688,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it; nobody finds it any more. Lock held. */
+/* End the bulk layer. The lock is held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
@@ -28634,7 +28710,7 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         return ret;
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
-        hg_log_error("bulk", "HG_Bulk_init: initialised already");
+        hg_log_error("bulk", "HG_Bulk_init: already initialized");
     } else {
         ret = hg_init_make_bulk(na_class, false);
     }
@@ -28650,9 +28726,9 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
         return HG_FAULT;
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
-        why = "not initialised";
+        why = "not initialized";
     } else if (hg_init_state.context != NULL) {
-        why = "HG_Finalize comes first";
+        why = "call HG_Finalize first";
     } else {
         hg_init_end_bulk();
         ret = HG_SUCCESS;
@@ -28665,8 +28741,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing; others find it once nothing can fail any more. Lock
- * held. */
+/* Create the missing layers. They become visible when nothing can fail any
+ * more. The lock is held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
@@ -28706,15 +28782,15 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
         return ret;
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
-        hg_log_error("rpc", "HG_Init: initialised already");
+        hg_log_error("rpc", "HG_Init: already initialized");
     } else {
         ret = hg_init_begin(na_class);
     }
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits or runs a handler, or this
- * one runs a proc. */
+/* End the layer for other threads. HG_BUSY: a thread waits or runs a handler,
+ * or this thread runs a proc. */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
@@ -28744,8 +28820,8 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
-            ret == HG_FAULT ? "not initialised"
-                            : "a thread waits, or runs a handler or a proc");
+            ret == HG_FAULT ? "not initialized"
+                            : "a thread waits or runs a handler or a proc");
         return ret;
     }
     hg_request_free_all(context);
@@ -28796,18 +28872,18 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 
 /* ==== gen/hg/names.c ==== */
 /*
- * names: functions behind other names: those of the first reports (api/seed.h),
- * where they need a state of the process or of the thread, and the symbols of
- * Mercury whose names are macros in hg.h. They use the public functions. The
- * last part of hg.c: it restores the warnings of what follows in a unity build.
+ * names: functions under other names: those of the first reports (api/seed.h)
+ * that need a state of the process or thread, and Mercury's symbols whose names
+ * are macros in hg.h. They use the public functions. This is the last part of
+ * hg.c: it restores the warnings for the code that follows in a unity build.
  *
- * Those reports have no function that frees the input of a call. So decoding
- * an input records each string and bulk handle that it allocates, in a list
- * that is the data of the call's handle. Both are freed when the call is
- * answered and its function has returned.
+ * The reports have no function that frees the input of a call. Therefore
+ * decoding an input records each string and bulk handle that it allocates, in a
+ * list stored as the data of the call's handle. Both are freed when the call
+ * was answered and its handler has returned.
  *
- * Locking: none. The list belongs to who executes the call; `hg_seed_layers` is
- * for one thread at a time, as api/seed.h says.
+ * Locking: none. The list belongs to the thread that executes the call. One
+ * thread at a time uses `hg_seed_layers`, as api/seed.h says.
  */
 
 /* ---- The network layer ---- */
@@ -28820,7 +28896,7 @@ hg_return_t hg_seed_refuse(
     return ret;
 }
 
-/* A client needs the scheme alone. */
+/* A client needs only the scheme. */
 na_class_t *hg_seed_open(void *intra_comm, int flags)
 {
     const char *name = getenv("HG_SEED_ADDRESS");
@@ -28836,8 +28912,8 @@ na_class_t *hg_seed_open(void *intra_comm, int flags)
     return NA_Initialize(name, flags != 0 ? NA_TRUE : NA_FALSE);
 }
 
-/* The report has no function that tells the size of a serialized handle. So its
- * length comes first, a uint32_t. */
+/* The reports have no function that returns the size of a serialized handle.
+ * Therefore its length precedes it, as a uint32_t. */
 #define HG_SEED_LENGTH 4
 
 na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
@@ -28847,10 +28923,12 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     unsigned char *bytes = (unsigned char *) buf;
 
     if (buf == NULL || size == 0)
-        return hg_log_misuse("rpc", "na_mem_handle_serialize", "a NULL");
+        return hg_log_misuse(
+            "rpc", "na_mem_handle_serialize", "an argument is NULL");
     if (buf_len < HG_SEED_LENGTH || buf_len - HG_SEED_LENGTH < size) {
         hg_log_error("rma",
-            "a memory handle has %" PRIu64 " bytes, the buffer %" PRIu64,
+            "a memory handle has %" PRIu64
+            " bytes, but the buffer only %" PRIu64,
             size + HG_SEED_LENGTH, buf_len);
         return NA_MSGSIZE;
     }
@@ -28866,11 +28944,12 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
     const unsigned char *bytes = (const unsigned char *) buf;
 
     if (buf == NULL)
-        return hg_log_misuse("rpc", "na_mem_handle_deserialize", "a NULL");
+        return hg_log_misuse(
+            "rpc", "na_mem_handle_deserialize", "an argument is NULL");
     if (buf_len < HG_SEED_LENGTH ||
         hg_wire_load32(bytes) > buf_len - HG_SEED_LENGTH) {
         hg_log_error("rma",
-            "these %" PRIu64 " bytes are no memory handle with its length",
+            "these %" PRIu64 " bytes are not a memory handle with its length",
             buf_len);
         return NA_PROTOCOL_ERROR;
     }
@@ -28880,10 +28959,10 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
 
 /* ---- Layers, which begin several times ---- */
 
-/* They end together, when the last user of either does. */
+/* Both layers end together, when the last user of either ends. */
 static struct hg_seed_layers {
-    na_class_t *rpc;  /* of HG_Init1; NULL: not called */
-    na_class_t *bulk; /* of HG_Bulk_init; NULL: not called */
+    na_class_t *rpc;  /* set by HG_Init1; NULL: not called */
+    na_class_t *bulk; /* set by HG_Bulk_init; NULL: not called */
     unsigned users;
 } hg_seed_layers;
 
@@ -28895,7 +28974,7 @@ static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
     if (*layer == NULL) {
         ret = begin(na_class);
     } else if (*layer != na_class) {
-        hg_log_error("rpc", "a layer runs on another class already");
+        hg_log_error("rpc", "the layer already runs on another class");
         ret = HG_EXIST;
     }
     if (ret != HG_SUCCESS)
@@ -28913,7 +28992,8 @@ hg_return_t hg_seed_init(na_class_t *na_class)
 hg_return_t hg_seed_bulk_init(na_class_t *na_class)
 {
     struct hg_seed_layers *layers = &hg_seed_layers;
-    /* The RPC layer begins bulk on its class, unless that has begun. */
+    /* The RPC layer starts the bulk layer on its class, unless it was started
+     * before. */
     bool begun = layers->rpc != NULL && layers->bulk == NULL;
 
     return hg_seed_use(
@@ -28930,7 +29010,7 @@ hg_return_t hg_seed_finalize(void)
         return HG_SUCCESS;
     }
     if (layers->rpc != NULL || layers->bulk == NULL)
-        ret = HG_Finalize1(); /* which logs that there is none */
+        ret = HG_Finalize1(); /* logs that there is no layer */
     if (ret != HG_SUCCESS)
         return ret;
     layers->rpc = NULL;
@@ -28946,7 +29026,7 @@ hg_return_t hg_seed_finalize(void)
 struct hg_seed_value {
     struct hg_seed_value *next;
     void *object;
-    bool is_bulk; /* else a string */
+    bool is_bulk; /* otherwise a string */
 };
 
 static _Thread_local hg_handle_t hg_seed_decoding; /* NULL: no input */
@@ -28989,7 +29069,7 @@ hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data)
     return hg_seed_record(proc, *(hg_bulk_t *) data, true);
 }
 
-/* Free a bulk handle of an input. The record has a reference; the other one is
+/* Free a bulk handle of an input. The record has one reference; the other is
  * the application's, which may have freed it. */
 static void hg_seed_free_bulk(struct hg_bulk *bulk)
 {
@@ -28998,7 +29078,7 @@ static void hg_seed_free_bulk(struct hg_bulk *bulk)
     (void) hg_bulk_take_back(bulk);
 }
 
-/* The data of a handle are freed. */
+/* Free the recorded values of a handle. */
 static void hg_seed_free_values(void *data)
 {
     struct hg_seed_value *value = (struct hg_seed_value *) data;
@@ -29087,7 +29167,7 @@ hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct)
     while (value != before) {
         struct hg_seed_value *next = value->next;
 
-        if (ret != HG_SUCCESS) /* the library has freed its object */
+        if (ret != HG_SUCCESS) /* the library freed the object on error */
             hg_mem_free(value);
         else if (value->is_bulk)
             hg_bulk_give((struct hg_bulk *) value->object);
@@ -29113,7 +29193,7 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
 /* ---- Mercury's symbols ---- */
 
 /* Configure scripts look for HG_Init in libmercury, and bindings of other
- * languages call it there. Programs that include hg.h use the numbered
+ * languages call these symbols. Programs that include hg.h use the numbered
  * names. */
 #if defined(__GNUC__)
 #pragma push_macro("HG_Init")

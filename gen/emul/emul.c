@@ -902,7 +902,8 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
         sum = hg_crc64_update(0, data, (size_t) wire->length);
     if (sum != wire->sum) {
         hg_log_warning("rma",
-            "%" PRIu64 " bytes from %s changed on the way: CRC64 %016" PRIx64
+            "%" PRIu64
+            " bytes from %s were damaged in transit: CRC64 %016" PRIx64
             " instead of %016" PRIx64,
             wire->length, na_emul_name(xfer->addr), sum, wire->sum);
         return NA_CHECKSUM_ERROR;

@@ -10,8 +10,8 @@ static struct hg_handle *hg_cancel_of(struct na_completion *notice)
     return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
 }
 
-/* Queue the notice, with a reference, unless it is queued, or the handle is on
- * its way home; the lock is held. */
+/* Queue the notice, with a reference of the handle, unless it is queued already
+ * or the handle is about to return to the pool. The lock is held. */
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
@@ -24,7 +24,7 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
 
-/* Step from the internal lane: the sink may not end a transfer. */
+/* Step of the internal lane: the sink must not end a transfer. */
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
@@ -38,7 +38,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     hg_handle_unref(handle);
 }
 
-/* Whether the application has the call, and has yet to answer it. */
+/* Whether the application has the call and has not answered it. */
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
@@ -68,7 +68,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_enter(lock);
 }
 
-/* Whether it is there still; it may be answered. The lock is held. */
+/* Whether the call still exists; it may be answered. The lock is held. */
 static bool hg_cancel_is_there(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -77,11 +77,11 @@ static bool hg_cancel_is_there(struct hg_handle *handle)
         state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
 }
 
-/* Nobody waits any more for a call that is there, or its output was fetched.
- * The lock is held. */
+/* The origin no longer waits for the call, or has fetched its output. The lock
+ * is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
-    if (handle->held) { /* its output was fetched, perhaps */
+    if (handle->held) { /* the origin may have fetched its output */
         hg_overflow_release(handle);
         return;
     }
@@ -95,7 +95,8 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
-/* A notice comes from the address its call came from: pointers are compared. */
+/* A notice is valid only if it comes from the address of the call: pointers are
+ * compared. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -104,9 +105,10 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
         header->origin_context;
 }
 
-/* Enter the calls that arrived since the last time, oldest first, so that those
- * without an entry are the latest of the list. Each is visited once, however
- * many notices come. Without memory some have no entry. */
+/* Index the calls that arrived since the last notice, oldest first. Calls that
+ * are not indexed are therefore the newest of the list. Each call is visited
+ * once, however many notices arrive. On out-of-memory some calls are not
+ * indexed. */
 static void hg_cancel_index(struct hg_context *context)
 {
     struct na_link *link = context->targets.prev;
@@ -141,10 +143,10 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_leave(context->lock);
 }
 
-/* The newest calls are visited first, and the scan stops when all were found
- * that count as not answered, or as held: a peer that dies soon after its calls
- * costs little, however many calls of others there are. A call is answered or
- * dropped before it no longer counts, so none is missed. */
+/* The scan starts at the newest call and stops when it has found all calls that
+ * count as unanswered or as held. A peer that dies soon after its calls costs
+ * little, however many calls of other peers exist. A call is counted until it
+ * is answered or dropped, so none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "na/live.h"
 
-/* Its NA class exists: the class holds it. */
+/* The NA class exists, because the class holds it. */
 static hg_return_t hg_check_fork(
     const struct hg_class *hg_class, const char *function)
 {
@@ -53,6 +53,6 @@ HG_PRIVATE hg_return_t hg_check_side(
     if (HG_LIKELY(handle->target == target))
         return HG_SUCCESS;
     return hg_log_misuse("rpc", function,
-        target ? "the handle is of a call of ours"
-               : "the handle is of a call that arrived");
+        target ? "the handle belongs to an outgoing call"
+               : "the handle belongs to an incoming call");
 }

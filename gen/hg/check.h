@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check: whether the application may use what it passes.
+ * check: validates classes, contexts and handles that the application passes.
  *
- * A public function that is given a class, a context or a handle of the RPC
- * layer begins here, before it takes a lock. HG_INVALID_ARG, logged with the
- * function's name: NULL; a class or a context that does not exist (live); a
- * handle whose last reference was given back, as long as it waits to be used
- * again. HG_FAULT, logged once for each class: this process is a child of the
- * one that made it (live).
+ * Every public function that takes a class, a context or a handle of the RPC
+ * layer begins here, before it takes a lock. It returns HG_INVALID_ARG, logged
+ * with the function's name, for NULL, for a class or context that does not
+ * exist (see live), and for a handle whose last reference was freed, as long as
+ * the handle is in the pool. It returns HG_FAULT, logged once for each class,
+ * in a child process of the process that opened the class.
  *
  * Locking: none.
  */
@@ -21,8 +21,8 @@ HG_PRIVATE hg_return_t hg_check_class(
 HG_PRIVATE hg_return_t hg_check_context(
     const struct hg_context *context, const char *function);
 
-/* The cause, for hg_check_handle, which has found one: HG_INVALID_ARG or
- * HG_FAULT, logged. */
+/* The slow path of hg_check_handle: find and log the cause. HG_INVALID_ARG or
+ * HG_FAULT. */
 HG_PRIVATE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function);
 
@@ -38,8 +38,8 @@ static inline hg_return_t hg_check_handle(
     return hg_check_handle_slowly(handle, function);
 }
 
-/* Checks the handle, and its side: `target` for a call that arrived.
- * HG_INVALID_ARG (logged): it is of the other side. */
+/* Check the handle and its side: `target` for an incoming call. HG_INVALID_ARG,
+ * logged: the handle belongs to the other side. */
 HG_PRIVATE hg_return_t hg_check_side(
     const struct hg_handle *handle, bool target, const char *function);
 

@@ -9,20 +9,20 @@
 #include "emul/emul.h"
 #include "na/live.h"
 
-/* Limits of sizes beyond this are none, and would overflow when added up. */
+/* A larger size limit means no limit: sums would overflow. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
-/* As many refusals as may wait until they can leave. */
+/* Limit of refusals that wait to be sent. */
 #define HG_CLASS_REFUSALS_MAX 65536u
 
-/* All of them; of this process. */
+/* All classes of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
 
 static pthread_once_t hg_class_once = PTHREAD_ONCE_INIT;
 
-/* The list is its parent's, and a thread that the child does not have may have
- * held the lock. */
+/* A child of fork starts with an empty list. Another thread of the parent may
+ * have held the lock at fork. */
 static void hg_class_fork_child(void)
 {
     (void) pthread_mutex_init(&hg_class_lock, NULL);
@@ -61,7 +61,7 @@ HG_PRIVATE void hg_class_fill_options(
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
     mine->max_args_size = hg_class_bound(mine->max_args_size, 0);
-    /* One call of the largest size is always possible. */
+    /* One call of maximum size is always possible. */
     mine->max_fetched_bytes =
         hg_class_bound(mine->max_fetched_bytes, mine->max_args_size);
     mine->max_held_bytes =

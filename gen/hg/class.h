@@ -2,15 +2,16 @@
 /*
  * class: registered functions, and the settings of calls and services.
  *
- * A class uses one NA class for messages and a bulk layer for memory; its calls
+ * A class uses one NA class for messages and a bulk layer for memory. Its calls
  * run in contexts. Each context has its own counters, so that contexts do not
- * write to the same cache line, and adds them to the class's when it ends.
+ * write to the same cache line. A context adds its counters to those of the
+ * class when it is destroyed.
  *
- * Locking: the class's lock guards the list of contexts and what those that
- * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry). One lock guards the list of all classes: while it is
- * held none of them ends. A class's lock is taken inside it, and a context's
- * inside that. In a child of fork the list is empty at first.
+ * Locking: the class's lock guards the list of contexts and the counters of
+ * destroyed contexts. The registry has its own rules. Everything else is
+ * constant while contexts exist. One lock guards the list of all classes: while
+ * it is held, no class is destroyed. Lock order: list of classes, class,
+ * context. A child of fork starts with an empty list.
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
@@ -20,14 +21,14 @@
 #include "hg/limit.h"
 #include "hg/registry.h"
 
-/* What each context counts, by the members of struct hg_counters. */
+/* The counters of a context, in the order of struct hg_counters. */
 enum hg_count {
-    /* Written under the class's lock. */
-    HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
+    /* Written with the class's lock held. */
+    HG_COUNT_REQUESTS_SENT = 0, /* including calls about to be sent */
     HG_COUNT_RESPONSES_RECEIVED,
     HG_COUNT_REQUESTS_RECEIVED,
-    HG_COUNT_RESPONSES_SENT, /* refusals, too, of handles put back */
-    /* Written without. */
+    HG_COUNT_RESPONSES_SENT, /* including refusals whose handles were freed */
+    /* Written without the lock. */
     HG_COUNT_ERRORS_SENT,
     HG_COUNT_INPUTS_FETCHED,
     HG_COUNT_OUTPUTS_FETCHED,
@@ -41,41 +42,41 @@ enum hg_count {
 };
 
 struct hg_class {
-    struct na_link link; /* of all classes */
+    struct na_link link; /* in the list of all classes */
     struct na_class *na_class;
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
-    /* The library's own, which are executed where nothing is registered; NULL:
-     * none. */
+    /* Functions of the library, for ids that are not registered; NULL: none. */
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
-    uint64_t trace_base;       /* a sequence and this are a trace id */
-    struct hg_clock_pair born; /* for ages */
-    _Atomic bool watched;      /* it has a hook, or times calls (watch.h) */
+    uint64_t trace_base;       /* trace id = this + sequence */
+    struct hg_clock_pair born; /* start of the clock for ages */
+    _Atomic bool watched; /* it has a hook or counts call times: see watch.h */
     _Atomic(hg_hook_cb_t) hook;
     void *hook_arg;
-    /* Of the callback model; constant while calls are under way. */
-    size_t input_offset; /* bytes of the application's before an input */
+    /* Callback model only; constant while calls are in flight. */
+    size_t input_offset; /* application bytes in front of an input */
     size_t output_offset;
-    bool sum_messages;        /* also with the option no_checksum */
-    bool no_overflow;         /* arguments fit a message */
-    bool release_input_early; /* with the decoding of it */
-    _Atomic bool draining;    /* takes no more calls */
+    bool sum_messages;        /* even with the option no_checksum */
+    bool no_overflow;         /* arguments must fit a message */
+    bool release_input_early; /* as soon as it is decoded */
+    _Atomic bool draining;    /* no more calls are accepted */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
-    bool own_na; /* it closes the NA class */
-    bool stats;  /* tell the counters at the end */
+    bool own_na; /* this class closes the NA class */
+    bool stats;  /* log the counters when it is destroyed */
     uint8_t max_contexts;
-    unsigned max_unanswered;        /* by default */
-    _Atomic unsigned contexts_made; /* also those being created */
+    unsigned max_unanswered;        /* the default */
+    _Atomic unsigned contexts_made; /* including contexts being created */
     void *data;
     void (*free_data)(void *data);
-    bool leaked; /* by a context that could not be freed: nor can this */
-    struct hg_monitor *lock; /* the NA class's */
+    bool leaked; /* a context could not be freed, so the class is not freed
+                   either */
+    struct hg_monitor *lock; /* the lock of the NA class */
     struct hg_limit limits[HG_LIMIT_KINDS];
-    uint32_t in_flight; /* calls of ours */
+    uint32_t in_flight; /* outgoing calls */
     struct na_link contexts;
-    uint64_t counted[HG_COUNTS]; /* by those that ended */
+    uint64_t counted[HG_COUNTS]; /* counters of destroyed contexts */
 };
 
 /* Whether its messages to other processes have a checksum. */
@@ -92,26 +93,26 @@ HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
 
-/* The class has these from now on, and no context yet. Functions that are
- * registered already keep their histograms, or have none. HG_OPNOTSUPPORT
- * (logged): bulk_checksum, where the transport moves the bytes itself; then
- * nothing has changed. */
+/* Set the options of a class without contexts. Functions registered before keep
+ * their histograms, or have none. HG_OPNOTSUPPORT, logged: bulk_checksum is
+ * set, but the transport moves bulk data itself; nothing is changed. */
 HG_PRIVATE hg_return_t hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* Create a class without a context. `layer` and the NA class outlive it.
- * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
+/* Create a class without a context. `layer` and the NA class must outlive it.
+ * HG_NOMEM; HG_AGAIN: too many classes and contexts are open. Both are
+ * logged. */
 HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 
-/* Have `see` called with each class there is, of both models; none ends
- * meanwhile. False: without `wait`, and the list was not to be had. */
+/* Call `see` with each class of both models; none is destroyed meanwhile.
+ * False: `wait` is false and the list is locked. */
 HG_PRIVATE bool hg_class_each(
     bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg);
 
-/* No context is left, but those which hg_context_destroy could not free: they
- * keep the class. */
+/* Destroy a class. All contexts were destroyed; a context that
+ * hg_context_destroy could not free keeps the class in memory. */
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 
 #endif

@@ -17,10 +17,10 @@
 
 /* ---- Messages in ---- */
 
-/* A message came, or was handed over by a call to ourselves, whose header is
- * `header`; `ret` is what reading that gave. It is only filed: answers and
- * refusals leave from the internal lane. NA_NOMEM: it could not be; a caller in
- * this process is told that by HG_Forward. */
+/* Queue a message that arrived, or that a call to the own process handed over;
+ * `header` is its header. `ret` is the result of decoding it. Answers and
+ * refusals are sent later, from the internal lane. NA_NOMEM: it could not be
+ * queued; a caller in this process gets that from HG_Forward(). */
 static na_return_t hg_context_file(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t ret)
 {
@@ -35,7 +35,7 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
-/* The RPC plane's sink. */
+/* Sink of the RPC plane. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -102,7 +102,7 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
     }
 }
 
-/* Run the timers that expired; when to come back. Inside. */
+/* Run expired timers. Returns when the next timer expires. The lock is held. */
 static inline uint64_t hg_context_run_timers(struct hg_context *context)
 {
     return context->deadline.count > 0 ? hg_context_run_some_timers(context)
@@ -111,7 +111,7 @@ static inline uint64_t hg_context_run_timers(struct hg_context *context)
 
 /* ---- Progress ---- */
 
-/* Whether bulk has a class of its own. */
+/* Whether bulk data uses its own NA class. */
 static bool hg_context_is_separate(const struct hg_context *context)
 {
     return context->transfers.context != context->na_context;
@@ -135,7 +135,7 @@ static hg_return_t hg_context_sleep(
         if (!NA_Poll_try_wait(contexts[i]->na_class, contexts[i]))
             return HG_SUCCESS;
         if (fd < 0 && timeout > 1)
-            timeout = 1; /* polled once a millisecond */
+            timeout = 1; /* poll once a millisecond */
         if (fd >= 0) {
             fds[count].fd = fd;
             fds[count].events = POLLIN;
@@ -148,7 +148,7 @@ static hg_return_t hg_context_sleep(
     return HG_SUCCESS;
 }
 
-/* Calls and bulk on classes of their own: make progress in both. */
+/* Make progress on two NA classes, one for calls and one for bulk data. */
 static hg_return_t hg_context_progress_both(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -195,7 +195,7 @@ HG_PRIVATE bool hg_context_is_driver(void)
     return hg_context_driver;
 }
 
-/* As hg_context_progress. */
+/* Implements hg_context_progress(). */
 static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
@@ -208,7 +208,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
 
         if (ret == HG_SUCCESS && done == NULL &&
             !na_queue_has(context->queue, lanes)) {
-            /* Poked, for a timer; or another thread was faster. */
+            /* Woken for a timer, or another thread took the entry. */
             if (hg_clock_is_past(deadline))
                 return HG_TIMEOUT;
         } else if (ret != HG_TIMEOUT || until == deadline) {
@@ -220,7 +220,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
 HG_PRIVATE HG_HOT hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline)
 {
-    bool before = hg_context_driver; /* a hook may make progress, too */
+    bool before = hg_context_driver; /* a hook may make progress itself */
     hg_return_t ret;
 
     hg_context_driver = true;
@@ -252,7 +252,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 
 /* ---- Counts ---- */
 
-/* Its lock is held, or it is past its end. */
+/* The lock is held, or the context is being destroyed. */
 static void hg_context_add_counts(
     const struct hg_context *context, uint64_t counts[HG_COUNTS])
 {
@@ -263,7 +263,7 @@ static void hg_context_add_counts(
             atomic_load_explicit(&context->counts[i], memory_order_relaxed);
 }
 
-/* The same, and what is there now. */
+/* Add the counters, and the current values of those that are not cumulative. */
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
@@ -309,8 +309,8 @@ HG_PRIVATE void hg_context_sum(
 
 /* ---- Life ---- */
 
-/* Where messages come in, and where transfers run: in one place, or in two
- * where bulk has a class of its own. */
+/* Open the NA context for messages, and a second one if bulk data uses its own
+ * class. */
 static hg_return_t hg_context_open_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
@@ -332,7 +332,8 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     return ret;
 }
 
-/* `quiet`: everything is home; else it had its time. */
+/* Close the NA contexts. `quiet`: no operation is pending; otherwise the drain
+ * time has passed. */
 static void hg_context_close_na(struct hg_context *context, bool quiet)
 {
     unsigned ms = quiet ? NA_CONTEXT_DRAIN_MS : 0;
@@ -405,8 +406,7 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
         atomic_load(&context->lookups) == 0;
 }
 
-/* Whether what is left of a context is left to stay: handles of no call, which
- * only the application can let go of. */
+/* Whether only idle handles are left, which only the application can free. */
 static bool hg_context_is_stuck(struct hg_context *context)
 {
     const struct na_link *link;
@@ -443,7 +443,7 @@ HG_PRIVATE bool hg_context_drain(struct hg_context *context, unsigned ms)
     return hg_context_is_quiet(context);
 }
 
-/* Free what no transport can touch any more: everything is home. */
+/* Free the context. No transport uses its memory any more. */
 static void hg_context_delete(struct hg_context *context)
 {
     hg_handle_drop_pool(context);
@@ -453,7 +453,7 @@ static void hg_context_delete(struct hg_context *context)
     hg_mem_free(context);
 }
 
-/* Leave the class, and the counts to it. */
+/* Remove the context from its class, and add its counters to the class's. */
 static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
@@ -523,7 +523,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_context_refuse(context);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
-    /* First what can leave by itself, then what has to be taken back. */
+    /* First wait for sends that can still complete, then cancel the rest. */
     quiet = hg_context_drain(context, drain_ms);
     na_sink_close(context->na_context->na_class, context->id);
     if (!quiet) {
@@ -531,8 +531,8 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }
-    /* Also when all was quiet: a call may have come just before the sink was
-     * gone. */
+    /* Needed even if all was quiet: a call may have arrived before the sink was
+     * closed. */
     (void) hg_context_drain(context, drain_ms);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
@@ -540,7 +540,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
-            " transfers did not end: their memory is left to them (%s)",
+            " transfers did not end: their memory is leaked (%s)",
             context->live, context->sending,
             hg_transfer_list_count(&context->transfers), left);
     }

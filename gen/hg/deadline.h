@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deadline: what is to happen at a time.
+ * deadline: timers.
  *
- * A binary heap of timers embedded in what they belong to. Adding may need
- * memory for the heap's array; removing and expiring never fail. The next
- * expiry bounds how long progress sleeps.
+ * A binary heap of timers that are embedded in other objects. Adding a timer
+ * may need memory for the heap's array; removing and expiring never fail. The
+ * next expiry limits how long progress sleeps.
  *
  * Locking: none; the owner guards it.
  */
@@ -15,7 +15,7 @@
 
 struct hg_timer {
     uint64_t when;  /* hg_clock_now time */
-    uint32_t index; /* place in the heap + 1; 0: not in it */
+    uint32_t index; /* position in the heap + 1; 0: not in it */
 };
 
 struct hg_deadline {
@@ -27,18 +27,19 @@ struct hg_deadline {
 HG_PRIVATE void hg_deadline_init(struct hg_deadline *deadline);
 HG_PRIVATE void hg_deadline_fini(struct hg_deadline *deadline);
 
-/* Let `timer`, which is in no heap, expire at `when`. HG_NOMEM (logged). */
+/* Start `timer`, which is in no heap, to expire at `when`. HG_NOMEM
+ * (logged). */
 HG_PRIVATE hg_return_t hg_deadline_add(
     struct hg_deadline *deadline, struct hg_timer *timer, uint64_t when);
 
-/* Take a timer out; nothing when it is not in. */
+/* Stop a timer; no effect if it is not in the heap. */
 HG_PRIVATE void hg_deadline_remove(
     struct hg_deadline *deadline, struct hg_timer *timer);
 
-/* When the first one expires; HG_CLOCK_NEVER for none. */
+/* When the first timer expires; HG_CLOCK_NEVER: there is none. */
 HG_PRIVATE uint64_t hg_deadline_next(const struct hg_deadline *deadline);
 
-/* The first timer that expired by `now`, taken out; NULL. */
+/* Remove and return the first timer that expired by `now`; NULL: none. */
 HG_PRIVATE struct hg_timer *hg_deadline_pop(
     struct hg_deadline *deadline, uint64_t now);
 

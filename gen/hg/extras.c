@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * extras: what both models have beyond Mercury's functions: time limits,
- * cancellation, errors with a text, traces, histograms, who calls, and an
- * orderly end of serving.
+ * extras: functions of both models that Mercury does not have: deadlines,
+ * cancellation, error texts, traces, histograms, peer identity, and HG_Drain.
  *
- * A handle may be of either model. Arguments are checked here; forward, serve,
- * cancel and watch do the rest. No other module includes this one.
+ * A handle may belong to either model. Arguments are checked here; forward,
+ * serve, cancel and watch do the work. No other module includes this one.
  *
- * HG_Drain marks the class, so that serve refuses every call from then on, and
- * makes progress in all contexts until no accepted call is left. A call counts
- * until its handle is back, so until its answer has left and its handler has
- * returned. Other threads may end what it waits for, so it looks again each
- * millisecond.
+ * HG_Drain marks the class, so that serve refuses all new calls, and makes
+ * progress in all contexts until no accepted call is left. A call counts until
+ * its handle is freed, that is until its answer has been sent and its handler
+ * has returned. Other threads may hold the handle, so HG_Drain checks again
+ * every millisecond.
  *
- * Locking: the class's lock around what others use, too.
+ * Locking: the class's lock, around data shared with other modules.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -27,8 +26,8 @@
 #include "hg/wait.h"
 #include "hg/watch.h"
 
-/* HG_Drain: a turn of one context; how long no call may arrive at the end, and
- * how long it waits for that. */
+/* HG_Drain: how long it progresses one context at a time; how long no call may
+ * arrive at the end, and how long it waits for that. */
 #define HG_EXTRAS_SLICE_MS 1
 #define HG_EXTRAS_QUIET_MS 10
 #define HG_EXTRAS_REST_MS 100
@@ -59,7 +58,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
         return HG_NO_DEADLINE;
     left = hg_handle_time_left(handle);
     return left == HG_NO_DEADLINE && handle->timeout != 0
-        ? handle->timeout /* it has not begun */
+        ? handle->timeout /* not forwarded yet */
         : left;
 }
 
@@ -86,8 +85,8 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- Traces, hooks, times ---- */
 
-/* The class that is meant: for NULL that of the request model. HG_FAULT: there
- * is none; codes of hg_check_class. All logged. */
+/* Find the class; NULL stands for the class of the request model. HG_FAULT:
+ * there is none; codes of hg_check_class. All are logged. */
 static hg_return_t hg_extras_find_class(
     struct hg_class **hg_class, const char *function)
 {
@@ -164,7 +163,8 @@ HG_EXPORT hg_return_t HG_Respond_error(
     if (ret != HG_SUCCESS)
         return ret;
     if (code <= HG_SUCCESS || code >= HG_RETURN_MAX)
-        return hg_log_misuse("rpc", "HG_Respond_error", "that is no error");
+        return hg_log_misuse(
+            "rpc", "HG_Respond_error", "the code is not an error");
     return hg_serve_respond_error(handle, code, text);
 }
 
@@ -183,8 +183,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 
 /* ---- Who calls ---- */
 
-/* The address of a peer holds what the transport has proved of it, which never
- * changes, and the handle keeps the address. */
+/* The identity in a peer's address never changes, and the handle holds a
+ * reference of the address. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 {
     return handle != NULL &&
@@ -196,7 +196,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 
 /* ---- An orderly end ---- */
 
-/* Make progress in each context once. The lock is held. */
+/* Make progress once in each context. The lock is held. */
 static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
 {
     const struct na_link *link;
@@ -215,7 +215,7 @@ static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
     }
 }
 
-/* Whether an accepted call is left in any context. The lock is held. */
+/* Whether any context has an accepted call. The lock is held. */
 static bool hg_extras_has_calls(const struct hg_class *hg_class)
 {
     const struct na_link *link = hg_class->contexts.next;
@@ -226,9 +226,9 @@ static bool hg_extras_has_calls(const struct hg_class *hg_class)
     return link != &hg_class->contexts;
 }
 
-/* Refuse calls that lie in the transport already, until none comes for a
- * moment: a caller that is not refused would not know that its call was not
- * executed. The lock is held. */
+/* Refuse calls that the transport has received already, until none arrives for
+ * HG_EXTRAS_QUIET_MS. Without a refusal the caller would not know that its call
+ * was not executed. The lock is held. */
 static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
 {
     uint64_t end = hg_clock_after_ms(HG_EXTRAS_REST_MS);

@@ -9,10 +9,11 @@
 #include "hg/watch.h"
 #include "na/addr.h"
 
-/* A target's window grows by one call for so many that it answers. */
+/* A target's window grows by one call for this many answered calls. */
 #define HG_FORWARD_STEPS 32u
 
-/* A handle of the context's origins. The lock is held, but for moments. */
+/* Get an origin handle of the context. The lock is held, but released while
+ * memory is allocated. */
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
@@ -27,8 +28,8 @@ static HG_HOT struct hg_handle *hg_forward_make(
     return handle;
 }
 
-/* Give it a place in the table, unless it has one, and so a number. The lock is
- * held. */
+/* Give the handle a number in the table of sequences, unless it has one. The
+ * lock is held. */
 static hg_return_t hg_forward_place(struct hg_handle *handle)
 {
     return handle->number != 0
@@ -36,8 +37,9 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
         : hg_slots_add(&handle->context->sequences, handle, &handle->number);
 }
 
-/* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
- * calls are in flight, or as large ones. The lock is held. */
+/* Number and count a new call of the handle. Nothing can end it yet. HG_AGAIN:
+ * the number of calls or their bytes in flight are at the limit. The lock is
+ * held. */
 static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -61,7 +63,7 @@ static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/* It is in flight no more. The lock is held. */
+/* Uncount a call in flight. The lock is held. */
 static inline void hg_forward_leave(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -77,7 +79,7 @@ static inline void hg_forward_leave(struct hg_handle *handle)
         na_queue_raise(context->queue, &context->quota_changed);
 }
 
-/* A warning only: the application may go on trying. */
+/* Only a warning, because the application may retry. */
 static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
@@ -87,7 +89,7 @@ static void hg_forward_log_limit(struct hg_context *context)
         options->max_in_flight, options->max_in_flight_bytes);
 }
 
-/* Log why a call could not begin. */
+/* Log why a call could not start. */
 static inline hg_return_t hg_forward_refuse(
     struct hg_context *context, hg_return_t ret)
 {
@@ -176,7 +178,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_enter(context->lock);
-    if (handle->in_flight) { /* it was never sent */
+    if (handle->in_flight) { /* the call was not sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
@@ -188,8 +190,9 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* ---- The table of calls in flight ---- */
 
-/* Take a call out; the lock is held. Who gets true ends it, or first fetches
- * its output, for which its time goes on. */
+/* Remove a call from the table of calls in flight. The caller that gets true
+ * ends the call, or fetches its output first; the deadline still applies to the
+ * fetch. The lock is held. */
 static HG_HOT bool hg_forward_take_to(
     struct hg_handle *handle, enum hg_handle_state state)
 {
@@ -209,7 +212,7 @@ static bool hg_forward_take(struct hg_handle *handle)
     return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
-/* Entry of the queue, inside: the result stands. */
+/* Entry of the queue: the call has its result. The lock is held. */
 static void hg_forward_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -224,29 +227,29 @@ static void hg_forward_run(struct na_completion *done)
             hg_watch_complete(handle);
         hg_enter(context->lock);
     }
-    handle->callback(handle, handle->arg); /* the handle is its now */
+    handle->callback(handle, handle->arg); /* it owns the handle now */
 }
 
-/* What this side has to say of how it ended a call. */
+/* Text for the result of a call that this side ended. */
 static const char *hg_forward_reason(hg_return_t ret)
 {
     switch (ret) {
-    case HG_TIMEOUT: return "its time was over";
-    case HG_CANCELED: return "it was taken back";
-    case HG_DISCONNECT: return "the peer is gone";
+    case HG_TIMEOUT: return "it timed out";
+    case HG_CANCELED: return "it was canceled";
+    case HG_DISCONNECT: return "the peer disconnected";
     case HG_HOSTUNREACH: return "the peer cannot be reached";
     default: return NULL;
     }
 }
 
-/* Tell the result of a call that was taken out, and that is a result. */
+/* Deliver the final result of a call that was taken out. */
 static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
     handle->ret = ret;
     hg_enter(context->lock);
-    /* No code of the application is to run: so it need not be queued. */
+    /* No application code runs, so the result need not be queued. */
     if (HG_LIKELY(!context->callbacks && !handle->large &&
             !hg_watch_is_on(context->hg_class)))
         handle->callback(handle, handle->arg);
@@ -262,8 +265,9 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
-/* Take the call with that number out, unless it ended, and perhaps another one
- * began: its message has left, or never will. */
+/* Take out the call with that number. False: that call has ended, and the
+ * handle may have a new call. Used when the message was sent, or could not be
+ * sent. */
 static bool hg_forward_take_numbered(
     struct hg_handle *handle, uint64_t sequence)
 {
@@ -275,8 +279,8 @@ static bool hg_forward_take_numbered(
     return taken;
 }
 
-/* A call that is not answered ends when it has left; if it could not,
- * hg_forward_unsent tells. */
+/* A one-way call ends when it has been sent. If it could not be sent,
+ * hg_forward_unsent ends it. */
 static void hg_forward_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -284,7 +288,7 @@ static void hg_forward_left(
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
-/* Offer arguments that are too large for a message, without the lock. */
+/* Expose arguments that are too large for a message. Without the lock. */
 static HG_NOINLINE hg_return_t hg_forward_offer(
     struct hg_handle *handle, struct hg_handle_message *message)
 {
@@ -304,7 +308,7 @@ static HG_NOINLINE hg_return_t hg_forward_offer(
     return ret;
 }
 
-/* Write the header, or offer what is too large. */
+/* Write the header, or expose arguments that are too large. */
 static hg_return_t hg_forward_prepare(
     struct hg_handle *handle, struct hg_handle_message *message)
 {
@@ -323,8 +327,8 @@ static hg_return_t hg_forward_prepare(
 
         header->time_left = left > 0 ? left : 1;
     }
-    /* What is offered ends when the arguments were fetched, and a call to
-     * ourselves when who executes it is done. */
+    /* An exposed input ends when it was fetched, and a call to the own process
+     * when its handler is done. */
     if (!handle->addr->self &&
         message->size > hg_class->na_class->max_unexpected_size)
         ret = hg_forward_offer(handle, message);
@@ -335,7 +339,7 @@ static hg_return_t hg_forward_prepare(
     return ret;
 }
 
-/* The request never left: end the call, unless that happened already. */
+/* The request could not be sent: end the call, unless it has ended. */
 static void hg_forward_unsent(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -345,8 +349,8 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
-/* Count a call for so much more; what it counts for already is not another's.
- * False: that is past the limit. The lock is held. */
+/* Count `more` bytes for a call. Bytes counted for it before are not counted as
+ * another call's. False: that exceeds the limit. The lock is held. */
 static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
 {
     struct hg_limit *limits = handle->context->hg_class->limits;
@@ -361,8 +365,8 @@ static bool hg_forward_grow(struct hg_handle *handle, uint64_t more)
     return fits;
 }
 
-/* What else there is to be done before a call begins, with the lock held: count
- * it for what its message is larger than a small one, and set its timer. */
+/* Before a call starts: count what its message exceeds a small one by, and set
+ * its timer. The lock is held. */
 static HG_NOINLINE hg_return_t hg_forward_admit(
     struct hg_handle *handle, size_t size)
 {
@@ -373,8 +377,8 @@ static HG_NOINLINE hg_return_t hg_forward_admit(
                                  : HG_SUCCESS;
 }
 
-/* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
- * not. `size` is that of its message. */
+/* Start the call: from now on any event may end it. HG_NOMEM, HG_AGAIN: it did
+ * not start. `size` is the size of its message. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
@@ -389,7 +393,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     return hg_forward_refuse(handle->context, ret);
 }
 
-/* The application wants it: from now on it has an age, and a trace. */
+/* The application forwards the call: set its start time and its trace. */
 static hg_return_t hg_forward_announce(struct hg_handle *handle)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -405,7 +409,7 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
     return ret;
 }
 
-/* Begin the call and send its message. On error it has not begun. The lock is
+/* Start the call and send its message. On error it has not started. The lock is
  * held. */
 static hg_return_t hg_forward_launch(
     struct hg_handle *handle, const struct hg_handle_message *message)
@@ -423,7 +427,7 @@ static hg_return_t hg_forward_launch(
         return HG_SUCCESS;
     }
     if (!hg_forward_take(handle))
-        return HG_SUCCESS; /* it ended meanwhile: the callback tells */
+        return HG_SUCCESS; /* it ended meanwhile, and the callback reports it */
     hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     return ret;
 }
@@ -441,10 +445,12 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
-            "\"%s\" cannot be called: %s is gone: %s; look it up again",
+            "\"%s\" cannot be called: %s is dead: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        if (!handle->context->callbacks) /* there the callback tells, too */
+        if (!handle->context
+                 ->callbacks) /* in the callback model the callback reports
+                                 it */
             return ret;
     }
     handle->deadline =
@@ -472,8 +478,8 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
 
 /* ---- Ending ---- */
 
-/* Tell the target that nobody waits any more for a call that was taken out,
- * and is ours still; or take its message back, if that has not left. */
+/* Send CANCEL for a call that was taken out and belongs to this side, or
+ * withdraw its message if that was not sent. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
@@ -485,8 +491,8 @@ static void hg_forward_revoke(struct hg_handle *handle)
     hg_handle_send_control(handle, &header);
 }
 
-/* Whether the time of a call that is under way is over; the lock is held. What
- * expired may be the timer of a call that the handle had before. */
+/* Whether the deadline of a call in flight has passed; the lock is held. The
+ * expired timer may belong to an earlier call of the handle. */
 static bool hg_forward_is_late(const struct hg_handle *handle)
 {
     return (handle->state == HG_HANDLE_SENT ||
@@ -494,8 +500,8 @@ static bool hg_forward_is_late(const struct hg_handle *handle)
         handle->deadline != 0 && hg_clock_now() >= handle->deadline;
 }
 
-/* End a call that is under way with HG_CANCELED, or HG_TIMEOUT if it is late.
- * False: it is not, or ended already. */
+/* End a call in flight with HG_CANCELED, or with HG_TIMEOUT if its deadline has
+ * passed. False: there is none, or it has ended. */
 static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -532,12 +538,12 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
     return hg_forward_give_up(handle, HG_CANCELED) ? HG_SUCCESS : HG_NOENTRY;
 }
 
-/* With an address, the newest calls are visited first, and the scan stops when
- * all bytes that the peer has in flight were found. */
+/* With an address, the scan starts at the newest call and stops when it has
+ * found all bytes that the peer has in flight. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
 {
-    /* Unsent calls go by the next connection, if there is to be one. */
+    /* Unsent calls stay for the next connection, if there will be one. */
     bool next = addr != NULL && !na_addr_is_dead(addr);
     uint64_t left = UINT64_MAX;
     struct na_link ended;
@@ -579,7 +585,7 @@ HG_PRIVATE void hg_forward_end_all(
 
 /* ---- Answers ---- */
 
-/* The fetch of a large output ended, or could not begin. */
+/* The fetch of a large output ended, or could not start. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -595,19 +601,19 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         text = hg_forward_reason(ret);
     }
     hg_leave(context->lock);
-    hg_forward_revoke(handle); /* the target need not hold it any longer */
+    hg_forward_revoke(handle); /* the target may release the output */
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
         hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
     } else {
-        hg_overflow_end(handle, &handle->out_large); /* it may have come */
+        hg_overflow_end(handle, &handle->out_large); /* it may have arrived */
         handle->text = text;
     }
     hg_forward_deliver(handle, ret);
 }
 
-/* Step from the internal lane: the sink may not start a transfer. */
+/* Step of the internal lane: the sink must not start a transfer. */
 static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -622,9 +628,9 @@ static void hg_forward_fetch(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* An answer to a call that is in flight still tells how much the target takes.
- * A refusal sets its window to what is in flight without the refused call, and
- * other answers widen it a little: so few calls are refused. */
+/* Adjust the target's window, for an answer to a call in flight. A refusal sets
+ * the window to what is in flight without the refused call. Other answers widen
+ * it slightly. So few calls are refused. */
 static inline void hg_forward_learn(
     const struct hg_handle *handle, const struct hg_header *header)
 {
@@ -642,7 +648,7 @@ static inline void hg_forward_learn(
     }
 }
 
-/* The call this answers, taken out of the table; NULL: nobody waits. */
+/* Take out the call that an answer belongs to; NULL: no call waits for it. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
 {
@@ -664,8 +670,9 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
-/* Keep the text of an error, if there is memory, without control characters.
- * The target that refuses our types names its own; ours are appended. */
+/* Keep the error text without control characters, if there is memory. A target
+ * that refuses the types of a call names its own; the types of this side are
+ * appended. */
 static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -693,8 +700,8 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
-/* Say why a call was not executed. A code of the handler's own is the
- * application's matter. */
+/* Log why a call was not executed. An error code of the handler is not logged
+ * here. */
 static HG_NOINLINE void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
@@ -705,26 +712,28 @@ static HG_NOINLINE void hg_forward_log_code(
 
     assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
-        hg_log_warning("rpc", "%s answered \"%s\" with %d, which is no result",
-            peer, function, code);
+        hg_log_warning("rpc",
+            "%s answered \"%s\" with %d, which is not a valid result", peer,
+            function, code);
     else if ((header->flags & HG_HEADER_REFUSED) == 0)
         return;
     else if (code == HG_NOENTRY)
         hg_log_warning("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
         hg_log_warning(
-            "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
+            "rpc", "%s refused \"%s\": it is at its limit", peer, function);
     else
         hg_log_warning("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
-/* Copy an answer, which is whole; its code. */
+/* Copy a complete answer. Returns its code. */
 static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = HG_HEADER_MIN + header->payload_size;
-    hg_return_t ret = header->code; /* a result once the call is finished */
+    hg_return_t ret =
+        header->code; /* becomes the result when the call is finished */
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);
@@ -756,7 +765,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
     if (damaged != HG_SUCCESS) {
         handle->text = damaged == HG_CHECKSUM_ERROR
-            ? "the answer changed on the way"
+            ? "the answer was damaged in transit"
             : "the answer is malformed, or of another version";
         hg_log_warning("rpc", "\"%s\" with %s: %s", hg_handle_function(handle),
             hg_handle_peer(handle), handle->text);
@@ -801,7 +810,7 @@ HG_PRIVATE void hg_forward_explain_failure(
 
     assert(!handle->target && ret != HG_SUCCESS);
     if (atomic_load(&handle->misread) == ret && text[0] != '\0')
-        hg_log_keep_text("%s", text); /* it names function and peer */
+        hg_log_keep_text("%s", text); /* the text names function and peer */
     else
         hg_log_keep_text("\"%s\" with %s: %s%s%s", hg_handle_function(handle),
             hg_handle_peer(handle), HG_Error_to_string(ret),

@@ -10,8 +10,9 @@
 #include "na/msg.h"
 #include "na/progress.h"
 
-/* Free handles kept, and the largest buffer one keeps. A buffer above the small
- * size is kept only while all such buffers in the pool are within the total. */
+/* The number of free handles kept, and the largest buffer that a free handle
+ * keeps. Larger than small buffers are kept only while their total in the pool
+ * is within the limit. */
 #define HG_HANDLE_POOL_MAX 1024
 #define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
@@ -31,7 +32,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     return handle;
 }
 
-/* Bytes of its buffers above the small size. */
+/* Total size of the handle's buffers that exceed the small size. */
 static HG_HOT size_t hg_handle_large_bytes(const struct hg_handle *handle)
 {
     size_t in = handle->in.capacity;
@@ -43,7 +44,7 @@ static HG_HOT size_t hg_handle_large_bytes(const struct hg_handle *handle)
         (out > HG_HANDLE_BUF_SMALL ? out : 0);
 }
 
-/* Such bytes join or leave the pool. The lock is held; the count is read
+/* Count such bytes into or out of the pool. The lock is held; the count is read
  * without it. */
 static HG_HOT void hg_handle_count_large(
     struct hg_context *context, size_t change)
@@ -107,7 +108,7 @@ static void hg_handle_trim(struct hg_buf *buf)
         hg_buf_fini(buf);
 }
 
-/* Whether the pool may keep its buffers as they are. */
+/* Whether the pool may keep the handle's buffers as they are. */
 static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 {
     size_t bytes = hg_handle_large_bytes(handle);
@@ -136,7 +137,7 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
-/* A later call of the same peer may have taken the number. */
+/* A later call of the same peer may have replaced the entry. */
 static void hg_handle_leave_index(struct hg_handle *handle)
 {
     struct hg_map *map = &handle->context->by_call;
@@ -146,8 +147,9 @@ static void hg_handle_leave_index(struct hg_handle *handle)
         (void) hg_map_remove(map, key);
 }
 
-/* Back to what hg_handle_new made, but for the buffers; not yet what others may
- * look at: state, list and number. It is light, and the lock is held. */
+/* Reset the handle to what hg_handle_new made, except for the buffers, and for
+ * the fields that others may read: state, list and number. The handle has no
+ * data to free, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0);
@@ -163,8 +165,8 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Back into the pool. The handle for which that is full, or NULL. The lock is
- * held. */
+/* Put the handle into the pool. Returns the handle that the pool has no space
+ * for, or NULL. The lock is held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -173,7 +175,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     assert(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
     hg_list_remove(&handle->link);
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
-        HG_HANDLE_ANSWERED) /* what it was as a call of ours is past */
+        HG_HANDLE_ANSWERED) /* an outgoing call has ended */
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
     else if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
@@ -194,8 +196,8 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     return NULL;
 }
 
-/* Whether the reference that is given back is the last one. Nobody gets another
- * one of a handle with one alone, but who tells that a call is canceled. */
+/* Whether the reference being released is the last one. A handle with one
+ * reference gets no other, except from the module cancel. */
 static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
 {
     uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
@@ -221,7 +223,8 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
     return false;
 }
 
-/* Whether there is nothing to free, which takes too long with the lock held. */
+/* Whether the handle has nothing to free. Freeing takes too long with the lock
+ * held. */
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
@@ -259,7 +262,7 @@ static HG_HOT void hg_handle_leave_addr(struct na_addr *addr)
         na_addr_unuse(addr);
 }
 
-/* Put a handle back that nobody has a reference of. Inside. */
+/* Put a handle without references into the pool. The lock is held. */
 static HG_HOT void hg_handle_take_in(struct hg_handle *handle)
 {
     struct na_addr *addr = handle->addr;
@@ -288,8 +291,9 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
-/* The last reference went while a call to us was with its handler: answer it.
- * False: somebody has a reference again, until the answer has left. */
+/* The last reference was released while an incoming call was with its handler:
+ * answer the call. False: the handle has a reference again, until the answer
+ * has been sent. */
 static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -303,7 +307,7 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     return hg_handle_is_last(handle);
 }
 
-/* Nobody has a reference any more. */
+/* The last reference was released. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -319,7 +323,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     if (!light || hg_is_inside(context->lock)) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
-        /* From here on context and class may be gone. */
+        /* From here on the context and the class may be freed. */
         hg_leave(context->lock);
         return;
     }
@@ -431,7 +435,8 @@ HG_PRIVATE void hg_handle_change_addr(
 {
     struct na_addr *before;
 
-    hg_enter(handle->context->lock); /* who looks for calls to a dead peer */
+    hg_enter(handle->context
+                 ->lock); /* another thread may scan for calls to a dead peer */
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
@@ -476,7 +481,7 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
-    /* A thread that sleeps in progress wakes up for the first timer. */
+    /* A thread that sleeps in progress must wake up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
     return ret;
@@ -538,7 +543,7 @@ HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
     hg_leave(context->lock);
 }
 
-/* A refusal cannot leave yet. */
+/* Count a refusal that cannot be sent yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
     if (!handle->target || !handle->refused || handle->counted)
@@ -574,16 +579,16 @@ HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
     left(handle, handle->sequence, ret);
 }
 
-/* A message of the handle has left. What is sent of a call one way before it is
- * executed tells no more than that its input was fetched. */
+/* A message of the handle was sent. The notice that the input of a one-way call
+ * was fetched is not its answer: the call still counts. */
 static void hg_handle_discount_sent(struct hg_handle *handle)
 {
     if (handle->target && (!handle->one_way || handle->refused))
         hg_handle_discount(handle);
 }
 
-/* A send that could not leave at once. What is to be told of it is not asked of
- * the handle when it has: that may have its next call already. */
+/* A send that could not complete at once. Its data is not read from the handle
+ * when it completes, since the handle may have its next call by then. */
 struct hg_handle_late {
     struct hg_handle *handle; /* a reference */
     uint64_t sequence;
@@ -593,7 +598,7 @@ struct hg_handle_late {
     unsigned char data[];
 };
 
-/* It has left, or failed. */
+/* The send completed or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
@@ -601,9 +606,9 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     struct hg_monitor *lock = handle->context->lock;
 
     hg_leave(lock);
-    /* If another message is queued by now, that cannot be taken back. */
+    /* Another message that is queued by now cannot be withdrawn any more. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
-    /* With either a call of ours may be over, and the next one begin. */
+    /* Either callback may end an outgoing call, and the next call may start. */
     if (late->left != NULL)
         late->left(handle, late->sequence, info->ret);
     if (late->unsent != NULL && info->ret != NA_SUCCESS)
@@ -615,9 +620,8 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Send a copy when there is room, and tell `left` then. From here on the send
- * has a reference, and ends in hg_handle_sent, whoever lets go of the handle
- * meanwhile. */
+/* Queue a copy to be sent, and call `left` when it was sent. The send holds a
+ * reference until hg_handle_sent. */
 static HG_NOINLINE hg_return_t hg_handle_send_later(
     struct hg_handle *handle, struct na_msg msg, hg_handle_left_t left)
 {
@@ -670,7 +674,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     header->sequence = handle->sequence;
 }
 
-/* Whether what it sends stays in this context. */
+/* Whether its messages stay in this context. */
 static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
 {
     const struct hg_context *context = handle->context;
@@ -681,7 +685,7 @@ static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
                 context->id);
 }
 
-/* Whether what it sends has a checksum: none is of use within a process. */
+/* Whether its messages have a checksum: none is needed within a process. */
 static inline bool hg_handle_is_summed(const struct hg_handle *handle)
 {
     return !handle->addr->self &&
@@ -702,7 +706,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
     message->header = NULL;
 }
 
-/* Hand a message over to ourselves, to this context or another. */
+/* Deliver a message within this process, to this context or another. */
 static HG_HOT hg_return_t hg_handle_hand_to_self(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -717,9 +721,9 @@ static HG_HOT hg_return_t hg_handle_hand_to_self(
         message->data, message->size);
 }
 
-/* The same. Who answers hears that the answer has left before who called hears
- * of the answer, and may let go of the handle then. Whether the context that
- * called is there still is nothing to who answers. */
+/* As hg_handle_hand_to_self, but `left` runs before the caller is notified of
+ * the answer, since the caller may free the handle then. An answer succeeds
+ * even if the context that called is gone. */
 static hg_return_t hg_handle_send_self(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -732,7 +736,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-/* The same to another process. */
+/* Send a message to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
@@ -750,7 +754,7 @@ static hg_return_t hg_handle_send_away(
     hg_return_t ret;
 
     assert(message->header == NULL);
-    handle->left = NULL; /* not ours to look at, once it has left */
+    handle->left = NULL; /* may be reused once the message was sent */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
@@ -791,7 +795,7 @@ HG_PRIVATE void hg_handle_send_control(
     ret = hg_handle_send(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
-    hg_log_warning("rpc", "could not tell %s about a call: %s%s",
+    hg_log_warning("rpc", "cannot send a control message to %s: %s%s",
         hg_handle_peer(handle), HG_Error_to_string(ret),
         ret == HG_NOMEM ? "; the connection ends" : "");
     if (ret == HG_NOMEM)
@@ -800,7 +804,8 @@ HG_PRIVATE void hg_handle_send_control(
 
 /* ---- Arguments ---- */
 
-/* A proc of this handle can ask for it in the callback model only. */
+/* Set what a proc may ask for. Only the callback model gives procs the handle
+ * and the class. */
 static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc)
 {
@@ -813,14 +818,14 @@ static HG_HOT void hg_handle_lend(
     proc->handle = handle;
 }
 
-/* Begin to decode arguments behind so many bytes of the application's. */
+/* Start decoding arguments that follow `area` bytes of the application. */
 static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     struct hg_proc *proc, const struct hg_args *args, size_t area)
 {
     if (args->size < area) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
-            "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
-            "arguments",
+            "\"%s\" with %s: %zu bytes arrived, but the arguments follow %zu "
+            "bytes of the application",
             hg_handle_function(handle), hg_handle_peer(handle), args->size,
             area);
         return HG_OVERFLOW;
@@ -829,7 +834,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* Note in the handle that its arguments cannot be decoded. */
+/* Record in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
@@ -853,7 +858,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
-        proc.cursor.pos = proc.cursor.end; /* the proc may leave some */
+        proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
@@ -893,8 +898,8 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
-/* Whether so many bytes of arguments may be sent: HG_OVERFLOW (logged) where
- * they are more than a message may have, and nothing else is allowed. */
+/* Check the size of arguments to be sent. HG_OVERFLOW, logged: they exceed a
+ * message, and larger arguments are disabled. */
 static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     const char *function, bool output, size_t size)
 {
@@ -904,8 +909,8 @@ static hg_return_t hg_handle_check_size(const struct hg_class *hg_class,
     if (HG_LIKELY(!hg_class->no_overflow || size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
-        "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
-        "switched off",
+        "the %s of \"%s\" has %zu bytes; the maximum is %zu, since larger ones "
+        "are disabled",
         output ? "output" : "input", function, size, eager);
     return HG_OVERFLOW;
 }

@@ -2,33 +2,34 @@
 /*
  * handle: one call, at its origin or at its target.
  *
- * The origin's handle and the target's are the same struct in two roles. A
- * handle owns the bytes of both messages; it is counted, and whoever uses it
- * across a call holds a reference: the application, a send under way, an
- * overflow transfer, a step in the queue. A call of ours has one, which goes
- * from who makes it to its callback. The last one returns the handle, buffers
- * and all, to its context's pool.
+ * The handles of the origin and the target have the same type. A handle owns
+ * the bytes of both messages. It is reference-counted: the application, a send
+ * in progress, the fetch of large arguments and a queued step each hold a
+ * reference. An outgoing call has one reference, which passes from its creator
+ * to its callback. Releasing the last reference returns the handle with its
+ * buffers to its context's pool.
  *
  *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *                                +---> DROPPED
  *
- * A target's handle counts as one of its peer's calls until its answer has
- * left, and as one of its refusals while that cannot leave (limit.h).
+ * A handle at the target counts as a call of its peer until its answer has been
+ * sent, and as a refusal of its peer while a refusal cannot be sent (limit.h).
  *
- * A handle is on one of the context's lists from the moment it leaves the pool
- * until it is back there: both happen under the lock anyhow. Once it was a call
- * of ours it is in the table of sequences as well, in the pool, too: under
- * another number from then on, so that the one it had names nothing. So lists
- * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it. A handle is cleared under the lock; so who
- * holds that may look at it, but not at its address, without a reference, and
- * get one unless the last has gone.
+ * A handle is on one of the context's lists from when it leaves the pool until
+ * it returns. Both happen with the lock held. A handle that was an outgoing
+ * call stays in the table of sequences, even in the pool, but with a new
+ * number, so that its old number finds nothing. Lists and table therefore hold
+ * handles in any state: check the state of a handle before anything else. A
+ * handle is reset with the lock held. With the lock held, any handle on a list
+ * may be read, except for its address, without a reference; hg_handle_try_ref
+ * gets a reference unless the last one was released.
  *
- * Locking: the class's lock guards lists, tables, counts and the pool. A
- * state is an atomic. Whoever drives the current one leaves it, and needs no
- * lock for that; but SENT and FETCHING, which several may want to end, are left
- * under the lock. The buffers belong to whoever drives the current state.
+ * Locking: the class's lock guards lists, tables, counts and the pool. The
+ * state is atomic. Only the owner of the current state changes it, without the
+ * lock. SENT and FETCHING have several possible ends, so these states change
+ * only with the lock held. The buffers belong to the owner of the current
+ * state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
 #define HG_GEN_HG_HANDLE_H
@@ -46,19 +47,20 @@
 
 struct hg_context;
 
-/* The fields of a handle's references. Below the first are the library's. Those
- * of the application are counted apart, as it gives back no more than it was
- * given; in the request model it has one at most. Those that came with decoded
- * arguments count in the last field, too. */
+/* The fields of a handle's reference count. The lowest field counts the
+ * library's references. The application's references are counted separately, so
+ * that the application cannot release more than it was given; in the request
+ * model it has one at most. References that came with decoded arguments also
+ * count in the highest field. */
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
-    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread changes it */
+    HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
     HG_HANDLE_SENT,     /* origin: waits for the answer */
-    HG_HANDLE_FETCHING, /* pulls arguments too large for a message */
-    HG_HANDLE_ENDED,    /* origin: the result stands */
+    HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
+    HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED, /* target */
@@ -66,130 +68,137 @@ enum hg_handle_state {
 };
 
 enum hg_request_state {
-    HG_REQUEST_NONE = 0,  /* no ticket names it */
-    HG_REQUEST_UNDER_WAY, /* or ended, and nobody has asked */
-    HG_REQUEST_WAITED,    /* a thread waits for it, or decodes its output */
-    HG_REQUEST_OVER,      /* the result stands, and the output is decoded */
-    HG_REQUEST_ABANDONED  /* freed under way */
+    HG_REQUEST_NONE = 0,  /* it has no ticket */
+    HG_REQUEST_UNDER_WAY, /* or ended, but not waited for yet */
+    HG_REQUEST_WAITED,    /* a thread waits for it or decodes its output */
+    HG_REQUEST_OVER,      /* the result is set and the output is decoded */
+    HG_REQUEST_ABANDONED  /* freed before its call ended */
 };
 
-/* What the module request keeps of a call of ours; nobody else looks at it. */
+/* The part of an outgoing call that belongs to the module request. */
 struct hg_request_part {
-    _Atomic enum hg_request_state state; /* OVER and NONE without the lock */
+    _Atomic enum hg_request_state
+        state; /* OVER and NONE are set without the lock */
     _Atomic bool ended;
-    void *out_struct; /* NULL: nothing is decoded, or to be released */
+    void *out_struct; /* NULL: no decoded output, or none to free */
 };
 
-/* State of a handle of the callback model; used by call.c. */
+/* The part of a handle of the callback model; used by call.c. */
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
-    bool answered; /* origin: the last call brought an output */
-    bool own_area; /* the application owns what precedes the arguments */
-    bool dropped;  /* target: the message it came with is gone */
+    bool answered; /* origin: the last call returned an output */
+    bool
+        own_area; /* the application owns the bytes in front of the arguments */
+    bool dropped; /* target: the request message was freed */
     uint8_t target_context;
-    hg_cb_t callback; /* of the operation under way */
+    hg_cb_t callback; /* of the current operation */
     void *arg;
-    struct na_completion left; /* the answer has left: the callback is queued */
+    struct na_completion
+        left; /* queues the callback when the answer was sent */
     hg_return_t left_ret;
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
 };
 
-/* What the module cancel keeps of a call to us; under the class's lock. */
+/* The part of an incoming call that belongs to the module cancel; guarded by
+ * the class's lock. */
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool queued;                 /* `notice` is queued */
-    struct na_completion notice; /* that nobody waits any more */
-    /* NULL: nobody wants to hear. Written under the lock. */
+    struct na_completion notice; /* the origin no longer waits */
+    /* NULL: none. Written with the lock held. */
     _Atomic(hg_cancel_cb_t) callback;
     void *arg;
 };
 
-/* What the module watch keeps of a call in a class that is watched. */
+/* The part that belongs to the module watch, in a class that is watched. */
 struct hg_watch_part {
-    uint64_t began;    /* when it was forwarded, or arrived */
-    uint64_t executed; /* target: when that began */
-    bool counted;      /* target: how long it took */
+    uint64_t began;    /* when it was forwarded or arrived */
+    uint64_t executed; /* target: when its handler started */
+    bool counted;      /* target: its time was counted */
 };
 
-/* Arguments that travel outside a message. */
+/* Arguments that do not fit a message. */
 struct hg_overflow {
-    struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
-    struct na_mem_handle *remote; /* theirs: being fetched */
-    unsigned char *data;          /* fetched bytes, for the handle's life */
+    struct na_mem_handle
+        *mem; /* local memory: a peer fetches from it, or it receives a fetch */
+    struct na_mem_handle *remote; /* the peer's memory that is being fetched */
+    unsigned char *data; /* fetched bytes; kept as long as the handle */
     size_t size;
-    size_t got;       /* of it; class's lock */
-    uint64_t crc;     /* as described; 0: nothing is checked */
-    uint64_t got_crc; /* of what has come */
-    size_t counted;   /* target: for the peer; class's lock */
-    na_op_id_t op_id; /* of the piece under way; class's lock */
+    size_t got;       /* fetched so far; class's lock */
+    uint64_t crc;     /* from the description; 0: not checked */
+    uint64_t got_crc; /* of the bytes fetched so far */
+    size_t counted;   /* target: bytes counted for the peer; class's lock */
+    na_op_id_t op_id; /* of the current piece; class's lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
-/* Encoded arguments, wherever they are. */
+/* Encoded arguments. */
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    bool raw; /* need not be decoded to the end */
+    bool raw; /* trailing bytes may be ignored */
 };
 
-/* What became of a message. Its handle may have another call by now, of another
- * number: in the callback model, and if it is ours. */
+/* Called when a message was sent or could not be sent. An outgoing handle of
+ * the callback model may already have another call, with another number. */
 typedef void (*hg_handle_left_t)(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
 
 struct hg_handle {
-    struct na_completion done;  /* a step or a callback of it, queued */
-    struct na_link link;        /* in flight or unanswered; the pool */
-    struct hg_handle *returned; /* before this one; hg_context.returned */
+    struct na_completion done;  /* entry of the queue: a step or callback */
+    struct na_link link;        /* list of calls, or the pool */
+    struct hg_handle *returned; /* the next handle of hg_context.returned */
     struct hg_context *context;
-    _Atomic uint64_t refs; /* three fields: see HG_HANDLE_GIVEN */
+    _Atomic uint64_t refs; /* three counts: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;    /* target: in its peer's share; who sends, and the last */
-    bool in_flight;  /* origin: counted as such; class's lock */
-    uint64_t number; /* its place among sequences; 0: none; class's lock.
-                        Another one for each call */
-    /* From here to `in` the pool's handles are all zeros. */
+    bool counted;    /* target: counted for its peer; written by the sender or
+                    with the last reference */
+    bool in_flight;  /* origin: counted as in flight; class's lock */
+    uint64_t number; /* its number in the table of sequences, new for each call;
+                   0: none; class's lock */
+    /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
-    bool one_way;       /* nobody waits for an answer */
-    bool ack_fetch;     /* target: ... but to hear that its input was fetched */
-    bool large;         /* something is, or was, in in_large or out_large */
-    bool refused;       /* target: not to be executed */
-    bool mistyped;      /* target: refused, as its origin has other types */
-    bool refused_early; /* target: ... from the start; class's lock */
-    bool held;          /* target: a large output waits; class's lock */
-    bool canceled;      /* the fetch was canceled; class's lock */
-    bool indexed;       /* target: entered in by_call; class's lock */
-    /* Target: the thread that runs its handler, as in a monitor; NULL. */
+    bool one_way;       /* one-way call: no answer */
+    bool ack_fetch;     /* target: one-way, but its fetched input must be
+                      acknowledged */
+    bool large;         /* in_large or out_large is or was used */
+    bool refused;       /* target: refused, will not be executed */
+    bool mistyped;      /* target: refused because the types differ */
+    bool refused_early; /* target: refused on arrival; class's lock */
+    bool held; /* target: a large output waits to be fetched; class's lock */
+    bool canceled; /* the fetch was canceled; class's lock */
+    bool indexed;  /* target: entered in by_call; class's lock */
+    /* Target: the thread that runs its handler, as in hg_monitor; or NULL. */
     _Atomic(const void *) executed;
-    _Atomic bool unwanted;         /* target: nobody waits for its answer */
-    enum hg_limit_kind counted_as; /* if so */
-    uint64_t weight; /* origin: in flight, bytes it counts for; class's lock */
-    uint64_t deadline; /* of this one; 0: none */
+    _Atomic bool unwanted;         /* target: the origin no longer waits */
+    enum hg_limit_kind counted_as; /* if `counted` */
+    uint64_t weight;   /* origin: bytes counted as in flight; class's lock */
+    uint64_t deadline; /* of this call; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
-    uint64_t trace_set; /* origin: by the application; 0: not */
+    uint64_t trace_set; /* origin: set by the application; 0: not set */
     struct hg_watch_part watch;
-    uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
-    hg_return_t why;  /* origin: if `canceled`, how it ends; class's lock */
-    const char *text; /* origin: how it ended, in words; NULL: none */
+    uint32_t timeout; /* origin: timeout of each call, ms; 0: none */
+    hg_return_t why;  /* origin: if `canceled`, the result; class's lock */
+    const char *text; /* origin: error text; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence; /* of the call, as its origin numbers it */
-    /* Which of the peer's has the call; first 0. An answer may come, and set
-     * it, while the send of the call still looks at it. */
+    uint64_t sequence; /* the origin's number of the call */
+    /* The peer's context that has the call; initially 0. An answer may set it
+     * while the send of the request still reads it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
-    _Atomic hg_return_t misread; /* why what came was not decoded */
+    _Atomic hg_return_t misread; /* why decoding failed */
     struct hg_args in_args;
     struct hg_args out_args;
-    size_t raw_size; /* target: of the buffer given for raw output */
+    size_t raw_size; /* target: size of the buffer for raw output */
     struct hg_timer timer;
-    /* The message of the call numbered so could not be sent after all; NULL:
-     * nobody minds. */
+    /* Called when the message of the call with that number could not be sent;
+     * or NULL. */
     hg_handle_left_t unsent;
-    /* It has left, or could not; once. NULL: nobody asks. */
+    /* Called once when the message was sent or could not be sent; or NULL. */
     hg_handle_left_t left;
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
@@ -200,49 +209,53 @@ struct hg_handle {
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
-    _Atomic uint32_t sends;   /* of its messages under way */
-    _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
+    _Atomic uint32_t sends;   /* messages being sent */
+    _Atomic(na_op_id_t) late; /* the last queued message, or NULL */
 };
 
 struct hg_context {
     struct hg_class *hg_class;
     struct na_link sibling; /* the class's lock */
     _Atomic uint64_t counts[HG_COUNTS];
-    /* Of the callback model: threads progress and trigger as they like, and the
+    /* Callback model: threads call progress and trigger as they like, and the
      * application counts its references of handles. */
     bool callbacks;
     uint8_t id;
     void *data;
     void (*free_data)(void *data);
     struct na_context *na_context;
-    struct na_queue *queue; /* of na_context: the one queue */
+    struct na_queue *queue; /* the queue of na_context */
     struct hg_transfer_list transfers;
     struct hg_monitor *lock; /* the NA class's */
-    /* Handles without a reference that somebody outside gave back. Who is
-     * inside next puts them into the pool: hg_handle_collect. */
+    /* Handles without references that were released without the lock. The next
+     * thread with the lock moves them to the pool: hg_handle_collect. */
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
-    struct na_link origins;    /* calls of ours */
-    struct na_link targets;    /* calls to us */
-    struct hg_map by_call;     /* of these, by origin and number; cancel.h */
-    struct hg_slots sequences; /* origins by sequence, and what was one */
+    _Atomic size_t
+        pool_bytes; /* of large buffers in the pool; written with the lock */
+    struct na_link origins; /* outgoing calls */
+    struct na_link targets; /* incoming calls */
+    struct hg_map
+        by_call; /* of incoming calls, by origin and number; see cancel.h */
+    struct hg_slots
+        sequences; /* outgoing calls, current or former, by number */
     struct hg_deadline deadline;
     unsigned waits;             /* threads in hg_wait_until */
-    unsigned quota_waits;       /* those of them in HG_Wait_room */
-    _Atomic bool quota_changed; /* a call has ended, for these */
-    bool ending;                /* it is being destroyed: none may begin */
-    _Atomic bool raised;      /* a flag was, since somebody set this to false */
-    uint32_t live;            /* handles out of the pool */
-    _Atomic uint32_t sending; /* sends under way */
-    _Atomic uint32_t lookups; /* of the callback model, under way */
-    _Atomic bool closing;     /* refuses what arrives */
-    /* Takes in a message that came from the network, or from ourselves. */
+    unsigned quota_waits;       /* those of them in HG_Wait_room() */
+    _Atomic bool quota_changed; /* a call has ended */
+    bool ending;                /* it is being destroyed: no call may start */
+    _Atomic bool
+        raised;    /* a flag was raised since this was last set to false */
+    uint32_t live; /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends in progress */
+    _Atomic uint32_t lookups; /* lookups of the callback model in progress */
+    _Atomic bool closing;     /* refuses incoming calls */
+    /* Receives a message from the network or from this process. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);
-    /* When a handle's last reference goes: frees what is left of a large input,
-     * and answers a call that nobody answered. */
+    /* Called when a handle's last reference is released: free a large input;
+     * answer an unanswered call. */
     void (*end_input)(struct hg_handle *handle);
     void (*abandon)(struct hg_handle *handle);
     unsigned char apart[HG_APART];
@@ -254,7 +267,8 @@ static inline void hg_handle_count(
     atomic_fetch_add_explicit(&context->counts[count], 1, memory_order_relaxed);
 }
 
-/* The same, or less, where the lock keeps other writers away. */
+/* Add to a counter, possibly a negative number. The lock keeps other writers
+ * out. */
 static inline void hg_handle_count_locked(
     struct hg_context *context, enum hg_count count, int change)
 {
@@ -266,8 +280,8 @@ static inline void hg_handle_count_locked(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* The key in by_call of a call to us. A peer that does not know the secret
- * cannot take the key of another peer's call on purpose. */
+/* The key of an incoming call in by_call. A secret keeps peers from choosing
+ * the key of another peer's call on purpose. */
 static inline uint64_t hg_handle_key(const struct hg_context *context,
     const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
 {
@@ -283,22 +297,23 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
         handle->sequence);
 }
 
-/* Calls to us that are there, answered or not; the lock is held. */
+/* The number of incoming calls in either of the two states; the lock is
+ * held. */
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
-/* Whether the application is to hear that the call is canceled. */
+/* Whether the application has set a cancel callback. */
 static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
     return atomic_load_explicit(
                &handle->cancel.callback, memory_order_acquire) != NULL;
 }
 
-/* Whether nobody but this thread has it, which runs its handler and has the one
- * reference of the application's: its steps need not be atomic. */
+/* Whether only this thread uses the handle: it runs the handler and has the
+ * application's only reference. Then its steps need not be atomic. */
 static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
-    /* First the callback: who takes it away has a reference then. */
+    /* The callback is read first: a thread that clears it holds a reference. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
         &hg_monitor_entered &&
         !hg_handle_wants_cancel(handle) &&
@@ -306,18 +321,19 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
         HG_HANDLE_GIVEN + 1;
 }
 
-/* A handle with one reference, idle, without an address. NULL: no memory
- * (logged). The lock is held, but free while a new one is made. */
+/* Get an idle handle with one reference and no address. NULL: out of memory
+ * (logged). The lock is held, but released while memory is allocated. */
 HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The same of a handle that was found; the lock is held. False: nobody has one
- * any more. */
+/* Take a reference of a handle found on a list; the lock is held. False: the
+ * last reference was released. */
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
-/* With the last reference it goes back to the pool: at once where the lock is
- * held, which is free then while data of the application's are freed. */
+/* Release a reference. The last one returns the handle to the pool: at once if
+ * the lock is held. The lock is released while application data is freed. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
-/* Put into the pool what was given back without the lock. Inside. */
+/* Move handles that were released without the lock into the pool. The lock is
+ * held. */
 HG_PRIVATE void hg_handle_collect_some(struct hg_context *context);
 
 static inline void hg_handle_collect(struct hg_context *context)
@@ -326,76 +342,78 @@ static inline void hg_handle_collect(struct hg_context *context)
         hg_handle_collect_some(context);
 }
 
-/* The application gets a reference, one more than there are; `decoded`: with
- * arguments. Or it gets the caller's, which is the only one; with `keep` the
- * caller has one, too. */
+/* hg_handle_give: give the application a new reference; `decoded`: along with
+ * arguments. hg_handle_hand_over: give it the caller's only reference; with
+ * `keep` the caller keeps one, too. */
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded);
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
-/* It gives one back. False: it has none; as many who try get true as it has. */
+/* The application releases a reference. False: it has none. Exactly as many
+ * calls return true as it has references. */
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool decoded);
 
-/* Fill in what the application may ask of a handle of the callback model, and
- * show it to whoever asked to see them; what that returns. And fill in again
- * what changed. */
+/* hg_handle_open_call: fill in what the application may read from a handle of
+ * the callback model, and call the function set for new handles; returns its
+ * result. hg_handle_set_info: update what changed. */
 HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle);
 HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 
-/* Forget the last call of an idle handle of ours, but for function and peer. */
+/* Reset an idle outgoing handle, but keep its function and its peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
 
-/* Set the peer, and take a reference of the address until the handle is put
- * back. Our own stays for as long as its class does. Inside. */
+/* Set the peer of a handle that has none, and take a reference of the address
+ * until the handle returns to the pool. The own address needs no reference. The
+ * lock is held. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
-/* Set another one. */
+/* Replace the peer. */
 HG_PRIVATE void hg_handle_change_addr(
     struct hg_handle *handle, struct na_addr *addr);
 
-/* Release the pool. Every handle is back. */
+/* Free the pool. No handle is in use. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 
-/* Begin the header of a message to the call's peer: it lacks the code, the
- * flags, and what concerns arguments. */
+/* Fill in the header of a message to the call's peer, except for the code, the
+ * flags, and the fields about arguments. */
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* A message of `size` bytes, which begins with room for its header. What has to
- * wait is copied: nobody looks at `data` once it was sent. */
+/* A message of `size` bytes, which begins with space for its header. If it must
+ * wait, it is copied; `data` is not read after the call. */
 struct hg_handle_message {
-    struct hg_header *header; /* NULL: it is written */
+    struct hg_header *header; /* NULL: already written */
     unsigned char *data;
     size_t size;
 };
 
-/* Write the header in front, unless it stays in this context, which takes it as
- * it is. Then nothing is written to the message any more. */
+/* Write the header into the message, unless the message stays in this context,
+ * which uses the struct. Afterwards the message is not changed. */
 HG_PRIVATE void hg_handle_seal(
     const struct hg_handle *handle, struct hg_handle_message *message);
 
-/* Send it, sealed, to the call's context at the peer; to oneself, hand it over.
- * What has to wait holds a reference until it has left. */
+/* Send a sealed message to the call's context at the peer, or deliver it within
+ * this process. A send that must wait holds a reference until it completes. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
 
-/* Tell who asks that the message has left, or could not. */
+/* Call `left`, if it is set: the message was sent or could not be sent. */
 HG_PRIVATE void hg_handle_notify_left(
     struct hg_handle *handle, hg_return_t ret);
 
-/* Send a message without arguments: a cancellation, or an answer without an
- * output. Where there is no memory to send it, the connection ends. Failures
+/* Send a message without arguments: a cancellation, or an answer without
+ * output. If there is no memory to send it, the connection is ended. Failures
  * are logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
-/* Take back a message that is queued. True: it does not leave. */
+/* Withdraw a queued message. True: it will not be sent. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
 
-/* Let its timer, which is not set, expire at `when`; who drives hears of it.
- * HG_NOMEM (logged). The lock is held. */
+/* Start the handle's timer, which is not running. A thread in progress is woken
+ * if needed. HG_NOMEM (logged). The lock is held. */
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
@@ -410,18 +428,18 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
     return HG_CONTAINER_OF(done, struct hg_handle, done);
 }
 
-/* Decode what came, the input at a target and the output at an origin, with
- * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
- * stays allocated on failure. */
+/* Decode the input at a target, or the output at an origin, with its proc into
+ * `data`. Returns the codes of HG_Handler_get_input(). Nothing stays allocated
+ * on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. The second one tells the proc whose
- * arguments they were. */
+/* Free what decoding allocated. hg_handle_release_of passes the call's handle
+ * to the proc. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 HG_PRIVATE hg_return_t hg_handle_release_of(
     struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
 
-/* Bytes of the application's in front of the arguments in this direction. */
+/* Application bytes in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -429,33 +447,32 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
     return output ? hg_class->output_offset : hg_class->input_offset;
 }
 
-/* Room for the message that is to be sent, of `size` bytes behind its header at
- * least. What the application may write before the arguments is zeros until it
- * has asked for it. HG_NOMEM (logged). */
+/* Reserve the buffer of the message to be sent, with at least `size` bytes
+ * after its header. The application's bytes in front of the arguments are 0
+ * until it asks for them. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
 
-/* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header, and for the application's.
- * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
- * logged. */
+/* Encode the input at an origin, or the output at a target, into its buffer,
+ * behind space for the header and the application's bytes. HG_OVERFLOW: it
+ * exceeds a message, and larger arguments are disabled. Failures are logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
-/* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
- * waits any more for a call to us. */
+/* hg_handle_time_left: ms until the deadline, rounded up; HG_NO_DEADLINE: none.
+ * hg_handle_is_over: whether the origin of an incoming call no longer waits. */
 HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle);
 
-/* For log lines: the peer's name, and that of the function. */
+/* Names for log lines: of the peer, and of the function. */
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);
 HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
 
-/* The code with which a call may end: `ret`, unless it means that a call has
- * not ended, or nothing at all; those are HG_OTHER_ERROR. */
+/* The result code for `ret`: HG_OTHER_ERROR if `ret` means that a call has not
+ * ended, or is no code at all; else `ret`. */
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 
-/* Target: the answer has left, so the peer has one call less; nothing when it
- * is not counted. */
+/* Target: the answer was sent, so the peer has one call less. No effect if the
+ * call is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * handler: the target's functions of the request model.
  *
- * HG_Handler_process waits and runs the callbacks of calls that arrived; the
- * others are what a callback does with its handle, then or later, in any
- * thread. What they do is serve's; here arguments are checked.
+ * HG_Handler_process waits and runs the handlers of calls that arrived. A
+ * handler uses the other functions on its handle, then or later, in any thread.
+ * This module checks arguments; serve does the work.
  *
  * Locking: none of its own.
  */
@@ -33,7 +33,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-/* Whether there are a layer, a handle and the other arguments. */
+/* Check that the layer, the handle and the other arguments exist. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
 {
@@ -43,7 +43,7 @@ static HG_HOT hg_return_t hg_handler_check(
     return hg_layer_find(function) != NULL ? HG_SUCCESS : HG_FAULT;
 }
 
-/* The same where the function has to have an input. */
+/* As hg_handler_check; the function must have an input proc. */
 static HG_HOT hg_return_t hg_handler_check_input(
     const struct hg_handle *handle, const void *in, const char *function)
 {

@@ -5,14 +5,14 @@
 #include "base/crc64.h"
 #include "base/wire.h"
 
-/* What the CRC64, which comes first, does not cover. */
+/* The CRC64 comes first and does not cover itself. */
 #define HG_HEADER_CRC 8
 
 /* Magic and major version. */
 #define HG_HEADER_START (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 16)
 
-/* Eight bytes at a time: a processor waits for what it wrote last where it is
- * read in other pieces. */
+/* The header is written in words of eight bytes: reading recently written bytes
+ * in other sizes stalls the processor. */
 HG_PRIVATE void hg_header_encode(
     const struct hg_header *header, void *message, bool checksum)
 {
@@ -35,7 +35,7 @@ HG_PRIVATE void hg_header_encode(
                  : 0);
 }
 
-/* Read what all versions share from a copy; the rest is zero. */
+/* Decode the fields that all versions share; the rest is zero. */
 static void hg_header_get_stable(
     struct hg_header *header, const unsigned char *p)
 {

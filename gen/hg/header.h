@@ -12,22 +12,24 @@
  *      |               | time   |       |               |      |
  *      +---------------+--------+-------+---------------+------+---------
  *
- * Little-endian throughout. The CRC64 covers all bytes that follow it; 0: the
- * sender computed none, and nothing is checked. `org` is the id of the sender's
- * context. `size` is where the payload begins: a later version of the same
- * major number may add fields in front of it. Bytes 32 to 35 are the code of a
- * response, and of a request the milliseconds left until its deadline (0: it
- * has none). `types` is the sender's fingerprint of the function's types, in a
- * request and in a response that refuses other types; 0: not known. A response
- * with a code other than HG_SUCCESS has a text as its payload, without NUL.
+ * All fields are little-endian. The CRC64 covers all bytes that follow it; 0:
+ * the sender computed none, and nothing is checked. `org` is the id of the
+ * sender's context. `size` is the offset of the payload: a later version with
+ * the same major number may add fields in front of it. Bytes 32 to 35 are the
+ * code of a response, or the milliseconds left until the deadline of a request
+ * (0: no deadline). `types` is the sender's fingerprint of the function's
+ * types, in a request and in a response that refuses other types; 0: unknown. A
+ * response with a code other than HG_SUCCESS has a text as its payload, without
+ * NUL.
  *
- * All major versions share bytes 8 to 35, so that a peer of another one gets an
- * error as its answer.
+ * All major versions share bytes 8 to 35, so that a peer with another version
+ * gets an error as its answer.
  *
- * Decoding trusts nothing: sizes are compared with what arrived. A message may
- * lie where its sender can still write, so the header is copied before it is
- * looked at. The CRC64 is computed in place: it finds accidents, and whoever
- * changes a message on purpose can make it right. No state.
+ * Decoding trusts nothing: sizes are compared with the size of the message. The
+ * sender may be able to write to the message while it is decoded, so the header
+ * is copied before it is checked. The CRC64 is computed in place: it detects
+ * accidental damage, and a peer that changes a message on purpose can also
+ * change the CRC64. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H
@@ -36,23 +38,25 @@
 
 #define HG_HEADER_MAGIC 0x4748u /* "HG" */
 #define HG_HEADER_MAJOR 2
-#define HG_HEADER_MIN 48    /* bytes we write, and know */
+#define HG_HEADER_MIN 48    /* bytes that this version writes and reads */
 #define HG_HEADER_STABLE 36 /* the last byte that all versions share */
 #define HG_HEADER_TEXT_MAX (HG_ERROR_TEXT_MAX - 1)
 
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3 /* nobody waits for the request of this sequence, or
-                            its large output was fetched */
+    HG_HEADER_CANCEL =
+        3 /* the origin no longer waits for the request with this sequence,
+             or has fetched its large output */
 };
 
 enum hg_header_flags {
-    HG_HEADER_LARGE = 0x01,   /* the payload describes where the args are */
-    HG_HEADER_ONE_WAY = 0x02, /* nobody waits for an answer */
-    HG_HEADER_RAW = 0x04,     /* args of a fixed size: a proc may leave some */
-    HG_HEADER_REFUSED = 0x08  /* a response's code is not the handler's: the
-                                 call was not executed */
+    HG_HEADER_LARGE = 0x01, /* the payload describes where the arguments are */
+    HG_HEADER_ONE_WAY = 0x02, /* one-way call: no answer */
+    HG_HEADER_RAW =
+        0x04, /* arguments of a fixed size: a proc may leave bytes unread */
+    HG_HEADER_REFUSED =
+        0x08 /* the call was not executed; the code is not the handler's */
 };
 
 struct hg_header {
@@ -61,25 +65,25 @@ struct hg_header {
     uint8_t origin_context;
     int32_t code; /* of a response */
     uint64_t rpc_id;
-    uint64_t sequence; /* the origin's identifier of the call */
+    uint64_t sequence; /* the origin's number of the call */
     uint64_t trace_id;
     uint32_t time_left; /* of a request, ms; 0: no deadline */
-    uint32_t types;     /* fingerprint of the sender's; 0: not known */
+    uint32_t types;     /* the sender's fingerprint; 0: unknown */
     size_t payload_size;
     const unsigned char *payload; /* decoded: borrowed from the message */
 };
 
-/* Write the header into the first HG_HEADER_MIN bytes of `message`, which are
- * followed by the payload. `checksum`: with a CRC64. */
+/* Write the header into the first HG_HEADER_MIN bytes of `message`; the payload
+ * follows them. `checksum`: compute the CRC64. */
 HG_PRIVATE void hg_header_encode(
     const struct hg_header *header, void *message, bool checksum);
 
-/* Read a message of `size` bytes, which may change meanwhile: what is left in
- * `header` fits together all the same. HG_PROTOCOL_ERROR: not a message of this
- * major version, or cut; HG_CHECKSUM_ERROR. On failure *answerable_p tells
- * whether type, sequence, id, code and context could be read, so that the
- * sender gets an answer; the rest is zero. No logging: the caller knows whom it
- * came from. */
+/* Decode a message of `size` bytes, which may change meanwhile; the result is
+ * consistent anyway. HG_PROTOCOL_ERROR: not a message of this major version, or
+ * truncated; HG_CHECKSUM_ERROR. On failure *answerable_p tells whether type,
+ * sequence, id, code and context could be decoded, so that the sender gets an
+ * answer; the other fields are zero. Errors are not logged: the caller knows
+ * the sender. */
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p);
 

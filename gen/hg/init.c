@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * init: begins and ends the request model.
+ * init: starts and ends the request model.
  *
- *     HG_Bulk_init   make the bulk layer
- *     HG_Init        make the bulk layer unless there is one, then the context
- *     HG_Finalize    HG_BUSY, or free what is left; end the context; undo
+ *     HG_Bulk_init   create the bulk layer
+ *     HG_Init        create the bulk layer if there is none, then the context
+ *     HG_Finalize    HG_BUSY, or free what is left; destroy the context; undo
  *                    HG_Bulk_init if HG_Init did it
  *
- * It stands above every module that has something to free. Registering and
- * counting stand here, too: they act on the layer as a whole.
+ * This module depends on every module that has something to free. It also
+ * registers functions and returns counters, which concern the layer as a whole.
  *
- * Locking: layer's mutex guards `hg_init_state`. HG_Finalize does not hold it
- * while it empties the layer, which may call procs: `context` is still set, so
- * that nobody begins or ends another one meanwhile.
+ * Locking: layer's mutex guards `hg_init_state`. HG_Finalize releases it while
+ * it frees handles, which may call procs. `context` is still set then, so that
+ * no other thread starts or ends a layer.
  *
- * fork: unless nothing of a layer was there, a child has none, and gets none.
+ * fork: the layer of the parent cannot be used in the child. If the parent had
+ * a layer, the child cannot start one either.
  */
 #include "base/lock.h"
 #include "base/log.h"
@@ -27,9 +28,9 @@
 #include "na/live.h"
 
 struct hg_init_state {
-    struct hg_context *context; /* NULL: not initialised */
+    struct hg_context *context; /* NULL: not initialized */
     struct hg_bulk_layer *bulk;
-    bool own_bulk; /* made by HG_Init */
+    bool own_bulk; /* created by HG_Init() */
     struct hg_options options;
 };
 
@@ -38,7 +39,7 @@ static struct hg_init_state hg_init_state = {
 
 /* ---- Fork ---- */
 
-/* Whoever held the mutex is not here. */
+/* The thread that held the mutex does not exist in the child. */
 static void hg_init_fork_child(void)
 {
     bool rests = hg_layer_try_lock();
@@ -57,7 +58,7 @@ static void hg_init_watch_forks(void)
     hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
-/* Around what begins and ends layers; false, logged: HG_FAULT. */
+/* Lock to start or end a layer. False: HG_FAULT, logged. */
 static bool hg_init_lock(const char *function)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -87,7 +88,7 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
         hg_init_state.options = *options;
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
-        hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
+        hg_log_error("rpc", "HG_Set_options: HG_Init was already called");
     return ret;
 }
 
@@ -103,7 +104,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     return HG_SUCCESS;
 }
 
-/* Hold the class, so that NA_Finalize refuses to close it, and lock.
+/* Lock, and hold the class, so that NA_Finalize refuses to close it.
  * HG_INVALID_ARG, HG_FAULT (logged). */
 static hg_return_t hg_init_enter(
     const char *function, struct na_class *na_class)
@@ -119,7 +120,7 @@ static hg_return_t hg_init_enter(
     return HG_FAULT;
 }
 
-/* Unlock; the class stays held if `ret` is HG_SUCCESS. */
+/* Unlock. The class stays held if `ret` is HG_SUCCESS. */
 static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 {
     hg_layer_unlock();
@@ -130,8 +131,8 @@ static hg_return_t hg_init_leave(struct na_class *na_class, hg_return_t ret)
 
 /* ---- The bulk layer ---- */
 
-/* Make it. With `own` it lives as long as the RPC layer, which holds the class;
- * else it keeps the caller's hold. Lock held. */
+/* Create the bulk layer. With `own` it lives as long as the RPC layer, which
+ * holds the class; otherwise it keeps the caller's hold. The lock is held. */
 static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -143,7 +144,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     return HG_SUCCESS;
 }
 
-/* End it; nobody finds it any more. Lock held. */
+/* End the bulk layer. The lock is held. */
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
@@ -165,7 +166,7 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         return ret;
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
-        hg_log_error("bulk", "HG_Bulk_init: initialised already");
+        hg_log_error("bulk", "HG_Bulk_init: already initialized");
     } else {
         ret = hg_init_make_bulk(na_class, false);
     }
@@ -181,9 +182,9 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
         return HG_FAULT;
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
-        why = "not initialised";
+        why = "not initialized";
     } else if (hg_init_state.context != NULL) {
-        why = "HG_Finalize comes first";
+        why = "call HG_Finalize first";
     } else {
         hg_init_end_bulk();
         ret = HG_SUCCESS;
@@ -196,8 +197,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing; others find it once nothing can fail any more. Lock
- * held. */
+/* Create the missing layers. They become visible when nothing can fail any
+ * more. The lock is held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
@@ -237,15 +238,15 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
         return ret;
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
-        hg_log_error("rpc", "HG_Init: initialised already");
+        hg_log_error("rpc", "HG_Init: already initialized");
     } else {
         ret = hg_init_begin(na_class);
     }
     return hg_init_leave(na_class, ret);
 }
 
-/* Take the layer back. HG_BUSY: a thread waits or runs a handler, or this
- * one runs a proc. */
+/* End the layer for other threads. HG_BUSY: a thread waits or runs a handler,
+ * or this thread runs a proc. */
 static hg_return_t hg_init_close(struct hg_context *context)
 {
     bool busy;
@@ -275,8 +276,8 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
-            ret == HG_FAULT ? "not initialised"
-                            : "a thread waits, or runs a handler or a proc");
+            ret == HG_FAULT ? "not initialized"
+                            : "a thread waits or runs a handler or a proc");
         return ret;
     }
     hg_request_free_all(context);

@@ -11,22 +11,23 @@
 
 #include <string.h>
 
-#define HG_INSPECT_LINE_MAX 1024 /* what is longer is cut */
+#define HG_INSPECT_LINE_MAX 1024 /* longer lines are truncated */
 
-/* Of a function in a list. */
+/* Longest function name in a list. */
 #define HG_INSPECT_NAME_MAX 512
 
 /* ---- Texts ---- */
 
-/* A text that grows, with a NUL at its end. */
+/* A text that grows, with a terminating NUL. */
 struct hg_inspect_text {
     struct hg_buf buf;
-    size_t size;     /* without the NUL */
-    size_t limit;    /* with it */
-    hg_return_t ret; /* HG_AGAIN: something is missing */
+    size_t size;     /* excluding the NUL */
+    size_t limit;    /* including the NUL */
+    hg_return_t ret; /* HG_AGAIN: the text is incomplete */
 };
 
-/* Append. False: it does not fit, or there is no memory; nothing was added. */
+/* Append. False: the text would exceed its limit, or memory is short; nothing
+ * was appended. */
 HG_PRINTF_LIKE(2, 3)
 static bool hg_inspect_print(
     struct hg_inspect_text *text, const char *format, ...)
@@ -53,7 +54,7 @@ static bool hg_inspect_print(
 
 /* ---- What is in flight ---- */
 
-/* How far a call is; NULL: it is none now. */
+/* The state of a call in words; NULL: it is not a call now. */
 static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
@@ -65,15 +66,15 @@ static const char *hg_inspect_state(struct hg_handle *handle)
     case HG_HANDLE_ENDED:
         return !handle->context->callbacks &&
                 atomic_load(&handle->request.ended)
-            ? NULL /* a request that has yet to be freed */
-            : "ended, its callback is to be run";
+            ? NULL /* a request that was not freed yet */
+            : "ended, its callback waits to run";
     case HG_HANDLE_QUEUED: return "waits to be executed";
     case HG_HANDLE_ARRIVED:
         return atomic_load(&handle->executed) != NULL ? "is being executed"
-                                                      : "is to be answered";
+                                                      : "waits to be answered";
     case HG_HANDLE_ANSWERED:
         if (handle->held)
-            return "its output is to be fetched";
+            return "its output waits to be fetched";
         return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
                                                : NULL;
     default: return NULL;
@@ -100,7 +101,7 @@ static unsigned hg_inspect_count_calls(const struct na_link *list)
     return count;
 }
 
-/* The lock is held, so a handle in the list keeps its address. */
+/* With the lock held, a handle in the list keeps its address. */
 static void hg_inspect_print_calls(
     struct hg_inspect_text *text, const struct na_link *list)
 {
@@ -138,7 +139,7 @@ static void hg_inspect_print_transfers(
         (void) hg_inspect_print(text, "    bulk %s %s: %" PRIu64 " bytes%s",
             transfer->args.op == HG_BULK_PULL ? "pull from" : "push to",
             hg_transfer_peer_name(&transfer->args), transfer->args.size,
-            transfer->done.run != NULL ? ", ended, its callback is to be run"
+            transfer->done.run != NULL ? ", ended, its callback waits to run"
                                        : "");
         hg_inspect_print_age(text, context, transfer->began);
     }
@@ -158,9 +159,9 @@ static void hg_inspect_print_context(
             hg_inspect_count_calls(&context->targets),
         looked ? context->transfers.count : 0, atomic_load(&context->sending),
         atomic_load(&context->lookups),
-        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks wait to run"
                                                     : "",
-        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls wait to run"
                                                          : "");
     hg_inspect_print_calls(text, &context->origins);
     hg_inspect_print_calls(text, &context->targets);
@@ -185,7 +186,7 @@ static void hg_inspect_print_class(struct hg_class *hg_class, void *arg)
             : "does not listen");
     if (!hg_enter_try(hg_class->lock)) {
         text->ret = HG_AGAIN;
-        (void) hg_inspect_print(text, "  its lock is not free\n");
+        (void) hg_inspect_print(text, "  its lock is held: no details\n");
         return;
     }
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
@@ -209,7 +210,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         hg_inspect_print_class(hg_class, &text);
     } else if (!hg_class_each(false, hg_inspect_print_class, &text)) {
         text.ret = HG_AGAIN;
-        (void) hg_inspect_print(&text, "the list of classes is not free\n");
+        (void) hg_inspect_print(&text, "the list of classes is locked\n");
     }
     if (text.size > 0)
         (void) fwrite(text.buf.data, 1, text.size, stream);
@@ -229,8 +230,8 @@ hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
 }
 
-/* Each of these gets the question and appends the answer's text; *number_p is
- * the answer's number, 0 at first. An error ends the call. */
+/* Each function gets the request and appends the text of the answer; *number_p
+ * is the number in the answer, initially 0. An error ends the call. */
 
 static hg_return_t hg_inspect_version(struct hg_handle *handle,
     const hg_builtin_t *question, struct hg_inspect_text *out,
@@ -267,7 +268,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
         if (seen >= question->number &&
             !hg_inspect_print(out, "%016" PRIx64 " %.*s\n", rpc->id,
                 HG_INSPECT_NAME_MAX, rpc->name != NULL ? rpc->name : "-")) {
-            *number_p = seen; /* the next question begins here */
+            *number_p = seen; /* the next request begins here */
             return HG_SUCCESS;
         }
         seen++;
@@ -275,7 +276,7 @@ static hg_return_t hg_inspect_list(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* Counters of the class, and those of its transport. */
+/* Append the counters of the class and of its transport. */
 static void hg_inspect_print_counters(
     struct hg_inspect_text *out, struct hg_class *hg_class)
 {
@@ -307,7 +308,7 @@ static void hg_inspect_print_counters(
         (void) hg_inspect_print(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* How long calls of a function took. */
+/* Append how long calls of a function took. */
 static void hg_inspect_print_times(
     struct hg_inspect_text *out, const struct hg_histogram *times)
 {
@@ -387,7 +388,7 @@ static hg_return_t hg_inspect_answer(
     if (function->fill == NULL)
         return hg_serve_respond(handle, HG_SUCCESS, &answer);
     answer.number = 0;
-    (void) hg_inspect_print(&out, "%s", ""); /* a text, if an empty one */
+    (void) hg_inspect_print(&out, "%s", ""); /* the text is never NULL */
     ret = function->fill(handle, question, &out, &answer.number);
     if (ret == HG_SUCCESS && out.ret != HG_SUCCESS)
         ret = HG_NOMEM;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inspect: what is going on in a class, in words: HG_Dump, and the functions
+ * inspect: describes the state of a class as text: HG_Dump, and the functions
  * that every class serves.
  *
- * HG_Dump is called when something hangs, so it waits for no lock that is not
- * free within a moment: it writes a note instead. The text is put together with
- * the class's lock held, and written to the application's stream without.
+ * HG_Dump is called when something hangs. It waits only briefly for a lock; if
+ * it does not get the lock, it writes a note instead. It composes the text with
+ * the class's lock held, and writes it to the application's stream without the
+ * lock.
  *
- * The functions tell any peer with an address whether the class answers, its
- * version, its functions and its counters. A question and an answer have one
- * type, a number and a text of limited size. The thread that makes progress
- * executes them as steps of the library, one in a turn: they answer also when
- * all functions of the application hang, and a peer that calls them often does
- * not keep others from their calls. They are not registered: a call is looked
- * up here when the application has nothing to execute under its id.
+ * The functions of the library tell any peer whether the class answers, its
+ * version, its functions and its counters. Requests and answers have the same
+ * type: a number and a text of limited size. The thread that makes progress
+ * executes them as steps of the library, one per round of progress. They answer
+ * even when all handlers of the application hang, and frequent calls do not
+ * delay other calls. They are not registered: serve looks here when the
+ * application has registered nothing under the id.
  *
  * Locking: the list of classes, then the class.
  */
@@ -22,7 +23,7 @@
 
 #include "hg/handle.h"
 
-/* The library's function with an id. HG_NOENTRY. */
+/* Find the library's function with an id. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
 
 #endif

@@ -5,17 +5,17 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-/* NULL: there is none. */
+/* NULL: no layer. */
 static _Atomic(struct hg_context *) hg_layer_context;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static bool hg_layer_forked; /* set while there is one thread */
+static bool hg_layer_forked; /* set by the only thread of a child */
 static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
 
-/* There is none. */
+/* Log that there is no layer. */
 static HG_NOINLINE void hg_layer_log_none(
     const char *subsys, const char *function)
 {

@@ -2,15 +2,15 @@
 /*
  * layer: the RPC layer and the bulk layer of the request model.
  *
- * A process has one of each at a time. HG_Init sets them, HG_Finalize takes
- * them back. A function that finds none says so. Calling one beside HG_Finalize
- * is the caller's error, as with any object that is being destroyed; but
- * HG_Finalize refuses while a thread waits or runs a handler.
+ * A process has at most one of each. HG_Init sets them, HG_Finalize removes
+ * them. A function that finds no layer logs an error. Calling a function while
+ * HG_Finalize runs is an error of the caller, but HG_Finalize refuses while a
+ * thread waits or runs a handler.
  *
- * fork: a child has no part in its parent's layer, in which a thread may have
- * been that it does not have. It finds none.
+ * fork: a child has no layer, since threads of the parent may have been using
+ * the parent's layer.
  *
- * Locking: both are atomics. A mutex serializes beginnings and endings.
+ * Locking: both pointers are atomic. A mutex serializes start and end.
  */
 #ifndef HG_GEN_HG_LAYER_H
 #define HG_GEN_HG_LAYER_H
@@ -19,34 +19,36 @@
 
 /* ---- The RPC layer ---- */
 
-/* The context. NULL (logged, unless `function` is NULL): HG_Init was not
+/* Get the context. NULL, logged unless `function` is NULL: HG_Init was not
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
-/* `context` is the layer from now on; NULL: there is none. */
+/* Set the context; NULL: there is no layer any more. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
 
 /* ---- The bulk layer ---- */
 
-/* The same for what makes and serializes bulk handles: hg_bulk_current. */
+/* Get the bulk layer that creates and serializes bulk handles: hg_bulk_current.
+ * NULL as above. */
 HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 
-/* This process is a child of one whose layer was not at rest: there is none,
- * nor may one begin. By the only thread. */
+/* Called by the only thread of a child process whose parent had a layer in use:
+ * the child has no layer and can start none. */
 HG_PRIVATE void hg_layer_fork(void);
 
-/* Whether it is such a child (logged once, unless `function` is NULL):
- * HG_FAULT. Asked before a lock is taken by what does not enter. */
+/* Whether hg_layer_fork was called: HG_FAULT, logged once unless `function` is
+ * NULL. Checked before a lock is taken, by functions that do not enter a
+ * class. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
-/* Around beginnings and endings. */
+/* The mutex around start and end. */
 HG_PRIVATE bool hg_layer_try_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 
-/* Log what is wrong with an argument: HG_INVALID_ARG. */
+/* Log an invalid argument. Returns HG_INVALID_ARG. */
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 
 #endif

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limit: flow control. One rule divides what is limited among peers.
+ * limit: flow control. One rule divides each limit among peers.
  *
- * A class has limits for what peers have here (calls without an answer, bytes
- * of arguments, bytes of outputs) and for what it has in flight to them. A peer
- * that takes and gives nothing back must not have all of it. So a peer may use
- * at most half of what is free:
+ * A class limits what peers use here (calls without an answer, bytes of
+ * arguments, bytes of outputs) and what it has in flight to them. A peer must
+ * not be able to use all of a limit for ever. So a peer may use at most half of
+ * what is free:
  *
- *     (what this peer uses) + (what all use) <= 2 x limit
+ *     (used by this peer) + (used by all peers) <= 2 x limit
  *
- * While all together use no more than the limit, nothing is refused. One peer
- * alone gets to the limit, a second one to half of the limit then, and all
- * together never use twice the limit. Whatever is used alone is allowed.
+ * While all peers together use no more than the limit, nothing is refused. A
+ * single peer can use the whole limit, a second peer then half of it, and all
+ * peers together never use twice the limit. A request is always granted if
+ * nothing else is in use.
  *
- * What a peer uses is counted in its address, what all use in the class. What
- * goes past a limit gets HG_AGAIN: from HG_Forward at once, from a target as
- * its answer. The origin learns from such answers how much the target takes
- * (`window` of the address), and HG_Wait_room waits for that.
+ * The use of a peer is counted in its address, the use of all peers in the
+ * class. Beyond a limit the result is HG_AGAIN: from HG_Forward at once, or
+ * from the target as its answer. From such answers the origin learns how much
+ * the target accepts (`window` of the address). HG_Wait_room waits for that.
  *
  * Locking: the lock of the class guards all of it.
  */
@@ -26,18 +27,18 @@
 #include "na/core.h"
 
 enum hg_limit_kind {
-    HG_LIMIT_CALLS = 0, /* calls to us whose answer has not left */
-    HG_LIMIT_REFUSALS,  /* refusals that cannot leave */
+    HG_LIMIT_CALLS = 0, /* incoming calls whose answer was not sent */
+    HG_LIMIT_REFUSALS,  /* refusals that cannot be sent */
     HG_LIMIT_FETCHED,   /* bytes of large inputs */
     HG_LIMIT_HELD,      /* bytes of large outputs */
-    HG_LIMIT_IN_FLIGHT, /* bytes of calls of ours */
+    HG_LIMIT_IN_FLIGHT, /* bytes of outgoing calls */
     HG_LIMIT_KINDS
 };
 
 _Static_assert((int) HG_LIMIT_KINDS <= NA_CORE_USES,
     "an address has a counter for each kind");
 
-/* Largest memory of a small call of ours: handle, operation, answer, and a
+/* Memory of a small outgoing call, at most: handle, operation, answer, and a
  * message of HG_LIMIT_SMALL bytes. */
 #define HG_LIMIT_SMALL 256u
 #define HG_LIMIT_CALL (1280u + HG_LIMIT_SMALL)
@@ -50,14 +51,14 @@ struct hg_limit {
     uint64_t used; /* by all peers */
 };
 
-/* What a peer uses. */
+/* The use of a peer. */
 static inline uint64_t *hg_limit_of(
     const struct na_addr *addr, enum hg_limit_kind kind)
 {
     return &na_addr_core_of(addr)->used[kind];
 }
 
-/* Whether the peer may use that much more. */
+/* Whether the peer may use `amount` more. */
 static inline bool hg_limit_fits(const struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
@@ -69,8 +70,8 @@ static inline bool hg_limit_fits(const struct hg_limit *limits,
                 *hg_limit_of(addr, kind), limit->used, amount, limit->max));
 }
 
-/* Count it, which may be past the limit; and give it back. The peer keeps its
- * address meanwhile. */
+/* Count `amount`, even beyond the limit; hg_limit_give uncounts it. The caller
+ * holds a reference of the address. */
 static inline void hg_limit_add(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
@@ -86,7 +87,7 @@ static inline void hg_limit_give(struct hg_limit *limits,
     *hg_limit_of(addr, kind) -= amount;
 }
 
-/* Count it if it fits. */
+/* Count `amount` if it fits. */
 static inline bool hg_limit_take(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * names: functions behind other names: those of the first reports (api/seed.h),
- * where they need a state of the process or of the thread, and the symbols of
- * Mercury whose names are macros in hg.h. They use the public functions. The
- * last part of hg.c: it restores the warnings of what follows in a unity build.
+ * names: functions under other names: those of the first reports (api/seed.h)
+ * that need a state of the process or thread, and Mercury's symbols whose names
+ * are macros in hg.h. They use the public functions. This is the last part of
+ * hg.c: it restores the warnings for the code that follows in a unity build.
  *
- * Those reports have no function that frees the input of a call. So decoding
- * an input records each string and bulk handle that it allocates, in a list
- * that is the data of the call's handle. Both are freed when the call is
- * answered and its function has returned.
+ * The reports have no function that frees the input of a call. Therefore
+ * decoding an input records each string and bulk handle that it allocates, in a
+ * list stored as the data of the call's handle. Both are freed when the call
+ * was answered and its handler has returned.
  *
- * Locking: none. The list belongs to who executes the call; `hg_seed_layers` is
- * for one thread at a time, as api/seed.h says.
+ * Locking: none. The list belongs to the thread that executes the call. One
+ * thread at a time uses `hg_seed_layers`, as api/seed.h says.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,7 +31,7 @@ hg_return_t hg_seed_refuse(
     return ret;
 }
 
-/* A client needs the scheme alone. */
+/* A client needs only the scheme. */
 na_class_t *hg_seed_open(void *intra_comm, int flags)
 {
     const char *name = getenv("HG_SEED_ADDRESS");
@@ -47,8 +47,8 @@ na_class_t *hg_seed_open(void *intra_comm, int flags)
     return NA_Initialize(name, flags != 0 ? NA_TRUE : NA_FALSE);
 }
 
-/* The report has no function that tells the size of a serialized handle. So its
- * length comes first, a uint32_t. */
+/* The reports have no function that returns the size of a serialized handle.
+ * Therefore its length precedes it, as a uint32_t. */
 #define HG_SEED_LENGTH 4
 
 na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
@@ -58,10 +58,12 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
     unsigned char *bytes = (unsigned char *) buf;
 
     if (buf == NULL || size == 0)
-        return hg_log_misuse("rpc", "na_mem_handle_serialize", "a NULL");
+        return hg_log_misuse(
+            "rpc", "na_mem_handle_serialize", "an argument is NULL");
     if (buf_len < HG_SEED_LENGTH || buf_len - HG_SEED_LENGTH < size) {
         hg_log_error("rma",
-            "a memory handle has %" PRIu64 " bytes, the buffer %" PRIu64,
+            "a memory handle has %" PRIu64
+            " bytes, but the buffer only %" PRIu64,
             size + HG_SEED_LENGTH, buf_len);
         return NA_MSGSIZE;
     }
@@ -77,11 +79,12 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
     const unsigned char *bytes = (const unsigned char *) buf;
 
     if (buf == NULL)
-        return hg_log_misuse("rpc", "na_mem_handle_deserialize", "a NULL");
+        return hg_log_misuse(
+            "rpc", "na_mem_handle_deserialize", "an argument is NULL");
     if (buf_len < HG_SEED_LENGTH ||
         hg_wire_load32(bytes) > buf_len - HG_SEED_LENGTH) {
         hg_log_error("rma",
-            "these %" PRIu64 " bytes are no memory handle with its length",
+            "these %" PRIu64 " bytes are not a memory handle with its length",
             buf_len);
         return NA_PROTOCOL_ERROR;
     }
@@ -91,10 +94,10 @@ na_return_t hg_seed_deserialize(na_class_t *na_class,
 
 /* ---- Layers, which begin several times ---- */
 
-/* They end together, when the last user of either does. */
+/* Both layers end together, when the last user of either ends. */
 static struct hg_seed_layers {
-    na_class_t *rpc;  /* of HG_Init1; NULL: not called */
-    na_class_t *bulk; /* of HG_Bulk_init; NULL: not called */
+    na_class_t *rpc;  /* set by HG_Init1; NULL: not called */
+    na_class_t *bulk; /* set by HG_Bulk_init; NULL: not called */
     unsigned users;
 } hg_seed_layers;
 
@@ -106,7 +109,7 @@ static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
     if (*layer == NULL) {
         ret = begin(na_class);
     } else if (*layer != na_class) {
-        hg_log_error("rpc", "a layer runs on another class already");
+        hg_log_error("rpc", "the layer already runs on another class");
         ret = HG_EXIST;
     }
     if (ret != HG_SUCCESS)
@@ -124,7 +127,8 @@ hg_return_t hg_seed_init(na_class_t *na_class)
 hg_return_t hg_seed_bulk_init(na_class_t *na_class)
 {
     struct hg_seed_layers *layers = &hg_seed_layers;
-    /* The RPC layer begins bulk on its class, unless that has begun. */
+    /* The RPC layer starts the bulk layer on its class, unless it was started
+     * before. */
     bool begun = layers->rpc != NULL && layers->bulk == NULL;
 
     return hg_seed_use(
@@ -141,7 +145,7 @@ hg_return_t hg_seed_finalize(void)
         return HG_SUCCESS;
     }
     if (layers->rpc != NULL || layers->bulk == NULL)
-        ret = HG_Finalize1(); /* which logs that there is none */
+        ret = HG_Finalize1(); /* logs that there is no layer */
     if (ret != HG_SUCCESS)
         return ret;
     layers->rpc = NULL;
@@ -157,7 +161,7 @@ hg_return_t hg_seed_finalize(void)
 struct hg_seed_value {
     struct hg_seed_value *next;
     void *object;
-    bool is_bulk; /* else a string */
+    bool is_bulk; /* otherwise a string */
 };
 
 static _Thread_local hg_handle_t hg_seed_decoding; /* NULL: no input */
@@ -200,7 +204,7 @@ hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data)
     return hg_seed_record(proc, *(hg_bulk_t *) data, true);
 }
 
-/* Free a bulk handle of an input. The record has a reference; the other one is
+/* Free a bulk handle of an input. The record has one reference; the other is
  * the application's, which may have freed it. */
 static void hg_seed_free_bulk(struct hg_bulk *bulk)
 {
@@ -209,7 +213,7 @@ static void hg_seed_free_bulk(struct hg_bulk *bulk)
     (void) hg_bulk_take_back(bulk);
 }
 
-/* The data of a handle are freed. */
+/* Free the recorded values of a handle. */
 static void hg_seed_free_values(void *data)
 {
     struct hg_seed_value *value = (struct hg_seed_value *) data;
@@ -298,7 +302,7 @@ hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct)
     while (value != before) {
         struct hg_seed_value *next = value->next;
 
-        if (ret != HG_SUCCESS) /* the library has freed its object */
+        if (ret != HG_SUCCESS) /* the library freed the object on error */
             hg_mem_free(value);
         else if (value->is_bulk)
             hg_bulk_give((struct hg_bulk *) value->object);
@@ -324,7 +328,7 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
 /* ---- Mercury's symbols ---- */
 
 /* Configure scripts look for HG_Init in libmercury, and bindings of other
- * languages call it there. Programs that include hg.h use the numbered
+ * languages call these symbols. Programs that include hg.h use the numbered
  * names. */
 #if defined(__GNUC__)
 #pragma push_macro("HG_Init")

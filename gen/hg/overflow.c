@@ -13,7 +13,8 @@
 
 #define HG_OVERFLOW_FIXED 20
 
-/* Arguments are fetched in pieces of this size. Each has output_hold_ms. */
+/* Arguments are fetched in pieces of this size. Each piece must arrive within
+ * output_hold_ms. */
 #define HG_OVERFLOW_PIECE ((size_t) 16 << 20)
 
 /* ---- Limits ---- */
@@ -24,7 +25,8 @@ static enum hg_limit_kind hg_overflow_kind(
     return large == &handle->in_large ? HG_LIMIT_FETCHED : HG_LIMIT_HELD;
 }
 
-/* Count `size` bytes for a target's peer, of its input or its output. */
+/* Count `size` bytes of input or output for a target's peer. HG_AGAIN
+ * (logged). */
 static hg_return_t hg_overflow_take_quota(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
@@ -35,7 +37,7 @@ static hg_return_t hg_overflow_take_quota(
 
     if (!handle->target)
         return HG_SUCCESS;
-    /* Held no more, but on its way still: as if it were held. */
+    /* Released outputs that are still being sent count, too. */
     if (kind == HG_LIMIT_HELD)
         lingering = na_emul_lingering(handle->addr);
     hg_enter(context->lock);
@@ -50,7 +52,7 @@ static hg_return_t hg_overflow_take_quota(
         return HG_SUCCESS;
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
-        "no room for an %s of %zu bytes of \"%s\" with %s for now",
+        "the limit leaves no space for an %s of %zu bytes of \"%s\" with %s",
         kind == HG_LIMIT_HELD ? "output" : "input", size,
         hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
@@ -85,8 +87,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     size_t total;
     hg_return_t ret;
 
-    /* Room first: what is exposed must not move afterwards. The memory
-     * handle's size does not depend on the address. */
+    /* Reserve space first: exposed memory must not move. The size of the memory
+     * handle does not depend on the address. */
     total = args_end + HG_HEADER_MIN + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
@@ -94,7 +96,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         ret = hg_overflow_take_quota(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
-    /* Only for the transport of this peer: nobody else fetches it. */
+    /* Registered only for the transport of this peer: no other peer fetches
+     * it. */
     ret = na_rma_create(handle->addr->na_class, buf->data + HG_HEADER_MIN,
         args->size, NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
@@ -104,7 +107,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         goto end_large;
     mem_size = (size_t) NA_Mem_handle_get_serialize_size(na_class, large->mem);
     if (mem_size > NA_MAX_ADDR_LEN) {
-        hg_log_error("rpc", "a memory handle of %zu bytes", mem_size);
+        hg_log_error(
+            "rpc", "a memory handle of %zu bytes is too large", mem_size);
         ret = HG_MSGSIZE;
         goto end_large;
     }
@@ -141,7 +145,7 @@ HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large)
 {
     if (large->mem != NULL) {
-        /* What was offered lies where the handle encodes. */
+        /* The exposed memory is the handle's own buffer. */
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
@@ -156,7 +160,7 @@ HG_PRIVATE void hg_overflow_end_large(
 
 /* ---- Holding an output ---- */
 
-/* Take back the reference that holds an output, before another does. The lock
+/* Take the reference that holds an output, unless another thread did. The lock
  * is held. */
 static bool hg_overflow_take_held(struct hg_handle *handle)
 {
@@ -167,7 +171,7 @@ static bool hg_overflow_take_held(struct hg_handle *handle)
     return true;
 }
 
-static void hg_overflow_let_go(struct hg_handle *handle)
+static void hg_overflow_release_held(struct hg_handle *handle)
 {
     hg_overflow_end(handle, &handle->out_large);
     hg_handle_unref(handle);
@@ -179,7 +183,7 @@ static void hg_overflow_run_release(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
 
     hg_leave(lock);
-    hg_overflow_let_go(handle);
+    hg_overflow_release_held(handle);
     hg_enter(lock);
 }
 
@@ -208,7 +212,7 @@ HG_PRIVATE void hg_overflow_take_back(struct hg_handle *handle)
     taken = hg_overflow_take_held(handle);
     hg_leave(handle->context->lock);
     if (taken)
-        hg_overflow_let_go(handle);
+        hg_overflow_release_held(handle);
 }
 
 static void hg_overflow_unsent(
@@ -245,15 +249,15 @@ HG_PRIVATE hg_return_t hg_overflow_hold(
 
 /* ---- Fetching ---- */
 
-/* A fetch ended, or could not begin; of one that failed nothing is left. The
- * lock is not held. */
+/* A fetch ended or could not start; a failed fetch leaves nothing. The lock is
+ * not held. */
 static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
 
     assert(large->op_id == NA_OP_ID_NULL);
-    hg_overflow_free_mem(&large->mem); /* described the local half */
+    hg_overflow_free_mem(&large->mem); /* described the local buffer */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
@@ -270,7 +274,7 @@ static size_t hg_overflow_piece(const struct hg_overflow *large)
 
 static na_return_t hg_overflow_got(const struct na_cb_info *info);
 
-/* Fetch the next piece, which at a target has its time. The lock is held. */
+/* Fetch the next piece; at a target, start its timer. The lock is held. */
 static hg_return_t hg_overflow_next(
     struct hg_handle *handle, struct hg_overflow *large)
 {
@@ -295,7 +299,7 @@ static hg_return_t hg_overflow_next(
     return ret;
 }
 
-/* Everything has come. HG_CHECKSUM_ERROR (logged): not as it was described. */
+/* All pieces have arrived: check the CRC64. HG_CHECKSUM_ERROR (logged). */
 static hg_return_t hg_overflow_check_crc(
     struct hg_handle *handle, const struct hg_overflow *large)
 {
@@ -303,14 +307,14 @@ static hg_return_t hg_overflow_check_crc(
         return HG_SUCCESS;
     hg_handle_count(handle->context, HG_COUNT_REFUSED);
     hg_log_warning("rpc",
-        "%zu bytes of arguments of \"%s\" from %s changed on the way: CRC64 "
-        "%016" PRIx64 " instead of %016" PRIx64,
+        "%zu bytes of arguments of \"%s\" from %s were damaged in transit: "
+        "CRC64 %016" PRIx64 " instead of %016" PRIx64,
         large->size, hg_handle_function(handle), hg_handle_peer(handle),
         large->got_crc, large->crc);
     return HG_CHECKSUM_ERROR;
 }
 
-/* A piece came, or did not. */
+/* The fetch of a piece ended. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
@@ -342,7 +346,7 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Take a description apart and get memory. */
+/* Decode a description and allocate memory. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
@@ -355,7 +359,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     handle->large = true;
     large->crc = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    /* Of a description that is too short the rest is 0. */
+    /* The missing part of a short description reads as 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_handle_count(handle->context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
@@ -367,7 +371,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
         hg_handle_count(handle->context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
             "arguments of %" PRIu64
-            " bytes of \"%s\" from %s are past the limit of %zu",
+            " bytes of \"%s\" from %s exceed the limit of %zu",
             args_size, hg_handle_function(handle), hg_handle_peer(handle),
             handle->context->hg_class->options.max_args_size);
         return HG_MSGSIZE;
@@ -427,7 +431,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 
     hg_enter(context->lock);
     held = hg_overflow_take_held(handle);
-    /* With the timer set again it is the next piece that is on its way. */
+    /* If the timer runs again, it belongs to the next piece. */
     late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
         handle->canceled = true;
@@ -435,9 +439,9 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
     }
     hg_leave(context->lock);
     if (held || late)
-        hg_log_warning("rpc", "the %s of \"%s\" did not %s %s in time",
+        hg_log_warning("rpc", "the %s of \"%s\" was not %s %s in time",
             held ? "output" : "input", hg_handle_function(handle),
-            held ? "get to" : "come from", hg_handle_peer(handle));
+            held ? "fetched by" : "received from", hg_handle_peer(handle));
     if (held)
-        hg_overflow_let_go(handle);
+        hg_overflow_release_held(handle);
 }

@@ -25,8 +25,8 @@
 
 #define HG_QUOTA_WAIT_MS 10
 
-/* The context with that number if it makes calls: one of the callback model, or
- * the request model's `layer`. NULL: there is none. */
+/* The context with that number if it forwards calls: one of the callback model,
+ * or the request model's `layer`. NULL: none. */
 static struct hg_context *hg_quota_wait_context(
     struct na_class_core *core, unsigned number, const struct hg_context *layer)
 {
@@ -39,8 +39,8 @@ static struct hg_context *hg_quota_wait_context(
         : NULL;
 }
 
-/* Whether a small call is within the limits, as far as they are known. After
- * `hope` a peer without a call in flight is assumed to take one. */
+/* Whether a small call is within the known limits. After `hope` a peer without
+ * a call in flight is assumed to accept one. */
 static bool hg_quota_wait_is_over(
     const struct hg_class *hg_class, const struct na_addr *addr, uint64_t hope)
 {
@@ -55,8 +55,8 @@ static bool hg_quota_wait_is_over(
         used + HG_LIMIT_CALL <= *window;
 }
 
-/* Make progress until a call of the context ends, or `until`. In the callback
- * model the application runs what the queue has. */
+/* Make progress until a call of the context ends, or until `until`. In the
+ * callback model the application triggers callbacks. */
 static hg_return_t hg_quota_wait_once(
     struct hg_context *context, uint64_t until)
 {
@@ -75,7 +75,7 @@ static hg_return_t hg_quota_wait(struct na_class_core *core,
     uint64_t deadline)
 {
     uint64_t hope = hg_clock_after_ms(HG_QUOTA_WAIT_MS);
-    uint64_t until = 0; /* first, take in answers that have arrived */
+    uint64_t until = 0; /* first, receive answers that have arrived */
     bool found;
 
     do {
@@ -126,7 +126,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
         core, addr, hg_layer_find(NULL), hg_wait_deadline(timeout));
     hg_leave(core->lock);
     if (ret == HG_INVALID_ARG)
-        hg_log_error(
-            "rpc", "HG_Wait_room: no context makes calls on that class");
+        hg_log_error("rpc",
+            "HG_Wait_room: the class has no context that forwards calls");
     return ret;
 }

@@ -13,7 +13,7 @@ HG_PRIVATE void hg_registry_init(
     registry->lock = lock;
 }
 
-/* Forget an id's data, and free it without the lock. */
+/* Remove an id's data, and free it without the lock. */
 static void hg_registry_free_data(
     struct hg_registry *registry, struct hg_registry_entry *entry)
 {
@@ -49,7 +49,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     }
 }
 
-/* Never 0, which stands for types that are not known. */
+/* The fingerprint of a type list; never 0, which means unknown. */
 static uint32_t hg_registry_fingerprint(const char *types)
 {
     uint64_t crc = hg_crc64_update(0, types, strlen(types));
@@ -71,7 +71,7 @@ static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
     return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
 }
 
-/* The entry of an id, forgotten or not; NULL. */
+/* The entry of an id, registered or not; NULL: none. */
 static struct hg_registry_entry *hg_registry_look(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -93,7 +93,7 @@ static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
     return now != NULL ? &now->rpc : NULL;
 }
 
-/* Two texts, each of which may be NULL. */
+/* Compare two texts; either may be NULL. */
 static bool hg_registry_is_same_text(const char *one, const char *two)
 {
     return one == NULL || two == NULL ? one == two : strcmp(one, two) == 0;
@@ -115,8 +115,8 @@ static bool hg_registry_is_same(const struct hg_rpc *before,
         hg_registry_is_same_text(hg_registry_types(before), types);
 }
 
-/* The version of an entry that is so: the one there was, or a new one. The lock
- * is held. NULL: no memory. */
+/* Find the version of an entry with these properties, or create it. The lock is
+ * held. NULL: out of memory. */
 static const struct hg_registry_version *hg_registry_version(
     struct hg_registry_entry *entry, const char *name, const char *types,
     const struct hg_rpc *rpc)
@@ -150,7 +150,7 @@ static const struct hg_registry_version *hg_registry_version(
     return version;
 }
 
-/* An entry for an id that has none. The lock is held. NULL: no memory. */
+/* Create an entry for an id. The lock is held. NULL: out of memory. */
 static struct hg_registry_entry *hg_registry_new_entry(
     struct hg_registry *registry, hg_id_t id)
 {
@@ -168,7 +168,7 @@ static struct hg_registry_entry *hg_registry_new_entry(
     return entry;
 }
 
-/* Make it what is registered. The lock is held. HG_NOMEM (logged). */
+/* Make it the registered version. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
@@ -188,9 +188,9 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     return HG_SUCCESS;
 }
 
-/* Whether an id may be registered so, where `before` is registered or NULL:
- * calls of either definition would use the procs of the other. The lock is
- * held. HG_EXIST (logged). */
+/* Whether an id may be registered with these properties; `before`: the current
+ * registration, or NULL. With different definitions, calls would use the wrong
+ * procs. The lock is held. HG_EXIST (logged). */
 static hg_return_t hg_registry_check(const struct hg_rpc *before,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
@@ -202,14 +202,14 @@ static hg_return_t hg_registry_check(const struct hg_rpc *before,
             other_name);
     else if (other != NULL && types != NULL && strcmp(other, types) != 0)
         hg_log_error("rpc",
-            "'%s' with the types %s is registered here with other types "
-            "already: %s",
+            "'%s' with the types %s is already registered with other types: "
+            "%s",
             name, types, other);
     else if (name != NULL && rpc->callback != NULL &&
         strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) == 0)
         hg_log_error("rpc",
             "'%s': names that begin with " HG_BUILTIN_PREFIX
-            " are served by the library itself",
+            " are reserved for the library",
             name);
     else
         return HG_SUCCESS;

@@ -11,11 +11,11 @@
 #include "hg/wait.h"
 #include "na/addr.h"
 
-/* Arguments up to this size, with room for a header, are encoded on the
+/* Arguments up to this size, including space for a header, are encoded on the
  * stack. */
 #define HG_REQUEST_SMALL 4400
 
-/* Changes from one layer to the next; written while there is none. */
+/* Differs from layer to layer; written while there is no layer. */
 static uint32_t hg_request_salt;
 
 /* This thread runs the proc of arguments. */
@@ -43,7 +43,7 @@ static bool hg_request_is_ended(const struct hg_handle *handle)
     return atomic_load_explicit(&handle->request.ended, memory_order_relaxed);
 }
 
-/* The call ended. Inside. */
+/* The call ended. The lock is held. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     (void) arg;
@@ -55,14 +55,14 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 
 /* ---- Its beginning ---- */
 
-/* Whether the context's class has such an address. */
+/* Whether the address belongs to the context's class. */
 static inline bool hg_request_may_call(
     const struct hg_context *context, const struct na_addr *addr)
 {
     return addr != NULL && na_addr_class(addr) == context->hg_class->na_class;
 }
 
-/* What the application asks for with HG_Forward. */
+/* The arguments of HG_Forward(). */
 struct hg_request_call {
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -71,7 +71,7 @@ struct hg_request_call {
     unsigned timeout;
 };
 
-/* Send what was encoded: the number of the call. Inside. */
+/* Send the encoded call, and make its request. The lock is held. */
 static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
     const struct hg_request_call *call, struct hg_buf *buf, size_t size,
     uint64_t *number_p)
@@ -102,7 +102,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
 {
     unsigned char bytes[HG_REQUEST_SMALL];
     struct hg_buf buf = {bytes, sizeof(bytes), true};
-    bool before = hg_request_encoding; /* a proc may call */
+    bool before = hg_request_encoding; /* a proc may forward a call */
     uint64_t number = 0;
     size_t size = 0;
     hg_return_t ret;
@@ -141,7 +141,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     struct hg_context *context;
     hg_return_t ret;
 
-    /* Freeing the variable after a failure must not free another request. */
+    /* After a failure, freeing the variable must not free another request. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
@@ -166,10 +166,10 @@ static hg_return_t hg_request_unknown(hg_request_t ticket, const char *function)
 {
     return hg_layer_refuse(function,
         ticket == HG_REQUEST_NULL ? "request is NULL"
-                                  : "no such request: freed already?");
+                                  : "no such request; it may have been freed");
 }
 
-/* The request that the application means, or NULL. With the lock or without. */
+/* Find a request; NULL: there is none. With the lock held or not. */
 static HG_HOT struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
@@ -183,7 +183,7 @@ static HG_HOT struct hg_handle *hg_request_find(
     return handle;
 }
 
-/* The call ended, and this thread waits for it: decode the output. */
+/* The call ended and this thread waits for it: decode the output. */
 static void hg_request_decode(struct hg_handle *handle)
 {
     struct hg_request_part *request = &handle->request;
@@ -204,8 +204,8 @@ static HG_NOINLINE hg_return_t hg_request_refuse_wait(const char *function)
     return HG_BUSY;
 }
 
-/* Wait for one request. *status becomes whether its result stands, which is
- * returned then, if there is such a request. */
+/* Wait for one request. *status becomes true if its result is final; then the
+ * result is returned. */
 static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
     hg_request_t ticket, uint64_t deadline, const char *function,
     hg_status_t *status)
@@ -253,7 +253,7 @@ HG_EXPORT hg_return_t HG_Wait(
         "HG_Wait", status != HG_STATUS_IGNORE ? status : &ignored);
 }
 
-/* Whether its result stands: then HG_Wait does not wait. */
+/* Whether its result is final, so that HG_Wait returns at once. */
 static bool hg_request_is_done(struct hg_context *context, hg_request_t request)
 {
     const struct hg_handle *handle;
@@ -266,7 +266,7 @@ static bool hg_request_is_done(struct hg_context *context, hg_request_t request)
     return done;
 }
 
-/* Whether all are requests, before any of them is waited for. */
+/* Check that all requests exist, before waiting for any. */
 static hg_return_t hg_request_check_all(
     struct hg_context *context, int count, const hg_request_t requests[])
 {
@@ -356,7 +356,7 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request)
 
 /* ---- Freeing ---- */
 
-/* A request that is over: the application's, like its output. */
+/* Free a request that is over; the application owns it and its output. */
 static HG_HOT void hg_request_end(struct hg_handle *handle)
 {
     hg_proc_cb_t proc =
@@ -371,7 +371,8 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* One whose output nobody has asked for; its call may be under way. Inside. */
+/* Free a request that was not waited for; its call may be in progress. The lock
+ * is held. */
 static void hg_request_abandon(struct hg_handle *handle)
 {
     if (hg_request_is_ended(handle)) {

@@ -10,16 +10,16 @@
 #include "hg/watch.h"
 #include "na/addr.h"
 
-/* What is said of a call that nobody answered. */
+/* Error text of a call whose handle was freed without an answer. */
 #define HG_SERVE_UNANSWERED "freed without an answer"
 
-/* The buffer given for an output encoded by hand. */
+/* Size of the buffer for an output that the application encodes. */
 #define HG_SERVE_RAW_SIZE 4096
 
 /* ---- Arrival ---- */
 
-/* A handle came out of the queue. False: the layer is ending, so it is not to
- * be executed any more. */
+/* A handle was dequeued. False: the layer is ending, so the call is not
+ * executed. */
 static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
@@ -28,7 +28,7 @@ static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
     return !atomic_load(&handle->context->closing);
 }
 
-/* Whether it takes no more calls. */
+/* Whether the context accepts no more calls. */
 static bool hg_serve_is_ending(struct hg_context *context)
 {
     return atomic_load_explicit(&context->closing, memory_order_relaxed) ||
@@ -41,19 +41,19 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
-/* Whether it is the library that executes it. */
+/* Whether the library executes the call. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
     return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
 }
 
-/* Whether its origin has said, or its death has, that nobody waits. */
+/* Whether the origin no longer waits: it sent CANCEL or died. */
 static bool hg_serve_is_unwanted(struct hg_handle *handle)
 {
     return atomic_load_explicit(&handle->unwanted, memory_order_acquire);
 }
 
-/* How much of a text travels: whole characters of UTF-8. */
+/* How much of a text is sent: whole characters of UTF-8. */
 static size_t hg_serve_text_size(const char *text)
 {
     size_t size = strlen(text);
@@ -66,7 +66,8 @@ static size_t hg_serve_text_size(const char *text)
     return size;
 }
 
-/* Send a code with a text. False: there is no memory for it, or no room. */
+/* Send a code with a text. False: memory is short, or the message has no
+ * space. */
 static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
@@ -75,7 +76,7 @@ static bool hg_serve_send_text(
     size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
 
-    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
+    assert(handle->out_large.mem == NULL); /* nobody reads that buffer */
     if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
@@ -88,8 +89,7 @@ static bool hg_serve_send_text(
     return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
 
-/* Send a code in place of an output, if anybody waits for one; `text` may be
- * NULL. */
+/* Send a code instead of an output, if the origin waits; `text` may be NULL. */
 static void hg_serve_send_code(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
@@ -98,7 +98,7 @@ static void hg_serve_send_code(
     if (handle->one_way && !handle->ack_fetch)
         return;
     if (hg_serve_is_unwanted(handle)) {
-        if (!handle->one_way) /* else it may be yet to be executed */
+        if (!handle->one_way) /* otherwise it may still be executed */
             hg_handle_discount(handle);
         return;
     }
@@ -118,8 +118,7 @@ static void hg_serve_send_code(
     hg_handle_send_control(handle, &header);
 }
 
-/* What this side has to say of a call that it did not execute; NULL: no more
- * than the code says. */
+/* The error text of a call that was not executed; NULL: the code is enough. */
 static const char *hg_serve_reason(
     const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
 {
@@ -129,7 +128,7 @@ static const char *hg_serve_reason(
     case HG_NOENTRY:
     case HG_INVALID_ARG:
         if (handle->rpc.callback != NULL)
-            return "its input is not there any more";
+            return "its input was withdrawn";
         if (handle->rpc.name != NULL)
             snprintf(buf, size, "\"%s\" is registered without a handler",
                 handle->rpc.name);
@@ -140,7 +139,7 @@ static const char *hg_serve_reason(
     case HG_AGAIN:
         if (hg_serve_is_ending(handle->context))
             return "it is ending";
-        snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
+        snprintf(buf, size, "the limits are %u calls, %zu bytes of input",
             options->max_unanswered, options->max_fetched_bytes);
         return buf;
     case HG_MSGSIZE:
@@ -153,16 +152,16 @@ static const char *hg_serve_reason(
                 hg_registry_types(&handle->rpc));
         else
             snprintf(
-                buf, size, "malformed, or not of version %d", HG_HEADER_MAJOR);
+                buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
         return buf;
-    case HG_CHECKSUM_ERROR: return "it changed on the way";
-    case HG_CANCELED: return "its input did not come in time";
+    case HG_CHECKSUM_ERROR: return "it was damaged in transit";
+    case HG_CANCELED: return "its input did not arrive in time";
     default: return NULL;
     }
 }
 
-/* The same of one whose handler failed with that code, which it may have from
- * anywhere: only where it is that of decoding the input we know why. */
+/* The error text of a call whose handler failed. The reason for the code is
+ * known only if it is the result of decoding the input. */
 static const char *hg_serve_reason_failed(
     struct hg_handle *handle, hg_return_t ret)
 {
@@ -173,7 +172,7 @@ static const char *hg_serve_reason_failed(
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
 }
 
-/* Nobody waits for it: it is neither executed nor answered. */
+/* The origin no longer waits: the call is neither executed nor answered. */
 static void hg_serve_pass_over(struct hg_handle *handle)
 {
     bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
@@ -187,7 +186,8 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* The one answer of a handle: who gets true gives it, which is `ret`. */
+/* Claim the single answer of a handle, which is `ret`. The caller that gets
+ * true sends it. */
 static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
@@ -198,7 +198,7 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
     else if (!atomic_compare_exchange_strong(
                  &handle->state, &arrived, HG_HANDLE_ANSWERED))
         return false;
-    if (handle->addr->self || handle->one_way) /* nothing is sent */
+    if (handle->addr->self || handle->one_way) /* no network message */
         hg_handle_discount(handle);
     if (hg_watch_is_on(handle->context->hg_class))
         hg_watch_respond(handle, ret);
@@ -222,11 +222,12 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
     if (callbacks)
-        (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+        (void) hg_handle_take_back(
+            handle, false); /* the application has not seen it */
     return ret;
 }
 
-/* Execute a call that came out of the queue. The lock is not held. */
+/* Execute a call that was dequeued. The lock is not held. */
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -242,7 +243,8 @@ static void hg_serve_execute(struct hg_handle *handle)
     (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
-            "the handler of \"%s\" returns %d (%s), which is no result",
+            "the handler of \"%s\" returned %d (%s), which is not a valid "
+            "result",
             hg_handle_function(handle), ret, HG_Error_to_string(ret));
         ret = HG_OTHER_ERROR;
     }
@@ -308,7 +310,7 @@ static void hg_serve_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Step from the internal lane: answer without executing. */
+/* Step of the internal lane: answer without executing the call. */
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -336,7 +338,7 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* Find the function: one that is registered, or else the library's own. */
+/* Find the function: a registered one, or one of the library. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -350,7 +352,7 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         handle->rpc.id = id;
 }
 
-/* Execute a function of the library's own. */
+/* Execute a function of the library. */
 static void hg_serve_execute_builtin(struct hg_handle *handle)
 {
     hg_return_t ret = HG_CANCELED;
@@ -368,7 +370,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Step from the internal lane. */
+/* Step of the internal lane. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -379,7 +381,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Its input is there: queue it for who executes it. */
+/* The input is complete: queue the call for execution. */
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
@@ -417,8 +419,8 @@ static void hg_serve_fetch(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Count a call as one of its peer's, or not: then it is to be refused. False:
- * the peer takes no refusals either. The lock is held. */
+/* Count a call for its peer, or decide to refuse it. False: the peer has too
+ * many unsent refusals as well. The lock is held. */
 static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 {
     struct hg_context *context = handle->context;
@@ -433,7 +435,8 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         hg_limit_fits(limits, handle->addr, HG_LIMIT_REFUSALS, 1);
 }
 
-/* Whose call it is, and of what. The lock is held: others look for it. */
+/* Set the origin and the function of a call. The lock is held, since others
+ * search for the call. */
 static void hg_serve_identify(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -449,9 +452,9 @@ static void hg_serve_identify(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
 
-/* What a call gets that came when there was no room, or too late: a context
- * that was unposted takes it back, a class that was drained before that says
- * what it has said all the time. */
+/* The code of a refusal: the limit is reached, or the context accepts no more
+ * calls. A context that was unposted answers HG_CANCELED; a class that was
+ * drained before keeps its answer. */
 static hg_return_t hg_serve_why_refused(struct hg_context *context)
 {
     return context->callbacks && atomic_load(&context->closing) &&
@@ -460,8 +463,8 @@ static hg_return_t hg_serve_why_refused(struct hg_context *context)
         : HG_AGAIN;
 }
 
-/* The peer of a call sends more of them than are accepted, and takes no
- * answers: its connection ends. */
+/* The peer sends more calls than are accepted, and does not read answers: end
+ * its connection. */
 static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -470,17 +473,18 @@ static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
     hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_handle_count(context, HG_COUNT_DROPPED);
     hg_log_warning("rpc",
-        "%s sends more calls than are accepted, and takes no answers: the "
+        "%s sends more calls than are accepted and does not read answers: the "
         "connection ends",
         hg_handle_peer(handle));
     na_addr_abandon(handle->addr);
     hg_handle_unref(handle);
 }
 
-/* A handle for a request, in the list of those to us, with two references: its
- * step's in the queue, and the application's, which is what hg_serve_free lets
- * go of. Beyond its peer's share it is made all the same, to be refused. None,
- * though HG_SUCCESS: the peer takes no refusals either (logged). */
+/* Create a handle for a request, on the list of incoming calls, with two
+ * references: one for its step in the queue, one for the application, which
+ * hg_serve_free releases. A call beyond its peer's share gets a handle, too, to
+ * be refused. With HG_SUCCESS and no handle, the peer has too many unsent
+ * refusals (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
@@ -489,7 +493,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 
     assert(hg_is_inside(context->lock));
     handle = hg_handle_get(context);
-    if (handle == NULL) { /* logged; a caller in this process is told */
+    if (handle == NULL) { /* logged; a caller in this process gets HG_NOMEM */
         na_addr_abandon(source);
         return source->self ? HG_NOMEM : HG_SUCCESS;
     }
@@ -513,7 +517,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Whether both sides know their types, which differ (logged). */
+/* Whether the types of both sides are known and differ (logged). */
 static HG_NOINLINE bool hg_serve_is_mistyped(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -526,8 +530,8 @@ static HG_NOINLINE bool hg_serve_is_mistyped(
     return true;
 }
 
-/* Copy the arguments, which are looked at nowhere else, if the function is
- * served with these types. */
+/* Copy the arguments, which are read nowhere else, if the function is served
+ * with these types. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -587,7 +591,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* The same; HG_EXIST (logged). */
+/* Claim the answer, or HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
     if (hg_serve_try_take(handle, code))
@@ -597,7 +601,8 @@ static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
     return HG_EXIST;
 }
 
-/* An answer goes nowhere, as nobody waits for it: `ret` says why. */
+/* The answer is not sent, because the origin does not wait; `ret` is the
+ * reason. */
 static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
@@ -606,7 +611,7 @@ static hg_return_t hg_serve_send_nothing(
     return HG_SUCCESS;
 }
 
-/* Send what stands in handle->out behind the header's place. */
+/* Send the output in handle->out, behind the header's place. */
 static hg_return_t hg_serve_send_output(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -641,8 +646,8 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     return ret;
 }
 
-/* Encoding the output ended with `ret`: send it, and what cannot be encoded or
- * sent becomes a code. */
+/* Encoding the output ended with `ret`: send it. If it cannot be encoded or
+ * sent, send a code. */
 static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
@@ -670,7 +675,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(callback == NULL || handle->left == left); /* it was not told */
+    assert(callback == NULL ||
+        handle->left == left); /* the callback was not run */
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)
@@ -706,8 +712,8 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 {
     hg_return_t ret;
 
-    if (hg_serve_is_answered(handle)) { /* what was sent lies there */
-        hg_log_error("rpc", "the output of \"%s\" was sent already",
+    if (hg_serve_is_answered(handle)) { /* the buffer holds the sent message */
+        hg_log_error("rpc", "the output of \"%s\" was already sent",
             hg_handle_function(handle));
         return HG_EXIST;
     }
@@ -749,7 +755,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
         return hg_serve_finish(handle, ret);
-    if (extra != NULL && size > 0) /* from the same buffer, perhaps */
+    if (extra != NULL && size > 0) /* it may be in the same buffer */
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
@@ -759,7 +765,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
-/* Whether the application has the handle: it was given, and not freed. */
+/* Whether the application has the handle: it was passed to it and not freed. */
 static bool hg_serve_is_given(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -770,8 +776,8 @@ static bool hg_serve_is_given(struct hg_handle *handle)
 
 HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    /* One that is back in the pool has another state. One that serves another
-     * call by now is not told from it: that call is ended. */
+    /* A handle in the pool has another state. A handle that already serves
+     * another call cannot be detected: that call ends. */
     if (HG_LIKELY(
             hg_serve_is_given(handle) && hg_handle_take_back(handle, false)))
         return HG_SUCCESS;
@@ -779,7 +785,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_INVALID_ARG;
 }
 
-/* The first handle that the application has; with a reference. */
+/* The first handle that the application has, with a new reference. */
 static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
 {
     struct hg_handle *found = NULL;

@@ -2,22 +2,22 @@
 /*
  * serve: the target's side of a call.
  *
- * A request that arrived is checked, fetched if it is large, and queued for
- * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed. Where there
- * is no memory for that, and where a peer takes no answers, so that they pile
- * up here, the connection ends.
+ * A request that arrived is checked, its arguments are fetched if they are
+ * large, and it is queued for a thread that runs handlers. Every request with a
+ * readable header gets an answer: an output, the code of the handler, or the
+ * reason why it was not executed. If there is no memory for the answer, or a
+ * peer does not read answers so that they accumulate, the connection is ended.
  *
- * What a peer may have here at a time is limited (limit.h): calls unanswered,
- * bytes of input being fetched or with a handler, bytes of output not fetched
- * yet. What is past a limit ends with HG_AGAIN.
+ * The use of each peer is limited (limit.h): unanswered calls, bytes of input
+ * being fetched or with a handler, bytes of output not fetched yet. Calls
+ * beyond a limit end with HG_AGAIN.
  *
- * Nobody waits any more for a call that was canceled (cancel.h), or whose time
- * is over: it is dropped where it was not executed yet, and what answers it
- * goes nowhere.
+ * If a call was canceled (cancel.h) or its deadline has passed, the origin no
+ * longer waits. A call that was not executed yet is dropped, and an answer is
+ * not sent.
  *
- * A handle is the application's from the start of the handler until
- * HG_Handler_free, or until the handler fails without having answered.
+ * The application owns a handle from the start of the handler until
+ * HG_Handler_free, or until the handler fails without an answer.
  *
  * Locking: as forward.
  */
@@ -26,62 +26,64 @@
 
 #include "hg/handle.h"
 
-/* A request came; borrowed. `damaged` is the code of a header that could be
- * read only in part: its sender is told that it will not be executed. HG_NOMEM
- * (logged): a call to oneself could not be filed. */
+/* A request arrived; `header` is borrowed. `damaged` is the error code if the
+ * header could be decoded only in part: the sender is told that the call will
+ * not be executed. HG_NOMEM (logged): a call from this process could not be
+ * queued. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
-/* The next call that is to be executed, taken out of the queue, or NULL; and
- * execute it. The first inside, the second with no lock held: the call is gone
- * then. And whether one that was taken so is being executed; inside. */
+/* hg_serve_next: dequeue the next call to be executed, or NULL; the lock is
+ * held. hg_serve_call: execute and release it; the lock is not held.
+ * hg_serve_is_executing: whether such a call is being executed; the lock is
+ * held. */
 HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
 HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
 HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
 
-/* Answer: with `data` encoded by the output proc, or with a `code` alone. An
- * output that cannot be encoded or sent becomes a code, and is returned.
- * HG_EXIST: answered already. */
+/* Answer with `data`, encoded by the output proc, or with a `code` alone. If an
+ * output cannot be encoded or sent, the origin gets the error code, which is
+ * also returned. HG_EXIST: already answered. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
 
-/* Answer with a code and a text, which may be NULL, and is left out when there
- * is no memory for it. HG_EXIST: answered already. */
+/* Answer with a code and a text. The text may be NULL, and is omitted if memory
+ * is short. HG_EXIST: already answered. */
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
-/* Answer with an output, as HG_Respond. With a `callback`, `left` is called
- * when the answer has left, or could not, with a reference of the handle that
- * it gives back; it finds `callback` and `arg` in handle->call. On an error it
- * is not called, and the call is still unanswered, but with HG_EXIST. */
+/* Implements HG_Respond(). With a `callback`, `left` is called when the answer
+ * was sent or could not be sent. It gets a reference of the handle, which it
+ * releases, and finds `callback` and `arg` in handle->call. On an error it is
+ * not called, and the call is still unanswered, except with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
-/* See HG_Handler_start_response. */
+/* Implements HG_Handler_start_response(). */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
 
-/* A buffer for an output encoded by hand. HG_EXIST: answered already. */
+/* A buffer for an output that the application encodes. HG_EXIST: already
+ * answered. */
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p);
 
-/* The application is done with the handle; HG_INVALID_ARG: it was before. */
+/* The application frees the handle. HG_INVALID_ARG: it was freed before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* The last reference of a call to us went, and nobody has answered it: its
- * caller is told HG_CANCELED. */
+/* The last reference of an unanswered call was released: answer HG_CANCELED. */
 HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 
-/* Log, as an error, how many handles the application did not answer, with the
- * function and the peer of the first one. */
+/* Log an error with the number of handles that the application did not answer,
+ * and the function and the peer of the first. */
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
-/* Whether a call is there that was not refused as it came: unanswered, or its
- * answer on its way, or its handle not given back. */
+/* Whether there is a call that was not refused on arrival and is unanswered, or
+ * whose answer is not sent, or whose handle is not freed. */
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 
-/* Free every handle the application has, as it should have done itself. */
+/* Free all handles that the application did not free. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
 #endif

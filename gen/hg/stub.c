@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stub: what MERCURY_GEN_RPC_STUB calls, and functions that block, for both
+ * stub: functions for MERCURY_GEN_RPC_STUB, and blocking functions of both
  * models.
  *
- * The functions that the macro makes are compiled into the application; what
- * they need besides the calls of their model is here. A thread that blocks
- * makes progress and runs callbacks. It runs calls only where it waits for a
- * call, and no deeper than HG_WAIT_DEPTH_MAX handlers inside each other. No
+ * The functions that the macro generates are compiled into the application.
+ * Functions that they need besides those of the two models are here. A blocked
+ * thread makes progress and runs callbacks. It runs handlers only while it
+ * waits for a call, and at most HG_WAIT_DEPTH_MAX of them inside each other. No
  * other module includes this one.
  *
- * Locking: none; a flag that is waited for is an atomic.
+ * Locking: none; a flag that is waited for is atomic.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,11 +21,12 @@
 #include "na/context.h"
 #include "na/progress.h"
 
-/* How long a turn lasts at most: timers of the context wait as long, and so
- * does the end of a transfer whose call nobody wants any more. */
+/* The longest time between two checks: timers of the context, and the
+ * cancellation of a transfer whose call was canceled, are delayed by that
+ * much. */
 #define HG_STUB_SLICE_MS 5
 
-/* Longer than any text of HG_Get_last_error_text. */
+/* At least the size of any text of HG_Get_last_error_text(). */
 #define HG_STUB_TEXT_MAX 600
 
 hg_return_t hg_stub_clear(void *call, size_t size)
@@ -46,19 +47,20 @@ hg_id_t HG_Name_to_id(const char *func_name)
 
 /* ---- Calls in the callback model ---- */
 
-/* A flag, and the context in which it is waited for. */
+/* A flag, and the context of the thread that waits for it. */
 struct hg_stub_flag {
     _Atomic bool up;
     struct hg_context *context;
 };
 
-/* The flag may be gone once it is up. */
+/* The flag may be freed when it is up. */
 static void hg_stub_raise(struct hg_stub_flag *flag)
 {
     hg_wait_raise(flag->context, &flag->up);
 }
 
-/* Wait until the flag is up, or `deadline`. A signal does not end it. */
+/* Wait until the flag is up or `deadline` passes. A signal does not end the
+ * wait. */
 static void hg_stub_await(
     const struct hg_stub_flag *flag, unsigned lanes, uint64_t deadline)
 {
@@ -120,7 +122,7 @@ hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret)
     char why[HG_STUB_TEXT_MAX];
 
     if (HG_Get_last_error_text()[0] == '"')
-        return ret; /* it names the function already */
+        return ret; /* it already names the function */
     (void) snprintf(why, sizeof(why), "%s", HG_Get_last_error_text());
     if (ret == HG_NOENTRY)
         (void) snprintf(why, sizeof(why),
@@ -143,7 +145,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
         return 0;
     id = hg_registry_id(func_name);
-    /* A handler written by hand keeps the procs it was registered with. */
+    /* A handler that the application registered keeps its procs. */
     if (rpc_cb == NULL &&
         hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
         before.callback != NULL && before.fingerprint == 0)
@@ -195,7 +197,8 @@ hg_return_t hg_stub_wait(hg_request_t request)
 hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p)
 {
-    void *address = (void *) (uintptr_t) memory; /* flags keep it const */
+    void *address =
+        (void *) (uintptr_t) memory; /* the flags make it read-only */
     hg_size_t bytes = size;
     hg_return_t ret;
 
@@ -231,8 +234,9 @@ static void hg_stub_moved(struct hg_transfer *transfer)
     hg_stub_raise(&moved->flag);
 }
 
-/* Wait for the end of the transfer. It is canceled when nobody waits for the
- * call any more (HG_CANCELED), and at `deadline` (HG_TIMEOUT): the reason. */
+/* Wait for the end of the transfer. It is canceled when the call is canceled
+ * (HG_CANCELED) and at `deadline` (HG_TIMEOUT). Returns the reason, or
+ * HG_SUCCESS. */
 static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
 {
@@ -252,7 +256,7 @@ static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
     return why;
 }
 
-/* `timeout` in ms; 0: without a limit. */
+/* Transfer data within `timeout` ms; 0: no limit. */
 static hg_return_t hg_stub_transfer(struct hg_handle *call,
     const struct hg_transfer_args *args, unsigned timeout, const char *function)
 {
@@ -285,8 +289,8 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     return HG_TIMEOUT;
 }
 
-/* Move `size` bytes between the memory of the caller of `call`, behind `bulk`,
- * and `buf`, within `timeout`; NULL: within bulk_ms. */
+/* Move `size` bytes between `buf` and the memory `bulk` of the caller of
+ * `call`, within `timeout` ms; NULL: within the option bulk_ms. */
 static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
     const unsigned *timeout)
@@ -294,7 +298,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
     bool pull = op == HG_BULK_PULL;
     const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
     struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
-    void *memory = (void *) (uintptr_t) buf; /* flags keep it const */
+    void *memory = (void *) (uintptr_t) buf; /* the flags make it read-only */
     hg_return_t ret;
 
     if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
@@ -313,7 +317,7 @@ static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
         timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
         function);
     (void) hg_bulk_take_back(args.local);
-    /* The caller gave its memory back: it does not wait any more. */
+    /* The caller withdrew its memory: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 

@@ -2,11 +2,11 @@
 /* ticket: see ticket.h. */
 #include "hg/ticket.h"
 
-/* Odd, so that every salt comes before any comes again. */
+/* Odd, so that all salts occur before any is repeated. */
 #define HG_TICKET_SALT 0x9e3779b9u
 
-/* Where the generation begins: what a pointer has above 24 bits of index, and
- * a one, is left for it on a small machine. */
+/* Lowest bit of the generation. On 32-bit machines a ticket has 24 bits of
+ * index, and the low bit is 1; the rest is left for the generation. */
 #if UINTPTR_MAX > 0xffffffffu
 #define HG_TICKET_INDEX_BITS 32
 #else
@@ -21,7 +21,8 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
         (uint32_t) id << 1 | 1);
 }
 
-/* The upper bits come from the slot, where a ticket has not room for all. */
+/* If a ticket does not hold all bits of the generation, the rest come from the
+ * slot. */
 HG_PRIVATE HG_HOT void *hg_ticket_find(const struct hg_slots *slots,
     uint32_t salt, uintptr_t ticket, uint64_t *id_p)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ticket: what an application holds in place of a request.
+ * ticket: identifies a request for the application.
  *
- * A ticket looks like a pointer and is none, as it is odd: it is the index and
- * the generation of a slot, so that one whose request is gone names nothing,
- * and what is no ticket at all does no harm. Freeing twice, and using what was
- * freed, are told apart from use.
+ * A ticket looks like a pointer, but is odd and never dereferenced. It contains
+ * the index and the generation of a slot, so that the ticket of a freed request
+ * finds nothing, and an arbitrary value does no harm. Double free and use after
+ * free are detected.
  *
- * The table is freed between one HG_Init and the next, and generations would
- * begin anew: a salt that changes then keeps old tickets stale.
+ * The table is freed between HG_Finalize and the next HG_Init, and generations
+ * would start again: a salt that changes each time keeps old tickets invalid.
  *
  * Locking: none; the owner guards its table.
  */
@@ -19,19 +19,20 @@
 
 /* ---- For who has slots of its own ---- */
 
-/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
- * identifier is *id_p then, or NULL: it names nothing. */
+/* hg_ticket_of: the ticket of a slot, never 0. hg_ticket_find: the object in
+ * the slot of a ticket, and its identifier in *id_p; NULL: the ticket is
+ * invalid. */
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
 HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
     uintptr_t ticket, uint64_t *id_p);
 
-/* Whether something may be a ticket, and then no pointer to an object. */
+/* Whether a value may be a ticket; then it is not a pointer to an object. */
 static inline bool hg_ticket_is_one(uintptr_t ticket)
 {
     return (ticket & 1) != 0;
 }
 
-/* The salt that follows. */
+/* The next salt. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
 
 /* ---- A table ---- */
@@ -41,7 +42,8 @@ struct hg_tickets {
     uint32_t salt;
 };
 
-/* A ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW past 2^24. */
+/* Issue a ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW: more than
+ * 2^24. */
 HG_PRIVATE hg_return_t hg_ticket_issue(
     struct hg_tickets *tickets, void *object, uintptr_t *ticket_p);
 
@@ -49,10 +51,10 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket);
 
-/* The same, and the ticket is stale from now on. */
+/* Get the object of a ticket and invalidate the ticket. */
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 
-/* Take any one that is left; NULL: the table is empty, and freed. */
+/* Remove any remaining object; NULL: the table is empty and was freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 
 #endif

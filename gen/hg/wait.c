@@ -8,10 +8,10 @@
 #include "hg/serve.h"
 #include "na/progress.h"
 
-/* Completions that run at a time. */
+/* Completions that run in one batch. */
 #define HG_WAIT_BATCH 64
 
-/* Handlers running in this thread. */
+/* Nested handlers in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
 HG_PRIVATE bool hg_wait_in_handler(void)
@@ -38,9 +38,9 @@ HG_PRIVATE HG_HOT void hg_wait_raise(
     hg_leave(context->lock);
 }
 
-/* A call is queued that this thread is too deep to run: who waits for it, if
- * nobody else runs it, waits for ever. So the log tells: of the first wait like
- * that, and when there are twice as many. */
+/* A call is queued, but too many handlers are nested in this thread to run it.
+ * If no other thread runs it, its caller waits for ever. This is logged for the
+ * first such wait, and then each time their number has doubled. */
 static void hg_wait_log_depth(void)
 {
     static _Atomic uint64_t waits;
@@ -49,21 +49,21 @@ static void hg_wait_log_depth(void)
 
     if ((count & (count - 1)) == 0)
         hg_log_error("rpc",
-            "a call is left to another thread, if there is one: in this one %d "
-            "handlers wait inside each other, and it runs no more",
+            "a call waits for another thread to run it: this thread already "
+            "has %d nested handlers, which is the maximum",
             HG_WAIT_DEPTH_MAX);
 }
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
 {
     hg_log_error("rpc",
-        "a wait is refused: this thread makes progress already, and would wait "
+        "cannot wait here: this thread makes progress, and would wait "
         "for itself");
     return HG_BUSY;
 }
 
-/* Run what completed, and one call unless *done; whether anything was run, or a
- * call is there for who waits for any event. */
+/* Run completed entries, and one call unless *done. Returns whether anything
+ * was run, or a call is queued for a wait without a flag. */
 static HG_HOT bool hg_wait_run(
     struct hg_context *context, const _Atomic bool *done, unsigned lanes)
 {
@@ -113,7 +113,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (ret != HG_SUCCESS)
             break;
-        /* Calls that keep coming do not put off the end. */
+        /* A steady stream of calls must not delay the deadline. */
         if (hg_clock_now() >= deadline) {
             ret = HG_TIMEOUT;
             break;
@@ -142,7 +142,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
         hg_wait_depth++;
         hg_serve_call(handle);
         hg_wait_depth--;
-        if (!more) /* the context may be gone */
+        if (!more) /* the context may be freed */
             return ret;
         hg_enter(context->lock);
         context->waits--;

@@ -6,7 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-/* Of what this thread executes; 0: nothing. */
+/* The trace of the call that this thread executes; 0: none. */
 static _Thread_local uint64_t hg_watch_current;
 
 /* ---- Traces ---- */
@@ -20,7 +20,7 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
     if (handle->trace_id == 0)
         handle->trace_id =
             handle->context->hg_class->trace_base + handle->sequence;
-    if (HG_UNLIKELY(handle->trace_id == 0)) /* that is none */
+    if (HG_UNLIKELY(handle->trace_id == 0)) /* 0 means none */
         handle->trace_id = 1;
 }
 
@@ -34,7 +34,7 @@ HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
 
 /* ---- Moments ---- */
 
-/* Tell the hook, if there is one. */
+/* Call the hook, if there is one. */
 static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     hg_hook_point_t point, hg_return_t ret, uint64_t elapsed_ns)
 {
@@ -60,13 +60,13 @@ static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     return ret == HG_SUCCESS ? HG_SUCCESS : hg_handle_result(ret);
 }
 
-/* 0 where nobody watched when it began. */
+/* Time since `began`; 0 if the call was not watched when it started. */
 static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 {
     return began != 0 && now > began ? now - began : 0;
 }
 
-/* Count how long a call took, where that is wanted. */
+/* Count the time of a call, if its function has histograms. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
     struct hg_registry_entry *entry = handle->rpc.entry;
@@ -111,20 +111,20 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
     uint64_t now = hg_clock_now();
 
     if (handle->refused || handle->rpc.entry == NULL)
-        return; /* not executed, or by the library */
-    /* One that could not be answered so may be answered again. */
+        return; /* not executed, or executed by the library */
+    /* An answer that failed may be followed by another. */
     if (!handle->watch.counted)
         hg_watch_count(handle, hg_watch_since(handle->watch.began, now));
     handle->watch.counted = true;
     if (handle->one_way && ret == HG_CANCELED)
-        ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
+        ret = HG_SUCCESS; /* one-way: done without an answer */
     (void) hg_watch_run_hook(handle, HG_HOOK_RESPOND, ret,
         hg_watch_since(handle->watch.executed, now));
 }
 
 /* ---- Histograms ---- */
 
-/* The bucket of a time: the place of its highest bit. */
+/* The bucket of a time: the position of its highest bit. */
 static unsigned hg_watch_bucket(uint64_t ns)
 {
     unsigned bucket = 0;
@@ -134,7 +134,7 @@ static unsigned hg_watch_bucket(uint64_t ns)
     return bucket;
 }
 
-/* The longest time that a bucket stands for. */
+/* The longest time that a bucket counts. */
 static uint64_t hg_watch_bucket_end(
     const struct hg_histogram *histogram, unsigned bucket)
 {
@@ -177,7 +177,7 @@ uint64_t HG_Histogram_percentile(
         if (passed > 0 && (double) passed >= wanted)
             return hg_watch_bucket_end(histogram, i);
     }
-    return histogram->max_ns; /* of more than 100 per cent */
+    return histogram->max_ns; /* more than 100 per cent */
 }
 
 HG_PRIVATE bool hg_watch_times(struct hg_class *hg_class,

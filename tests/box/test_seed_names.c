@@ -437,7 +437,7 @@ HG_TEST(client_and_server_share_a_process)
     HG_CHECK_RET(bds_init(other), HG_EXIST);
     HG_CHECK(report_over);
     report_serve_end();
-    hg_test_expect_log("HG_Finalize: not initialised");
+    hg_test_expect_log("HG_Finalize: not initialized");
     HG_CHECK_RET(fs_finalize(), HG_FAULT);
     HG_CHECK_RET(bds_finalize(), HG_FAULT);
     HG_CHECK_OK(na_addr_free(network_class, self));

@@ -414,7 +414,7 @@ HG_TEST(cb_args_overflow_may_be_forbidden)
     HG_CHECK_OK(HG_Free_output(handle, &out));
     free(in.text);
     in.text = args_text(most + 1);
-    hg_test_expect_log("larger ones were switched off");
+    hg_test_expect_log("larger ones are disabled");
     HG_CHECK_RET(cb_forward(&call, handle, &in), HG_OVERFLOW);
     HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
     free(in.text);

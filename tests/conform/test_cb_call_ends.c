@@ -114,7 +114,8 @@ static void ends_open(struct ends_end *end)
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     char *string = hg_test_listen_string();
 
-    hg_test_allow_log("HG_Set_deadline: the handle is of a call that arrived");
+    hg_test_allow_log(
+        "HG_Set_deadline: the handle belongs to an incoming call");
     memset(end, 0, sizeof(*end));
     na_info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
     end->na_class = NA_Initialize_opt(string, NA_TRUE, &na_info);
@@ -304,7 +305,7 @@ HG_TEST(deadline_ends_a_call_with_timeout)
         HG_CHECK_RET(HG_Set_deadline(call.handle, 5), HG_BUSY);
         HG_CHECK_RET(ends_wait(&end, &call), HG_TIMEOUT);
         HG_CHECK(ends_now() - begin >= UINT64_C(200000000));
-        HG_CHECK_EQ_STR(HG_Get_error_text(call.handle), "its time was over");
+        HG_CHECK_EQ_STR(HG_Get_error_text(call.handle), "it timed out");
         HG_CHECK_EQ_INT(HG_Get_time_left(call.handle), 0);
         ends_await(&end, i, i);
     }
@@ -370,7 +371,7 @@ HG_TEST(cancel_reaches_the_handler)
     ends_await(&end, 3, 0);
     HG_CHECK_OK(HG_Cancel(calls[1].handle));
     HG_CHECK_RET(ends_wait(&end, &calls[1]), HG_CANCELED);
-    HG_CHECK_EQ_STR(HG_Get_error_text(calls[1].handle), "it was taken back");
+    HG_CHECK_EQ_STR(HG_Get_error_text(calls[1].handle), "it was canceled");
     ends_await(&end, 3, 1);
     HG_CHECK_OK(HG_Cancel(calls[1].handle)); /* nothing is in flight */
     /* Its handle may be used again at once. */
@@ -452,9 +453,11 @@ HG_TEST(wrong_arguments_are_refused)
 
     hg_test_expect_log("HG_Set_deadline: the handle is NULL");
     hg_test_expect_log("HG_Set_cancel_cb: the handle is NULL");
-    hg_test_expect_log("HG_Set_cancel_cb: the handle is of a call of ours");
+    hg_test_expect_log(
+        "HG_Set_cancel_cb: the handle belongs to an outgoing call");
     hg_test_expect_log("HG_Respond_error: the handle is NULL");
-    hg_test_expect_log("HG_Respond_error: the handle is of a call of ours");
+    hg_test_expect_log(
+        "HG_Respond_error: the handle belongs to an outgoing call");
     ends_begin(&end);
     ends_create(&end, end.left, &call);
     HG_CHECK_RET(HG_Set_deadline(HG_HANDLE_NULL, 1), HG_INVALID_ARG);

@@ -758,7 +758,7 @@ HG_TEST(code_a_handler_returns_reaches_the_caller)
     struct cb_end end;
     size_t i;
 
-    hg_test_allow_log("which is no result");
+    hg_test_allow_log("which is not a valid result");
     cb_open(&end);
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         hg_return_t want = codes[i] == HG_INTR ? HG_OTHER_ERROR : codes[i];

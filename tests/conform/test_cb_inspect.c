@@ -157,7 +157,7 @@ HG_TEST(dump_shows_calls)
     free(text);
     asking = cb_new_handle(&end, look_dump);
     HG_CHECK_OK(cb_do(&end, asking, NULL, &out));
-    HG_CHECK(look_has(out.text, "in \"look keep\" from ", "is to be", " s"));
+    HG_CHECK(look_has(out.text, "in \"look keep\" from ", "waits to be", " s"));
     HG_CHECK(look_has(out.text, "in \"look dump\" from ", "is being", " s"));
     HG_CHECK_OK(HG_Free_output(asking, &out));
     HG_CHECK_OK(HG_Destroy(asking));
@@ -197,7 +197,7 @@ HG_TEST(dump_shows_transfers)
         HG_BULK_PULL, self, bulks[0], 0, bulks[1], 0, size, HG_OP_ID_IGNORE));
     text = look_at(end.hg_class, HG_SUCCESS);
     HG_CHECK(look_has(text, "bulk pull from ", "8388608", ", 0."));
-    HG_CHECK(look_has(text, "context 0", " 1 transfers", " to be run"));
+    HG_CHECK(look_has(text, "context 0", " 1 transfers", " wait to run"));
     free(text);
     cb_turn_until(end.context, &ended);
     text = look_at(end.hg_class, HG_SUCCESS);
@@ -240,7 +240,7 @@ HG_TEST(dump_does_not_wait_for_progress)
     text = look_at(NULL, HG_SUCCESS);
     HG_CHECK(look_has(text, "in \"look block\"", "is being executed", " s"));
     HG_CHECK(look_has(text, "in \"look block\"", "waits to be executed", ""));
-    HG_CHECK(look_has(text, "context 0: 4 calls", "", "; calls to be run"));
+    HG_CHECK(look_has(text, "context 0: 4 calls", "", "; calls wait to run"));
     free(text);
     atomic_store(&look_go_on, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -542,7 +542,7 @@ HG_TEST(builtins_do_not_clash)
     cb_open(&end);
     target = end.target;
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
-    hg_test_expect_log("names that begin with hg: are served");
+    hg_test_expect_log("names that begin with hg: are reserved");
     HG_CHECK_EQ_U64(HG_Register_name(end.hg_class, HG_BUILTIN_PING,
                         hg_proc_hg_builtin_t, NULL, look_on_own),
         0);

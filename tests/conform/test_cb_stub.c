@@ -509,7 +509,7 @@ HG_TEST_WHERE(stub_waits_nested_too_deep_run_no_handlers, hg_test_is_self)
         value.value = deep;
         stub_nest_ms = deep == 16 ? 0 : 50;
         if (deep == 17)
-            hg_test_expect_log("in this one 16 handlers wait inside each");
+            hg_test_expect_log("this thread already has 16 nested handlers");
         HG_CHECK_OK(cb_call(&end, stub_nest_id, &value, &value));
         HG_CHECK_EQ_INT(value.value, HG_SUCCESS);
     }

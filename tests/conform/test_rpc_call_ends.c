@@ -139,7 +139,7 @@ HG_TEST(deadline_ends_a_call_with_timeout)
     request = ends_start(&end, ends_hold_id, NULL, 30);
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
     HG_CHECK(ends_now() - begin >= UINT64_C(30000000));
-    HG_CHECK_EQ_STR(HG_Get_error_text(request), "its time was over");
+    HG_CHECK_EQ_STR(HG_Get_error_text(request), "it timed out");
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT); /* it stays its result */
     requests[0] = request;
     requests[1] = ends_start(&end, ends_left_id, NULL, 0);
@@ -226,7 +226,7 @@ HG_TEST(error_carries_code_and_text)
     hg_request_t request;
     hg_id_t id;
 
-    hg_test_allow_log("that is no error");
+    hg_test_allow_log("the code is not an error");
     hg_test_allow_log("is not served by");
     rpc_open(&end);
     request = ends_start(&end, ends_fail_id, NULL, 0);

@@ -541,7 +541,7 @@ HG_TEST(calls_end_with_the_code_of_their_handler)
     one_t in;
     one_t out = {5};
 
-    hg_test_allow_log("the handler of \"calls code\" returns");
+    hg_test_allow_log("the handler of \"calls code\" returned");
     rpc_open(&end);
     /* Two of them would tell the caller to wait on. */
     for (in.value = 1; in.value < HG_RETURN_MAX; in.value++)
@@ -555,7 +555,7 @@ HG_TEST(calls_end_with_the_code_of_their_handler)
     HG_CHECK_EQ_INT(out.value, 5);
     if (end.peer == NULL) /* one line each: two codes, two numbers */
         HG_CHECK_EQ_INT(
-            hg_test_log_count("the handler of \"calls code\" returns"), 4);
+            hg_test_log_count("the handler of \"calls code\" returned"), 4);
     rpc_close(&end);
 }
 
@@ -598,7 +598,7 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     hg_test_allow_log("was answered twice");
     hg_test_allow_log("freed twice");
     hg_test_allow_log("inside a handler");
-    hg_test_allow_log("a thread waits, or runs a handler");
+    hg_test_allow_log("a thread waits or runs a handler");
     rpc_open(&end);
     for (i = 0; i < CALLS_ACTS; i++) {
         two_t in;

@@ -110,7 +110,7 @@ HG_TEST(builtins_answer)
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK(strstr(answer.text, " look inc\n") != NULL);
     HG_CHECK_OK(HG_Request_free(request));
-    hg_test_expect_log("names that begin with hg: are served");
+    hg_test_expect_log("names that begin with hg: are reserved");
     HG_CHECK_EQ_U64(HG_Register("hg:any", NULL, NULL, rpc_inc), 0);
     rpc_close(&end);
 }

@@ -798,11 +798,11 @@ HG_TEST(waits_nested_too_deep_leave_calls_queued)
         in.a = 34;
     /* Whoever waits for the last one gives up; the rest hears of it, by a code
      * that does not mean "not yet". */
-    hg_test_expect_log("returns 20 (timed out), which is no result");
+    hg_test_expect_log("returned 20 (timed out), which is not a valid result");
     if (end.peer == NULL)
-        hg_test_expect_log("in this one 16 handlers wait inside each other");
+        hg_test_expect_log("this thread already has 16 nested handlers");
     else /* it is the other side, or both, one after the other */
-        hg_test_allow_log("in this one 16 handlers wait inside each other");
+        hg_test_allow_log("this thread already has 16 nested handlers");
     HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_OTHER_ERROR);
     in.a = 3;
     HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
@@ -1243,8 +1243,8 @@ HG_TEST(layer_refuses_calls_before_init_and_after_finalize)
         "HG_Wait: HG_Init was not", "HG_Wait_all: HG_Init was not",
         "HG_Request_free: HG_Init was not",
         "HG_Handler_process: HG_Init was not", "HG_Register: HG_Init was not",
-        "HG_Get_counters: HG_Init was not", "HG_Finalize: not initialised",
-        "HG_Bulk_finalize: not initialised",
+        "HG_Get_counters: HG_Init was not", "HG_Finalize: not initialized",
+        "HG_Bulk_finalize: not initialized",
         "HG_Bulk_handle_create: HG_Init was not",
         "HG_Bulk_handle_deserialize: HG_Init was not",
         "HG_Bulk_transfer: HG_Init was not", "HG_Bulk_wait: HG_Init was not"};
@@ -1297,13 +1297,13 @@ HG_TEST(layer_is_initialized_once)
     HG_CHECK_EQ_U64(options.max_held_bytes, options.max_args_size);
     HG_CHECK_OK(HG_Set_options(NULL));
     rpc_open(&end);
-    hg_test_expect_log("HG_Init: initialised already");
+    hg_test_expect_log("HG_Init: already initialized");
     HG_CHECK_RET(HG_Init(end.na_class), HG_EXIST);
-    hg_test_expect_log("HG_Bulk_init: initialised already");
+    hg_test_expect_log("HG_Bulk_init: already initialized");
     HG_CHECK_RET(HG_Bulk_init(end.na_class), HG_EXIST);
-    hg_test_expect_log("HG_Set_options: HG_Init was called already");
+    hg_test_expect_log("HG_Set_options: HG_Init was already called");
     HG_CHECK_RET(HG_Set_options(&options), HG_BUSY);
-    hg_test_expect_log("HG_Finalize comes first");
+    hg_test_expect_log("call HG_Finalize first");
     HG_CHECK_RET(HG_Bulk_finalize(), HG_BUSY);
     rpc_close(&end);
 }
@@ -1445,7 +1445,7 @@ HG_TEST(wait_refuses_freed_requests)
     }
     request = rpc_start_call(&end, waits_inc_id, &in, &out);
     HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
-    hg_test_expect_log("no such request: freed already?");
+    hg_test_expect_log("no such request; it may have been freed");
     for (i = 0; i < 100; i++) {
         HG_CHECK(old[i] != request);
         HG_CHECK_RET(HG_Request_free(old[i]), HG_INVALID_ARG);
@@ -1456,7 +1456,8 @@ HG_TEST(wait_refuses_freed_requests)
     both[1] = old[99];
     HG_CHECK_RET(HG_Wait_all(2, both, 0, NULL), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Wait((hg_request_t) (void *) &in, 0, NULL), HG_INVALID_ARG);
-    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 202);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("no such request; it may have been freed"), 202);
     HG_CHECK_OK(rpc_wait(request));
     /* Nor is one known whose call is still to end. */
     both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
@@ -1470,7 +1471,8 @@ HG_TEST(wait_refuses_freed_requests)
         both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
     HG_CHECK_RET(HG_Request_free(request), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Request_free(old[0]), HG_INVALID_ARG);
-    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 206);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("no such request; it may have been freed"), 206);
     rpc_close(&end); /* frees the hundred */
 }
 

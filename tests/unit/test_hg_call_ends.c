@@ -132,7 +132,7 @@ HG_TEST(deadline_ends_a_call_never_too_early)
     }
     HG_CHECK(hg_clock_now() >= end);
     HG_CHECK_RET(call.ret, HG_TIMEOUT);
-    HG_CHECK_EQ_STR(call.handle->text, "its time was over");
+    HG_CHECK_EQ_STR(call.handle->text, "it timed out");
     HG_CHECK_EQ_INT(hg_handle_time_left(call.handle), 0);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_told, 1); /* its handler, too */
@@ -1297,7 +1297,7 @@ HG_TEST(refusals_have_a_text)
     id = engine_register(&engine, "keep", engine_keep);
     ends_start(&engine, id, 10, 0, &call);
     ends_check_text(&engine, id, HG_AGAIN,
-        "no room; at most 1 calls, 1073741824 bytes of input");
+        "the limits are 1 calls, 1073741824 bytes of input");
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
@@ -1329,12 +1329,14 @@ HG_TEST(damaged_request_is_answered_with_a_text)
     hg_test_expect_log("refused \"echo\": protocol error: malformed, or");
     at = 10; /* the version */
     ends_check_text(
-        &engine, id, HG_PROTOCOL_ERROR, "malformed, or not of version 2");
-    hg_test_expect_log("refused \"echo\": checksum error: it changed");
+        &engine, id, HG_PROTOCOL_ERROR, "malformed, or not version 2");
+    hg_test_expect_log("refused \"echo\": checksum error: it was damaged");
     at = 40; /* the header */
-    ends_check_text(&engine, id, HG_CHECKSUM_ERROR, "it changed on the way");
+    ends_check_text(
+        &engine, id, HG_CHECKSUM_ERROR, "it was damaged in transit");
     at = HG_HEADER_MIN + 9; /* the arguments */
-    ends_check_text(&engine, id, HG_CHECKSUM_ERROR, "it changed on the way");
+    ends_check_text(
+        &engine, id, HG_CHECKSUM_ERROR, "it was damaged in transit");
     ends_end(&engine);
 }
 
@@ -1434,7 +1436,7 @@ HG_TEST(handle_that_outlives_its_peer_is_listed_again)
         loop_kill(hg_class->na_class, addr);
         ends_turn_context(context);
         HG_CHECK_EQ_INT(ends, i);
-        HG_CHECK_EQ_STR(HG_Get_error_text(handle), "the peer is gone");
+        HG_CHECK_EQ_STR(HG_Get_error_text(handle), "the peer disconnected");
         HG_CHECK_OK(NA_Addr_free(hg_class->na_class, addr));
     }
     HG_CHECK_OK(HG_Destroy(handle));

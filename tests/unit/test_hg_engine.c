@@ -462,7 +462,7 @@ static void engine_tell_lies(
     size_t i;
 
     hg_test_expect_log("malformed description");
-    hg_test_expect_log("past the limit");
+    hg_test_expect_log("exceed the limit");
     hg_test_allow_log(""); /* of NA */
     for (i = 0; i < ENGINE_LIES; i++) {
         struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
@@ -553,7 +553,7 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_response)
     loop_set_tap(engine_tap, &trouble);
 
     trouble.flip_at = 40; /* in the header, behind what identifies the call */
-    hg_test_expect_log("the answer changed on the way");
+    hg_test_expect_log("the answer was damaged in transit");
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
@@ -633,7 +633,7 @@ HG_TEST(checksum_is_chosen_by_the_sender)
 {
     unsigned from, to;
 
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("damaged in transit");
     for (from = 0; from < ENGINE_LEVELS; from++) {
         for (to = 0; to < ENGINE_LEVELS; to++) {
             engine_try_checksum(
@@ -820,10 +820,12 @@ static void engine_damage_large(bool answer, bool checked)
 
 HG_TEST(overflow_verifies_the_bytes_it_fetched)
 {
-    hg_test_expect_log("bytes of arguments of \"echo\" from loop://a changed");
+    hg_test_expect_log(
+        "bytes of arguments of \"echo\" from loop://a were damaged");
     engine_damage_large(false, true);
     engine_damage_large(false, false);
-    hg_test_expect_log("bytes of arguments of \"large\" from loop://b changed");
+    hg_test_expect_log(
+        "bytes of arguments of \"large\" from loop://b were damaged");
     engine_damage_large(true, true);
     engine_damage_large(true, false);
 }
@@ -1221,7 +1223,7 @@ HG_TEST(serve_keeps_a_response_unchanged)
     HG_CHECK_RET(hg_serve_respond_raw(engine_kept[0], data, size), HG_EXIST);
     HG_CHECK(engine_kept[0]->out.data == data);
     HG_CHECK_EQ_U64(engine_kept[0]->out.capacity, size);
-    hg_test_expect_log("the output of \"call\" was sent already");
+    hg_test_expect_log("the output of \"call\" was already sent");
     HG_CHECK_RET(hg_serve_output_buf(engine_kept[0], &buf, &size), HG_EXIST);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(&engine);
@@ -1758,7 +1760,7 @@ HG_TEST(wait_inside_progress_is_refused)
     struct engine engine;
     struct engine_step step = {{NULL, engine_run_step}, NULL, HG_SUCCESS};
 
-    hg_test_expect_log("a wait is refused");
+    hg_test_expect_log("cannot wait here");
     loop_register();
     HG_CHECK_OK(engine_open(&engine, 1024, NULL));
     step.context = engine.a.context;

@@ -344,7 +344,7 @@ HG_TEST(limit_of_queued_refusals_holds)
     struct hg_limit *limits;
     struct hg_context *context;
 
-    hg_test_expect_log("takes no answers");
+    hg_test_expect_log("does not read answers");
     limits_open(&attack, 0);
     context = attack.engine.b.context;
     limits = context->hg_class->limits;
@@ -453,7 +453,7 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
 
     limits_open(&attack, 0);
     HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
-    hg_test_expect_log(", which is no result");
+    hg_test_expect_log(", which is not a valid result");
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         unsigned char bytes[HG_HEADER_MIN];
         enum loop_fate fate = LOOP_DROP;
@@ -474,7 +474,8 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
         engine_settle(&attack.engine);
         HG_CHECK_EQ_INT(call.ends, 1);
         HG_CHECK_RET(call.ret, HG_OTHER_ERROR);
-        HG_CHECK_EQ_INT(hg_test_log_count(", which is no result"), (int) i + 1);
+        HG_CHECK_EQ_INT(
+            hg_test_log_count(", which is not a valid result"), (int) i + 1);
         engine_forget(&call);
         loop_set_tap(NULL, NULL);
     }

@@ -610,7 +610,7 @@ HG_TEST(emul_finds_a_changed_bit_in_each_frame)
 {
     unsigned shape;
 
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("damaged in transit");
     for (shape = 0; shape < 8; shape++) {
         size_t size = shape & 2 ? 100 : 40000;
         unsigned n = 0;
