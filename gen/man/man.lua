@@ -15,3 +15,13 @@ function Link(link)
     return link.content
   end
 end
+
+-- Code is indented by 2 columns, not 7, so that lines of 71 columns fit.
+function CodeBlock(block)
+  local escapes = { ["\\"] = "\\e", ["-"] = "\\-", ["'"] = "\\[aq]",
+    ["`"] = "\\[ga]", ["^"] = "\\[ha]", ["~"] = "\\[ti]" }
+  local text = block.text:gsub("[\\%-'`^~]", escapes)
+  text = ("\n" .. text):gsub("\n%.", "\n\\&.")
+  return pandoc.RawBlock("man",
+    ".PP\n.RS 2\n.nf\n\\f[C]" .. text .. "\n\\f[R]\n.fi\n.RE")
+end
