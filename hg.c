@@ -6160,7 +6160,7 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 /*
  * wire: frames and memory handles of emulated RMA, as bytes.
  *
- * gen/README.md has the bytes. Flag MORE of an answer says that it is not the
+ * gen/wire.md shows the bytes. Flag MORE of an answer says that it is not the
  * last one of its request. Flag SUM of a request asks for sums; of a frame with
  * data it says that there is one. No state.
  */

@@ -2,7 +2,7 @@
 /*
  * wire: frames and memory handles of emulated RMA, as bytes.
  *
- * gen/README.md has the bytes. Flag MORE of an answer says that it is not the
+ * gen/wire.md shows the bytes. Flag MORE of an answer says that it is not the
  * last one of its request. Flag SUM of a request asks for sums; of a frame with
  * data it says that there is one. No state.
  */

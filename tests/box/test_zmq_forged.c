@@ -2,7 +2,7 @@
 /*
  * The ZeroMQ transport with peers that have proved who they are and then send
  * false descriptions of memory in the frames of emulated RMA. All frames are
- * built from the wire format (gen/README.md). Of each kind a known number is
+ * built from the wire format (gen/wire.md). Of each kind a known number is
  * certainly wrong and counted as refused; as many again have random mistakes.
  */
 #include "zmq_raw_peer.h"

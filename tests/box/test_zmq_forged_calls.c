@@ -3,7 +3,7 @@
  * The RPC layer over ZeroMQ with a peer that has proved who it is and then
  * sends false calls: in the header, in the description of arguments too large
  * for a message, in the response to a call. Messages are built from the wire
- * format (gen/README.md). Of each kind a known number is certainly wrong and
+ * format (gen/wire.md). Of each kind a known number is certainly wrong and
  * counted as refused; as many again have random mistakes. A good client is
  * answered all the time.
  */

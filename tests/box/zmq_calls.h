@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * zmq_calls: a server of the RPC layer over ZeroMQ; a raw peer whose messages
- * are written by hand from the wire format (gen/README.md); and a good client
+ * are written by hand from the wire format (gen/wire.md); and a good client
  * in its own process, which calls all the time with small and with large
  * arguments, and must be answered correctly and in time.
  */

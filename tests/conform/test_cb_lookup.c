@@ -563,7 +563,7 @@ HG_TEST_WHERE(lookup_of_a_dead_owner_is_no_error, hg_test_crosses_processes)
 static hg_bulk_t lookup_forge(
     const struct cb_end *owner, const struct cb_end *end, const char *name)
 {
-    enum { START = 45, LENGTH_AT = 6 }; /* see "A bulk handle", gen/README.md */
+    enum { START = 45, LENGTH_AT = 6 }; /* see "Bulk handles", gen/wire.md */
     unsigned char bytes[2048], forged[4096];
     hg_size_t size = 100;
     hg_size_t length, old, fresh = strlen(name);

@@ -6,7 +6,7 @@
  *
  * An initiator that keeps the rules would never ask, so the test forges: the
  * bytes of a serialized handle, which then pass every check on its own side,
- * and whole frames of the emulation. Both are laid out in gen/README.md. On
+ * and whole frames of the emulation. Both are laid out in gen/wire.md. On
  * transports that reach other classes owner and initiator are two classes;
  * self has one, which is both.
  */
@@ -280,7 +280,7 @@ static void target_await(
     }
 }
 
-/* A request's header; see emulated RMA in gen/README.md. */
+/* A request's header; see emulated RMA in gen/wire.md. */
 static void target_request(unsigned char header[48], bool put, uint64_t key,
     uint64_t offset, uint64_t length)
 {
