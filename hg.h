@@ -2421,6 +2421,9 @@ struct hg_init_info {
 /* ---- Transports ---- */
 /**
  * @defgroup hg_callback_transports Transports of the library
+ *
+ * A program can list the protocols that it can use on this node. See
+ * hg-transports(7).
  * @{
  */
 
@@ -2539,6 +2542,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
 /* ---- Classes ---- */
 /**
  * @defgroup hg_callback_class Classes
+ *
+ * A class is an endpoint: an address, and the functions registered with it. A
+ * server opens it to listen. Contexts, addresses, handles and bulk handles
+ * belong to a class, and are not used with another one.
  * @{
  */
 
@@ -3330,6 +3337,11 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 /**
  * @defgroup hg_callback_args Arguments
  * @ingroup hg_callback
+ *
+ * The target decodes the input of a call and encodes its output. The origin
+ * encodes the input and decodes the output. Each decoded struct is freed with
+ * HG_Free_input() or HG_Free_output(). The other functions are for programs
+ * that look at the encoded bytes.
  * @{
  */
 
@@ -3531,6 +3543,10 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 /**
  * @defgroup hg_callback_call Calls
  * @ingroup hg_callback
+ *
+ * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
+ * the registered function, which answers with HG_Respond(), at once or later.
+ * See hg-errors(7) for deadlines and cancellation.
  * @{
  */
 
@@ -3624,6 +3640,11 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 /**
  * @defgroup hg_callback_progress Progress
  * @ingroup hg_callback
+ *
+ * The usual loop runs HG_Trigger() until it returns HG_TIMEOUT, then
+ * HG_Progress() with a timeout. HG_Event_get_wait_fd() and the other HG_Event
+ * functions fit a context into an event loop. HG_Forward_wait() makes one call
+ * without callbacks.
  * @{
  */
 

@@ -296,6 +296,9 @@ struct hg_init_info {
 /* ---- Transports ---- */
 /**
  * @defgroup hg_callback_transports Transports of the library
+ *
+ * A program can list the protocols that it can use on this node. See
+ * hg-transports(7).
  * @{
  */
 
@@ -414,6 +417,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
 /* ---- Classes ---- */
 /**
  * @defgroup hg_callback_class Classes
+ *
+ * A class is an endpoint: an address, and the functions registered with it. A
+ * server opens it to listen. Contexts, addresses, handles and bulk handles
+ * belong to a class, and are not used with another one.
  * @{
  */
 

@@ -536,6 +536,11 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 /**
  * @defgroup hg_callback_args Arguments
  * @ingroup hg_callback
+ *
+ * The target decodes the input of a call and encodes its output. The origin
+ * encodes the input and decodes the output. Each decoded struct is freed with
+ * HG_Free_input() or HG_Free_output(). The other functions are for programs
+ * that look at the encoded bytes.
  * @{
  */
 
@@ -737,6 +742,10 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 /**
  * @defgroup hg_callback_call Calls
  * @ingroup hg_callback
+ *
+ * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
+ * the registered function, which answers with HG_Respond(), at once or later.
+ * See hg-errors(7) for deadlines and cancellation.
  * @{
  */
 
@@ -830,6 +839,11 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 /**
  * @defgroup hg_callback_progress Progress
  * @ingroup hg_callback
+ *
+ * The usual loop runs HG_Trigger() until it returns HG_TIMEOUT, then
+ * HG_Progress() with a timeout. HG_Event_get_wait_fd() and the other HG_Event
+ * functions fit a context into an event loop. HG_Forward_wait() makes one call
+ * without callbacks.
  * @{
  */
 
