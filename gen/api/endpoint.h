@@ -83,11 +83,10 @@ enum na_addr_format {
 /**
  * Options of NA_Initialize_opt().
  *
- * Start from NA_INIT_INFO_INITIALIZER. 0 and NULL select the default, which
- * each member names last. The strings are copied. A transport ignores members
- * that it has no use for, except auth_key and curve_...: a class is not opened
- * if one of its transports cannot honour these. No transport of this release
- * honours curve_... .
+ * Start from NA_INIT_INFO_INITIALIZER. 0 and NULL select the default. The
+ * strings are copied. A transport ignores members that it has no use for,
+ * except auth_key and curve_...: a class is not opened if one of its transports
+ * cannot honour these. No transport of this release honours curve_... .
  *
  * "Libfabric over IP" are its providers tcp, tcp;ofi_rxm, verbs, sockets and
  * udp.
@@ -111,49 +110,52 @@ struct na_init_info {
      * the class. Other transports: NULL or "". */
     const char *auth_key;
     /** The longest unexpected message, between 512 bytes and 16 MiB. sm has at
-     * most 32 KiB, ofi_rxm of libfabric 16 KiB; 64 KiB. */
+     * most 32 KiB, ofi_rxm of libfabric 16 KiB. Default: 64 KiB. */
     size_t max_unexpected_size;
-    size_t max_expected_size; /**< the longest expected message; 64 KiB */
-    uint8_t progress_mode;    /**< NA_NO_BLOCK; none */
+    /** The longest expected message. Default: 64 KiB. */
+    size_t max_expected_size;
+    uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
     /** The family of a host name, of no host, and of "*": for zmq+tcp and
-     * libfabric over IP. NA_ADDR_IPV4; over libfabric NA_ADDR_IPV6 if there is
-     * no IPv4. */
+     * libfabric over IP. Default: NA_ADDR_IPV4; over libfabric NA_ADDR_IPV6
+     * if there is no IPv4. */
     enum na_addr_format addr_format;
-    uint8_t max_contexts;         /**< of the application; 256 in all */
+    /** Contexts of the application. Default: 256, with those of the library. */
+    uint8_t max_contexts;
     uint8_t thread_mode;          /**< no effect */
     na_bool_t request_mem_device; /**< no effect */
     int traffic_class;            /**< no effect */
 
     /* Members of hg. */
 
-    uint8_t wait_mode; /**< NA_WAIT_...; NA_WAIT_ADAPTIVE */
+    uint8_t wait_mode; /**< NA_WAIT_...; default NA_WAIT_ADAPTIVE */
     /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. It is less
      * while events take longer than that, and at least 2,000 where the
      * transport has no descriptor to sleep on (MPI, some providers of
-     * libfabric); 200. */
+     * libfabric). Default: 200. */
     unsigned int spin_us;
     /** A thread of the library serves the RMA of peers while the application
-     * computes; NA_FALSE. */
+     * computes. */
     na_bool_t progress_thread;
     /** Messages of the class that wait for a receive, about 80 bytes more for
      * each. Peers share it: one alone may use all of it, all together at most
      * twice as much. Past it self and sm make the sender wait. Others drop the
      * message and count it ("msg_dropped"), as sm does with messages of a dead
-     * peer; 64 MiB. */
+     * peer. Default: 64 MiB. */
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Most providers of
      * libfabric do not report a peer that refuses, so it is silent, too. ZeroMQ
-     * closes an accepted connection without a HELLO half a second later;
-     * 5,000. */
+     * closes an accepted connection without a HELLO half a second later.
+     * Default: 5,000. */
     unsigned int lookup_ms;
     /** Milliseconds until a silent connection is dead, at least 1,000 over
      * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
-     * only by this silence. Over sm a peer is alive as long as its process;
-     * 5,000. */
+     * only by this silence. Over sm a peer is alive as long as its process.
+     * Default: 5,000. */
     unsigned int death_ms;
-    /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI; 512 KiB. */
+    /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI. Default: 512
+     * KiB. */
     size_t rma_frame_size;
-    /** Emulated RMA: bytes in transit to and from a peer; 8 frames. */
+    /** Emulated RMA: bytes in transit to and from a peer. Default: 8 frames. */
     size_t rma_window;
     na_bool_t force_rma_emulation; /**< also where the transport has RMA */
     const char *curve_secret_key;  /**< a file with this side's key */

@@ -39,11 +39,62 @@
  * @{
  */
 #if HG_API_VERSION == 1
-#define HG_Init HG_Init1         /**< Start the RPC layer on a class. */
-#define HG_Finalize HG_Finalize1 /**< End the RPC layer. */
-#define HG_Register HG_Register1 /**< Register a function by its name. */
-#define HG_Forward HG_Forward1   /**< Start a call. */
-/** Start to move bulk data. */
+/**
+ * Start the RPC layer: HG_Init1(), or HG_Init2() in the callback model.
+ *
+ * @code
+ * hg_return_t HG_Init(na_class_t *na_class);                  // request model
+ * hg_class_t *HG_Init(const char *info_string, uint8_t listen);   // callbacks
+ * @endcode
+ */
+#define HG_Init HG_Init1
+/**
+ * End the RPC layer: HG_Finalize1(), or HG_Finalize2() in the callback model.
+ *
+ * @code
+ * hg_return_t HG_Finalize(void);                              // request model
+ * hg_return_t HG_Finalize(hg_class_t *hg_class);                  // callbacks
+ * @endcode
+ */
+#define HG_Finalize HG_Finalize1
+/**
+ * Register a function: HG_Register1(), or HG_Register2() in the callback model.
+ *
+ * @code
+ * hg_id_t HG_Register(const char *func_name, hg_proc_cb_t in_proc_cb,
+ *     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);          // request model
+ * hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id,
+ *     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+ *     hg_rpc_cb_t rpc_cb);                                        // callbacks
+ * @endcode
+ */
+#define HG_Register HG_Register1
+/**
+ * Start a call: HG_Forward1(), or HG_Forward2() in the callback model.
+ *
+ * @code
+ * hg_return_t HG_Forward(na_addr_t addr, hg_id_t id, void *in_struct,
+ *     void *out_struct, hg_request_t *request);               // request model
+ * hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg,
+ *     void *in_struct);                                           // callbacks
+ * @endcode
+ */
+#define HG_Forward HG_Forward1
+/**
+ * Start to move bulk data: HG_Bulk_transfer1(), or HG_Bulk_transfer2().
+ *
+ * @code
+ * hg_return_t HG_Bulk_transfer(hg_bulk_op_t op, na_addr_t origin_addr,
+ *     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+ *     size_t local_offset, size_t size,
+ *     hg_bulk_request_t *request);                            // request model
+ * hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback,
+ *     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr,
+ *     hg_bulk_t origin_handle, hg_size_t origin_offset,
+ *     hg_bulk_t local_handle, hg_size_t local_offset, hg_size_t size,
+ *     hg_op_id_t *op_id);                                         // callbacks
+ * @endcode
+ */
 #define HG_Bulk_transfer HG_Bulk_transfer1
 #else
 #define HG_Init HG_Init2
@@ -58,8 +109,7 @@
 /**
  * Options and limits of the RPC layer.
  *
- * Start from HG_OPTIONS_INITIALIZER. 0 and false select the default, which each
- * member names last.
+ * Start from HG_OPTIONS_INITIALIZER. 0 and false select the default.
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes: a
@@ -76,29 +126,29 @@
 struct hg_options {
     size_t size; /**< sizeof(struct hg_options) */
     /** Calls in flight from this process. HG_Forward() returns HG_AGAIN beyond
-     * it, and beyond max_in_flight_bytes; 65,536. */
+     * it, and beyond max_in_flight_bytes. Default: 65,536. */
     unsigned int max_in_flight;
     /** Calls that have arrived and are not answered. Callers get HG_AGAIN
-     * beyond it; 4,096, callback model 65,536. */
+     * beyond it. Default: 4,096; in the callback model 65,536. */
     unsigned int max_unanswered;
     /** Milliseconds that a large output waits to be fetched, and that 16 MiB of
-     * a large input may take to arrive. Then the call ends with HG_CANCELED;
-     * 30,000. */
+     * a large input may take to arrive. Then the call ends with HG_CANCELED.
+     * Default: 30,000. */
     unsigned int output_hold_ms;
-    /** Milliseconds that HG_Finalize() waits for sends to leave; 1,000. */
-    unsigned int drain_ms;
-    size_t max_args_size; /**< bytes in an input or output of a call; 1 GiB */
-    /** Bytes in all large inputs of calls that have arrived, from their
-     * announcement until their handles are freed; max_args_size, which is also
-     * the least. */
+    unsigned int
+        drain_ms;         /**< how long HG_Finalize() waits; default 1,000 ms */
+    size_t max_args_size; /**< of an input or output; default 1 GiB */
+    /** Bytes in all large inputs of calls that have arrived. An input counts
+     * from its announcement until the handle of its call is freed. Default and
+     * least: max_args_size. */
     size_t max_fetched_bytes;
-    /** Bytes in all large outputs that wait to be fetched; max_args_size, which
-     * is also the least. */
+    /** Bytes in all large outputs that wait to be fetched. Default and least:
+     * max_args_size. */
     size_t max_held_bytes;
     /** Bytes that the calls in flight from this process use: 1.5 KiB each, and
      * more if the message is not small. Arguments too large for a message do
-     * not count. A single call may exceed it; 40 MiB, callback model
-     * 128 MiB. */
+     * not count. A single call may exceed it. Default: 40 MiB; in the callback
+     * model 128 MiB. */
     size_t max_in_flight_bytes;
     bool no_builtins;   /**< do not serve HG_BUILTIN_PING and the others */
     bool histograms;    /**< measure how long calls take: HG_Get_histogram() */
@@ -106,8 +156,8 @@ struct hg_options {
     /** Send messages without a CRC64, and allow a proc to leave some arguments
      * undecoded. */
     bool no_checksum;
-    /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take;
-     * HG_NO_DEADLINE: no limit; 30,000. */
+    /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take, or
+     * HG_NO_DEADLINE. Default: 30,000. */
     unsigned int bulk_ms;
 };
 
@@ -261,7 +311,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached
  * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function
  * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains
- * @retval HG_CANCELED        HG_TRUE: the target freed the handle, or ended
+ * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
+ *                            large arguments took too long (output_hold_ms)
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
  *                            or protocols
  * @retval HG_CHECKSUM_ERROR  HG_TRUE: a message changed on the way, or the proc
